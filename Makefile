@@ -1,0 +1,60 @@
+# Every target prepares .venv by itself: the first run installs (minutes), later ones start at once.
+#   PYTHON=python3.12              another interpreter (3.10 or newer)
+#   PIP_FLAGS="..."                more options for pip, for instance an index that has CPU builds of torch
+#   PYTEST_FLAGS="-k lstm -x"      more options for pytest
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+PYTHON ?= python3
+PIP_FLAGS ?=
+PYTEST_FLAGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+# Constraints go with every install: one looser requirement without them and pip fetches another torch, CUDA and all.
+INSTALL = $(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt $(PIP_FLAGS)
+
+# The environment of whoever calls must not leak other packages into the pinned one.
+unexport PYTHONPATH PYTHONHOME
+
+.PHONY: help demo test bench lint format clean
+
+help: ## show this list
+	@sed -nE 's/^([a-z]+):.*## (.*)$$/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
+
+demo: $(STAMP) ## export a few models, verify them, show what came out
+	@$(BIN)/python -m onward.demo
+
+test: lint ## ruff, mypy and every test
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 $(PYTEST_FLAGS)
+
+bench: $(STAMP) ## compare with torch.onnx.export, side by side
+	@$(BIN)/python -m bench
+
+lint: $(STAMP) ## ruff (rules and format) and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(STAMP) ## let ruff format and fix what it can
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean: ## remove what make made: .venv, caches, build products, out/
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist out src/*.egg-info
+	find src tests bench examples -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The order matters: torch by its exact version first, and the pinned setuptools, so that the package itself is built
+# with it (--no-build-isolation) and not with whatever is newest.
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit("onward needs Python 3.10 or newer, and $(PYTHON) is " + sys.version.split()[0] \
+		+ ": try make PYTHON=python3.12") if sys.version_info < (3, 10) else None'
+	@echo "Installing the pinned packages into $(VENV); the first time this takes some minutes."
+	@test -x $(BIN)/python || $(PYTHON) -m venv --clear $(VENV)
+	@$(INSTALL) "$$(grep '^torch==' constraints.txt)" "$$(grep '^setuptools==' constraints.txt)"
+	@$(INSTALL) --no-build-isolation --editable '.[dev]'
+	@touch $@

@@ -1,0 +1,1 @@
+"""From PyTorch to ONNX in one forward pass."""

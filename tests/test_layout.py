@@ -1,0 +1,189 @@
+"""The shape of the package: data walks through the rooms in one direction, and stays out of some places altogether.
+
+The rules read source text, nothing is imported. Each rule is a function of a few lines of code, so that the tests at
+the end can show it a wrong line and see it refuse.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).resolve().parent.parent / "src"
+FILES = sorted((SOURCE / "onward").rglob("*.py"))
+
+# A room imports from itself and from rooms to its left. What is not named here (cli, report, quant, backend, demo, ...)
+# is built on top: it may import every room, and none of these may import it.
+ROOMS = ("errors", "options", "capture", "lower", "passes", "write", "verify", "program", "api")
+WITHOUT_FX = ("write", "verify")  # they take an onnx_ir.Model
+MOST_LINES = 600
+
+
+def module_name(path: Path) -> str:
+    """`src/onward/capture/__init__.py` is `onward.capture`."""
+    parts = path.relative_to(SOURCE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imported(text: str, module: str, is_package: bool) -> Iterator[tuple[int, str]]:
+    """Every (line, dotted name) that a module imports, inside functions and `if TYPE_CHECKING` too."""
+    home = module.split(".") if is_package else module.split(".")[:-1]
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = home[: len(home) - node.level + 1] if node.level else []
+            base = ".".join([*above, *(node.module.split(".") if node.module else [])])
+            for alias in node.names:
+                yield node.lineno, f"{base}.{alias.name}"
+
+
+def room_of(name: str) -> str:
+    """The room of `onward.capture.facts.TensorFact` is `capture`; the package itself is the empty room."""
+    return name.split(".")[1] if "." in name else ""
+
+
+def wrong_imports(text: str, module: str, is_package: bool = False) -> list[str]:
+    """The imports that go against the direction of the data."""
+    room = room_of(module)
+    if room not in ROOMS:
+        return []
+    found = []
+    for line, name in imported(text, module, is_package):
+        if name.split(".")[0] != "onward":
+            continue
+        target = room_of(name)
+        if target not in ROOMS:
+            found.append(f"line {line}: {name} is not one of the rooms that {room} may import")
+        elif ROOMS.index(target) > ROOMS.index(room):
+            found.append(f"line {line}: {room} imports {name}, which comes after it")
+        elif room == "lower" and target == "capture" and not f"{name}.".startswith("onward.capture.facts."):
+            found.append(f"line {line}: lower imports {name}; of capture it knows the facts alone")
+    return found
+
+
+def foreign_imports(text: str, module: str, is_package: bool = False) -> list[str]:
+    """The other exporters, anywhere, and torch.fx where only the ONNX graph is known."""
+    found = []
+    for line, name in imported(text, module, is_package):
+        if name.split(".")[0] == "onnxscript" or f"{name}.".startswith("torch.onnx.export."):
+            found.append(f"line {line}: {name} is another exporter")
+        if room_of(module) in WITHOUT_FX and f"{name}.".startswith("torch.fx."):
+            found.append(f"line {line}: {room_of(module)} takes an onnx_ir.Model and does not know {name}")
+    if "torch.onnx.export(" in text:
+        found.append("mentions torch.onnx.export(")
+    return found
+
+
+def does_more_than_export(text: str) -> list[str]:
+    """The statements of an `__init__.py` that are neither a docstring, an import, nor `__all__`/`__version__`."""
+
+    def belongs(node: ast.stmt) -> bool:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            return True
+        if isinstance(node, ast.Expr):
+            return isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        if isinstance(node, ast.Assign):
+            return all(isinstance(t, ast.Name) and t.id in ("__all__", "__version__") for t in node.targets)
+        if isinstance(node, ast.If):
+            return ast.unparse(node.test).endswith("TYPE_CHECKING") and all(map(belongs, node.body + node.orelse))
+        return False
+
+    return [f"line {node.lineno}: {ast.unparse(node)}" for node in ast.parse(text).body if not belongs(node)]
+
+
+def over_files(paths: list[Path]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("path", [pytest.param(path, id=str(path.relative_to(SOURCE))) for path in paths])
+
+
+def test_the_source_is_found() -> None:
+    assert SOURCE / "onward" / "errors.py" in FILES
+
+
+@over_files(FILES)
+def test_imports_go_in_one_direction(path: Path) -> None:
+    assert wrong_imports(path.read_text(encoding="utf-8"), module_name(path), path.name == "__init__.py") == []
+
+
+@over_files(FILES)
+def test_no_other_exporter_underneath(path: Path) -> None:
+    assert foreign_imports(path.read_text(encoding="utf-8"), module_name(path), path.name == "__init__.py") == []
+
+
+@over_files([path for path in FILES if path.name == "__init__.py"])
+def test_init_files_only_export(path: Path) -> None:
+    assert does_more_than_export(path.read_text(encoding="utf-8")) == []
+
+
+@over_files(FILES)
+def test_no_file_is_too_long(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= MOST_LINES, "look for the seam"
+
+
+@pytest.mark.parametrize(
+    ("module", "line", "complaint"),
+    [
+        ("onward.capture.trace", "from onward.errors import CaptureError", None),
+        ("onward.capture.trace", "from ..errors import CaptureError", None),
+        ("onward.capture.trace", "from . import facts", None),
+        ("onward.capture.trace", "import torch.fx", None),
+        ("onward.capture.trace", "from ..lower import registry", "line 1: capture imports onward.lower.registry"),
+        ("onward.capture.trace", "def f():\n    import onward.api", "line 2: capture imports onward.api"),
+        ("onward.capture.trace", "from onward import export", "onward.export is not one of the rooms"),
+        ("onward.capture.trace", "import onward", "onward is not one of the rooms"),
+        ("onward.capture.trace", "from onward.cli import main", "onward.cli.main is not one of the rooms"),
+        ("onward.errors", "from .capture.facts import Source", "errors imports onward.capture.facts.Source"),
+        ("onward.lower.emitter", "from onward.capture.facts import SymDim", None),
+        ("onward.lower.emitter", "from ..capture import facts", None),
+        ("onward.lower.emitter", "from ..capture import TensorFact", "of capture it knows the facts alone"),
+        ("onward.lower.emitter", "import onward.capture.trace", "of capture it knows the facts alone"),
+        ("onward.lower.emitter", "from onward.capture.facts_of import x", "of capture it knows the facts alone"),
+        ("onward.api", "from onward.program import Program", None),
+        ("onward.cli.main", "from onward import export", None),
+    ],
+)
+def test_the_direction_rule_itself(module: str, line: str, complaint: str | None) -> None:
+    found = wrong_imports(line, module)
+    assert (complaint is None and found == []) or (complaint is not None and complaint in "\n".join(found))
+
+
+def test_relative_imports_of_a_package_start_in_it() -> None:
+    assert list(imported("from .facts import Port", "onward.capture", is_package=True)) == [
+        (1, "onward.capture.facts.Port")
+    ]
+    assert wrong_imports("from ..api import export", "onward.capture", is_package=True) != []
+
+
+@pytest.mark.parametrize(
+    ("module", "text", "wrong"),
+    [
+        ("onward.lower.emitter", "import onnxscript", True),
+        ("onward.lower.emitter", "from onnxscript.function_libs import torch_lib", True),
+        ("onward.lower.emitter", "from torch.onnx import export as write", True),
+        ("onward.lower.emitter", "import torch\ntorch.onnx.export(model, (), 'x')", True),
+        ("onward.lower.emitter", "from torch.onnx import is_in_onnx_export", False),
+        ("onward.lower.emitter", "from torch import fx", False),
+        ("onward.write.stream", "from torch import fx", True),
+        ("onward.verify.compare", "import torch.fx.node", True),
+        ("onward.verify.compare", "import torch\nimport onnx_ir", False),
+    ],
+)
+def test_the_foreign_rule_itself(module: str, text: str, wrong: bool) -> None:
+    assert bool(foreign_imports(text, module)) is wrong
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ('"""Doc."""\nfrom __future__ import annotations\nfrom .api import export\n__all__ = ["export"]', False),
+        ("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from .api import export", False),
+        ("def export(): ...", True),
+        ("from .api import export\nexport.alias = 1", True),
+        ("import os\nif os.name:\n    import sys", True),
+    ],
+)
+def test_the_init_rule_itself(text: str, wrong: bool) -> None:
+    assert bool(does_more_than_export(text)) is wrong
