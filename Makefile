@@ -16,7 +16,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # Constraints go with every install: one looser requirement without them and pip fetches another torch, CUDA and all.
-INSTALL = $(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt $(PIP_FLAGS)
+INSTALL = $(BIN)/python -m pip install -qq --disable-pip-version-check --log $(VENV)/pip.log \
+	--constraint constraints.txt $(PIP_FLAGS)
+FAILED = { echo "The installation failed; all that pip had to say is in $(VENV)/pip.log" >&2; exit 1; }
 
 # The environment of whoever calls must not leak other packages into the pinned one.
 unexport PYTHONPATH PYTHONHOME
@@ -46,7 +48,7 @@ format: $(STAMP) ## let ruff format and fix what it can
 
 clean: ## remove what make made: .venv, caches, build products, out/
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist out src/*.egg-info
-	find src tests bench examples -name __pycache__ -type d -prune -exec rm -rf {} +
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The order matters: torch by its exact version first, and the pinned setuptools, so that the package itself is built
 # with it (--no-build-isolation) and not with whatever is newest.
@@ -55,6 +57,6 @@ $(STAMP): pyproject.toml constraints.txt
 		+ ": try make PYTHON=python3.12") if sys.version_info < (3, 10) else None'
 	@echo "Installing the pinned packages into $(VENV); the first time this takes some minutes."
 	@test -x $(BIN)/python || $(PYTHON) -m venv --clear $(VENV)
-	@$(INSTALL) "$$(grep '^torch==' constraints.txt)" "$$(grep '^setuptools==' constraints.txt)"
-	@$(INSTALL) --no-build-isolation --editable '.[dev]'
+	@$(INSTALL) "$$(grep '^torch==' constraints.txt)" "$$(grep '^setuptools==' constraints.txt)" || $(FAILED)
+	@$(INSTALL) --no-build-isolation --editable '.[dev]' || $(FAILED)
 	@touch $@
