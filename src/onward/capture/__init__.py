@@ -1,0 +1,24 @@
+"""Capture: from a live model to a program of functional ATen ops with facts about every value."""
+
+from .facts import CapturedProgram, Constant, Port, Scope, SizeFact, Source, SymDim, TensorFact
+from .inputs import Call, bind_call, dynamic_inputs
+from .session import is_capturing
+from .trace import trace
+from .tracer import CaptureWarning
+
+__all__ = [
+    "Call",
+    "CaptureWarning",
+    "CapturedProgram",
+    "Constant",
+    "Port",
+    "Scope",
+    "SizeFact",
+    "Source",
+    "SymDim",
+    "TensorFact",
+    "bind_call",
+    "dynamic_inputs",
+    "is_capturing",
+    "trace",
+]

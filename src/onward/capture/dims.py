@@ -1,0 +1,118 @@
+"""Fingerprints: which dimension is which.
+
+A dimension is the tuple of its values across the probes. All equal: an int. Otherwise a `SymDim`, the same one wherever
+the same values turn up. Names go by what the values say: an input axis' own name, a simple formula of axes where the
+probes confirm it, and a numbered name otherwise.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from fractions import Fraction
+
+from .facts import Dim, SymDim
+
+Fingerprint = tuple[int, ...]
+
+
+class DimTable:
+    """All dimensions seen in one trace, each known by its fingerprint."""
+
+    def __init__(self, axes: dict[str, Fingerprint]) -> None:
+        self.axes = axes
+        self._by_values: dict[Fingerprint, SymDim] = {values: SymDim(values, name) for name, values in axes.items()}
+        self._input_names = {values: name for name, values in axes.items()}
+        self._used = set(axes)
+        self._depends: dict[Fingerprint, frozenset[str]] = {
+            values: frozenset((name,)) for name, values in axes.items()
+        }
+
+    def dim(self, values: Fingerprint, made_from: Iterable[Dim] = ()) -> Dim:
+        """The dimension with this fingerprint; `made_from` are the dimensions that the op which made it has seen."""
+        first = values[0]
+        if all(value == first for value in values):
+            return first
+        known = self._by_values.get(values)
+        if known is None:
+            known = self._by_values[values] = self._new(values, made_from)
+        return known
+
+    def fresh(self, values: Fingerprint, stem: str) -> SymDim:
+        """A dimension that depends on data: its size has no formula."""
+        dim = SymDim(values, self._unique(stem))
+        self._by_values[values] = dim
+        self._depends[values] = frozenset()
+        return dim
+
+    def name_of(self, values: tuple) -> str | None:
+        """The input axis with this fingerprint."""
+        return self._input_names.get(values)
+
+    def depends_on(self, values: tuple) -> frozenset[str]:
+        """The input axes that a dimension follows, as far as the probes tell."""
+        known = self._depends.get(values)
+        if known is not None:
+            return known
+        formula = self._formula(values) if all(type(v) is int for v in values) else None
+        return formula[1] if formula else frozenset(self.axes)
+
+    def describe(self, values: tuple) -> str:
+        known = self._by_values.get(values)
+        return known.name if known else str(values[0])
+
+    def _new(self, values: Fingerprint, made_from: Iterable[Dim]) -> SymDim:
+        formula = self._formula(values)
+        if formula:
+            name, depends = formula
+            name = self._unique(name)
+        else:
+            depends = frozenset().union(
+                *(self.depends_on(dim.values) for dim in made_from if isinstance(dim, SymDim))
+            ) or frozenset(self.axes)
+            name = self._unique(f"{next(iter(depends))}_1" if len(depends) == 1 else "dim_1")
+        self._depends[values] = depends
+        return SymDim(values, name)
+
+    def _formula(self, values: Fingerprint) -> tuple[str, frozenset[str]] | None:
+        """`2*height`, `sequence + 1`, `batch*sequence`; a fraction (a stride) has a name but no formula."""
+        for name, axis in self.axes.items():
+            slope, offset = _line(axis, values)
+            if slope is None:
+                continue
+            if slope.denominator != 1 or offset.denominator != 1 or slope < 1:
+                return f"{name}_1", frozenset((name,))
+            scaled = name if slope == 1 else f"{slope}*{name}"
+            sign = "+" if offset > 0 else "-"
+            return (f"{scaled} {sign} {abs(offset)}" if offset else scaled), frozenset((name,))
+        for (a, first), (b, second) in itertools.combinations(self.axes.items(), 2):
+            product = tuple(x * y for x, y in zip(first, second, strict=True))
+            slope, offset = _line(product, values)
+            if slope is not None and offset == 0 and slope.denominator == 1:
+                scaled = "" if slope == 1 else f"{slope}*"
+                return f"{scaled}{a}*{b}", frozenset((a, b))
+            total = tuple(x + y for x, y in zip(first, second, strict=True))
+            if total == values:
+                return f"{a} + {b}", frozenset((a, b))
+        return None
+
+    def _unique(self, name: str) -> str:
+        stem, _, tail = name.rpartition("_")
+        candidate = name
+        for number in itertools.count(int(tail) + 1 if tail.isdigit() else 1):
+            if candidate not in self._used:
+                self._used.add(candidate)
+                return candidate
+            candidate = f"{stem if tail.isdigit() else name}_{number}"
+        raise AssertionError("unreachable: itertools.count never ends")
+
+
+def _line(x: Fingerprint, y: Fingerprint) -> tuple[Fraction | None, Fraction]:
+    """The line through all points (x, y), if there is one."""
+    if x[1] == x[0]:
+        return None, Fraction(0)
+    slope = Fraction(y[1] - y[0], x[1] - x[0])
+    offset = y[0] - slope * x[0]
+    if slope == 0 or any(slope * a + offset != b for a, b in zip(x, y, strict=True)):
+        return None, Fraction(0)
+    return slope, offset

@@ -1,0 +1,137 @@
+"""What capture knows about every value: the vocabulary between capture and lowering.
+
+A captured program is a `torch.fx.Graph` of functional ATen overloads. Each node carries
+
+    meta["val"]     TensorFact, a tuple/list of them (multi-output ops), or SizeFact (a number computed from sizes)
+    meta["scope"]   Scope: the module that was running
+    meta["source"]  Source: the line of the user's code, or None
+
+Multi-output ops are followed by `operator.getitem` nodes. Numbers computed from sizes are nodes of
+`aten.sym_size.int(tensor, axis)` and of functions from `operator`/`math`/`torch` (`operator.mul`, `torch.sym_max`, ...).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import fx
+
+from .inputs import Call
+from .tree import Structure
+
+
+@dataclass(frozen=True, slots=True)
+class SymDim:
+    """A dimension whose size differs between the probes. Its identity is its fingerprint, not its name."""
+
+    values: tuple[int, ...]
+    name: str = field(compare=False)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+Dim = int | SymDim
+
+
+@dataclass(frozen=True, slots=True)
+class TensorFact:
+    """A tensor's dtype and dimensions: an int where static, a SymDim where not."""
+
+    dtype: torch.dtype
+    shape: tuple[Dim, ...]
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def is_static(self) -> bool:
+        return all(isinstance(dim, int) for dim in self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class SizeFact:
+    """A number computed from sizes, one value per probe (int, float or bool)."""
+
+    values: tuple[Any, ...]
+
+    @property
+    def kind(self) -> type:
+        return type(self.values[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A line of the user's code."""
+
+    file: str
+    line: int
+    function: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Where in the module tree an op ran: the dotted path and, for printing, each level's class."""
+
+    path: str
+    classes: tuple[tuple[str, str], ...] = ()
+
+    def __str__(self) -> str:
+        """`AlexNet/Sequential[features]/Conv2d[0]`"""
+        return "/".join(kind if not name else f"{kind}[{name}]" for name, kind in self.classes)
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A tensor the graph reads through `get_attr`: a parameter, a buffer, or one made while tracing."""
+
+    name: str
+    tensor: torch.Tensor
+    kind: str  # "parameter" | "buffer" | "constant"
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """One input or output of the program: its name and what is known of it."""
+
+    name: str
+    fact: TensorFact
+
+
+@dataclass(frozen=True)
+class Results:
+    """What the model returned: every tensor is an output, everything else is given back as it was."""
+
+    leaves: tuple[Any, ...]
+    structure: Structure
+    positions: tuple[int, ...]  # of the outputs among the leaves
+
+    def assemble(self, outputs: Sequence[Any]) -> Any:
+        leaves = list(self.leaves)
+        for position, output in zip(self.positions, outputs, strict=True):
+            leaves[position] = output
+        return self.structure.unflatten(leaves)
+
+
+@dataclass(frozen=True)
+class CapturedProgram:
+    """A model, followed once: what every front end produces and lowering consumes."""
+
+    graph: fx.Graph  # placeholders in the order of `inputs`; the output node holds a flat tuple
+    constants: dict[str, Constant]  # by get_attr target
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    call: Call  # how the inputs were passed
+    results: Results  # how the outputs are given back
+    example_inputs: tuple[torch.Tensor, ...]  # the tensors that the eager run saw, in the order of `inputs`
+    example_outputs: tuple[torch.Tensor, ...]  # what it answered, in the order of `outputs`
+    model_name: str
+    axes: dict[str, tuple[int, ...]]  # every dynamic input axis by name: its fingerprint
+    warnings: tuple[str, ...] = ()

@@ -1,0 +1,109 @@
+"""What an op does to sizes, asked of PyTorch's own kernels.
+
+A probe other than the example holds no data, only a `Layout`. An op is run on `meta` tensors of those layouts; where
+the meta kernel is missing or stricter than the real one, the real kernel runs on zeros of that size. Answers are
+remembered: a network of equal layers asks every question once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch._ops import OpOverload
+
+from .traits import traits
+
+_LARGEST_REAL_PROBE = 1 << 26  # elements; beyond this a real run on zeros costs more than it tells
+_META = torch.device("meta")
+
+
+class Layout(NamedTuple):
+    """A tensor without data."""
+
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+    dtype: torch.dtype
+
+    @staticmethod
+    def of(tensor: torch.Tensor) -> Layout:
+        return Layout(tuple(tensor.size()), tensor.stride(), tensor.dtype)
+
+
+class ProbeFailure(Exception):
+    """An op that works on the example refuses the sizes of another probe."""
+
+
+class LayoutKernels:
+    """Runs ops on layouts, with a memory."""
+
+    def __init__(self) -> None:
+        self._memory: dict[Any, Any] = {}
+
+    def run(self, op: OpOverload, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """The op's result with Layouts where tensors would be. Raises ProbeFailure if the sizes are refused."""
+        try:
+            key = (op, _hashable(args), tuple((name, _hashable(value)) for name, value in kwargs.items()))
+            known = self._memory.get(key)
+        except TypeError:
+            key = known = None
+        if known is None:
+            known = self._compute(op, args, kwargs)
+            if key is not None:
+                self._memory[key] = known
+        return known
+
+    def _compute(self, op: OpOverload, args: tuple, kwargs: dict[str, Any]) -> Any:
+        try:
+            return self._call(op, args, kwargs, _META)
+        except (RuntimeError, NotImplementedError, TypeError, ValueError, IndexError, AssertionError) as error:
+            meta_error = error
+        elements = sum(math.prod(layout.size) for layout in _layouts((args, tuple(kwargs.values()))))
+        if elements > _LARGEST_REAL_PROBE:
+            raise ProbeFailure(_first_line(meta_error)) from meta_error
+        try:
+            return self._call(op, args, kwargs, torch.device("cpu"))
+        except Exception as error:
+            raise ProbeFailure(_first_line(error)) from error
+
+    def _call(self, op: OpOverload, args: tuple, kwargs: dict[str, Any], device: torch.device) -> Any:
+        def tensor(value: Any) -> Any:
+            if isinstance(value, Layout):
+                empty = torch.empty_strided(value.size, value.stride, dtype=value.dtype, device=device)
+                return empty if device is _META else empty.zero_()
+            return device if isinstance(value, torch.device) else value
+
+        args = _map(args, tensor)
+        kwargs = {name: _map(value, tensor) for name, value in kwargs.items()}
+        if traits(op).takes_device:
+            kwargs["device"] = device
+        return _map(op(*args, **kwargs), lambda value: Layout.of(value) if isinstance(value, torch.Tensor) else value)
+
+
+def _map(value: Any, function: Callable[[Any], Any]) -> Any:
+    if isinstance(value, Layout):
+        return function(value)
+    if isinstance(value, (list, tuple)):
+        return type(value)([_map(each, function) for each in value])
+    return function(value)
+
+
+def _layouts(value: Any) -> list[Layout]:
+    if isinstance(value, Layout):
+        return [value]
+    if isinstance(value, (list, tuple)):
+        return [layout for each in value for layout in _layouts(each)]
+    return []
+
+
+def _hashable(value: Any) -> Any:
+    if isinstance(value, (list, tuple)) and not isinstance(value, Layout):
+        return tuple(_hashable(each) for each in value)
+    # 1, 1.0 and True are equal as keys but not as arguments.
+    return (type(value), value) if isinstance(value, (float, bool)) else value
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -1,0 +1,35 @@
+"""Names for what a model returns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..errors import InputError
+from .inputs import _unique
+from .tree import Path
+
+
+def name_outputs(paths: Sequence[Path], chosen: Sequence[str] | None, taken: Sequence[str]) -> tuple[str, ...]:
+    """The user's names first; then the keys of dicts and fields, `output` or `output_0`, ... for the rest."""
+    chosen = list(chosen or [])
+    if any(not isinstance(name, str) or not name for name in chosen):
+        raise InputError("output_names must be a list of non-empty strings")
+    if len(chosen) > len(paths):
+        raise InputError(
+            f"output_names has {len(chosen)} names, and the model returns {len(paths)} tensors",
+            hint="give at most one name per tensor that forward returns",
+        )
+    clash = sorted((set(chosen) & set(taken)) | {name for name in chosen if chosen.count(name) > 1})
+    if clash:
+        raise InputError(
+            f"{', '.join(map(repr, clash))} names more than one input or output", hint="every one needs its own name"
+        )
+    rest = [_default(path) for path in paths[len(chosen) :]]
+    names = _unique([*taken, *chosen, *rest])[len(taken) :]
+    return tuple(names)
+
+
+def _default(path: Path) -> str:
+    if not path:
+        return "output"
+    return "_".join(path) if not path[0].isdigit() else "_".join(("output", *path))

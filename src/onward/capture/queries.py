@@ -1,0 +1,113 @@
+"""Questions that PyTorch asks a traced tensor about itself, and questions a model asks about its data."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from .sizes import AxisOf, Computed, Size
+
+if TYPE_CHECKING:
+    from .tensor import Traced
+    from .tracer import Tracer
+
+aten = torch.ops.aten
+
+
+def _size_of(tracer: Tracer, tensor: Traced, axis: int) -> Size:
+    axis = axis % tensor.fact.rank
+    values = (tensor.example.size(axis), *(layout.size[axis] for layout in tensor.layouts))
+    return Size(tracer, values, AxisOf(tensor.node, axis))
+
+
+def _symbolic_size(tracer: Tracer, tensor: Traced, axis: int) -> Any:
+    dim = tensor.fact.shape[axis]
+    if isinstance(dim, int):
+        return dim
+    return tracer.symbol(dim.values, AxisOf(tensor.node, axis % tensor.fact.rank))
+
+
+def sym_size(tracer: Tracer, tensor: Traced, axis: int | None = None) -> Any:
+    if axis is not None:
+        return _symbolic_size(tracer, tensor, axis)
+    return [_symbolic_size(tracer, tensor, i) for i in range(tensor.fact.rank)]
+
+
+def size(tracer: Tracer, tensor: Traced, axis: int | None = None) -> Any:
+    """C++ code that cannot take symbolic sizes: the numbers are baked in, and the tracer knows."""
+    if axis is not None:
+        return tracer.commit(_size_of(tracer, tensor, axis))
+    return [tracer.commit(_size_of(tracer, tensor, i)) for i in range(tensor.fact.rank)]
+
+
+def sym_stride(tracer: Tracer, tensor: Traced, axis: int | None = None) -> Any:
+    strides = [
+        tracer.symbol(values, None)
+        for values in zip(tensor.example.stride(), *(layout.stride for layout in tensor.layouts), strict=True)
+    ]
+    return strides if axis is None else strides[axis]
+
+
+def stride(tracer: Tracer, tensor: Traced, axis: int | None = None) -> Any:
+    strides = list(tensor.example.stride())
+    return strides if axis is None else strides[axis]
+
+
+def sym_numel(tracer: Tracer, tensor: Traced) -> Any:
+    total = Size(tracer, (1,) * tracer.probes, None)
+    for axis in range(tensor.fact.rank):
+        each = _size_of(tracer, tensor, axis)
+        values = tuple(map(operator.mul, total.values, each.values))
+        total = each if total.is_uniform and total.values[0] == 1 else Size(
+            tracer, values, Computed(operator.mul, (total, each))
+        )
+    return tracer.symbol(total.values, total.origin)
+
+
+def _ask_real(op: Callable[..., Any]) -> Callable[..., Any]:
+    def ask(tracer: Tracer, tensor: Traced, *args: Any, **kwargs: Any) -> Any:
+        return op(tensor.example, *args, **kwargs)
+
+    return ask
+
+
+METADATA_QUERIES: dict[Any, Callable[..., Any]] = {
+    aten.sym_size.default: sym_size,
+    aten.sym_size.int: sym_size,
+    aten.size.default: size,
+    aten.size.int: size,
+    aten.sym_stride.default: sym_stride,
+    aten.sym_stride.int: sym_stride,
+    aten.stride.default: stride,
+    aten.stride.int: stride,
+    aten.sym_numel.default: sym_numel,
+    aten.numel.default: lambda tracer, tensor: tracer.commit(sym_numel(tracer, tensor).node)
+    if not tensor.fact.is_static
+    else tensor.example.numel(),
+    aten.dim.default: lambda tracer, tensor: tensor.fact.rank,
+    aten.sym_storage_offset.default: lambda tracer, tensor: tensor.example.storage_offset(),
+    aten.storage_offset.default: lambda tracer, tensor: tensor.example.storage_offset(),
+    torch.ops.prim.device.default: lambda tracer, tensor: tensor.example.device,
+    torch.ops.prim.layout.default: lambda tracer, tensor: tensor.example.layout,
+    **{
+        op: _ask_real(op)
+        for op in (
+            aten.is_contiguous.default,
+            aten.is_contiguous.memory_format,
+            aten.sym_is_contiguous.default,
+            aten.is_strides_like_format.default,
+            aten.is_non_overlapping_and_dense.default,
+        )
+    },
+}
+
+DATA_QUERIES: dict[Any, str] = {
+    aten._local_scalar_dense.default: ".item(), int() or float()",
+    aten.item.default: ".item(), int() or float()",
+    aten.is_nonzero.default: "if, while, or bool()",
+    aten.equal.default: "torch.equal",
+    aten.allclose.default: "torch.allclose",
+}

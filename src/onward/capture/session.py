@@ -1,0 +1,111 @@
+"""Everything that must be in place while a model is traced, put in place and taken back by one context manager.
+
+Thread-local: the dispatch mode, the function mode, the excluded dispatch keys. Process-wide: `is_exporting`, the hook
+on `Module.__call__`, the attention fast path. A lock admits one trace at a time, and the process-wide parts look at
+the thread before they act, so that a model running in another thread is not disturbed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from .intercepts import INTERCEPTS
+from .tracer import Tracer
+
+_LOCK = threading.RLock()
+_ACTIVE = threading.local()
+
+
+def is_capturing() -> bool:
+    """Whether this thread is tracing a model at this moment."""
+    return getattr(_ACTIVE, "tracer", None) is not None
+
+
+class _Follow(TorchDispatchMode):
+    """Brings every op to the tracer, also those with nothing traced among their arguments."""
+
+    def __init__(self, tracer: Tracer) -> None:
+        super().__init__()
+        self._tracer = tracer
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
+        return self._tracer.dispatch(func, args, kwargs or {})
+
+
+class _Intercept(TorchFunctionMode):
+    """A level above the dispatcher: the few calls that have lost information by the time they reach it."""
+
+    def __init__(self, tracer: Tracer) -> None:
+        super().__init__()
+        self._tracer = tracer
+
+    def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
+        kwargs = kwargs or {}
+        intercept = INTERCEPTS.get(func)
+        if intercept is not None:
+            result = intercept(self._tracer, func, args, kwargs)
+            if result is not NotImplemented:
+                return result
+        return func(*args, **kwargs)
+
+
+def _below_autograd() -> Any:
+    """Skip autograd and version counting, so that composite ops (conv2d, linear, lstm) arrive whole."""
+    keys = torch._C.DispatchKeySet(torch._C.DispatchKey.ADInplaceOrView)
+    for name in ("AutogradCPU", "AutogradCUDA", "AutogradMeta", "AutogradOther", "AutogradFunctionality"):
+        keys = keys | torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, name))
+    return torch._C._ExcludeDispatchKeyGuard(keys)
+
+
+@contextlib.contextmanager
+def _process_wide(tracer: Tracer) -> Iterator[None]:
+    thread = threading.get_ident()
+    call = torch.nn.Module.__call__
+    exporting = torch.compiler._is_exporting_flag
+    fast_path = torch.backends.mha.get_fastpath_enabled()
+
+    def scoped_call(module: torch.nn.Module, /, *args: Any, **kwargs: Any) -> Any:
+        if threading.get_ident() != thread:
+            return call(module, *args, **kwargs)
+        tracer.scopes.enter(module)
+        try:
+            return call(module, *args, **kwargs)
+        finally:
+            tracer.scopes.leave()
+
+    try:
+        torch.nn.Module.__call__ = scoped_call  # type: ignore[method-assign]
+        torch.compiler._is_exporting_flag = True
+        torch.backends.mha.set_fastpath_enabled(False)
+        yield
+    finally:
+        torch.nn.Module.__call__ = call  # type: ignore[method-assign]
+        torch.compiler._is_exporting_flag = exporting
+        torch.backends.mha.set_fastpath_enabled(fast_path)
+
+
+@contextlib.contextmanager
+def session(tracer: Tracer) -> Iterator[None]:
+    """Inside, ops that touch the tracer's tensors are recorded. Everything is undone on any exit."""
+    with _LOCK:
+        outer = getattr(_ACTIVE, "tracer", None)
+        _ACTIVE.tracer = tracer
+        tracer.mode_again = lambda: _Follow(tracer)  # type: ignore[method-assign]
+        try:
+            with (
+                _process_wide(tracer),
+                torch.no_grad(),
+                _below_autograd(),
+                _Follow(tracer),
+                _Intercept(tracer),
+            ):
+                yield
+        finally:
+            _ACTIVE.tracer = outer

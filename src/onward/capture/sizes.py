@@ -1,0 +1,262 @@
+"""Sizes that remember where they come from.
+
+`x.shape[0]` on a traced tensor is a `torch.SymInt` around a `Size`: one value per probe, and the expression that made
+them. PyTorch's SymInt only asks its node for a handful of methods by name, so a small class of our own serves; no
+symbolic algebra is involved. Python code that needs a plain number (`int(s)`, `range(s)`, `if s > 4`) asks the node to
+commit. That is the moment at which a dynamic axis would be baked into the graph, and the moment at which we notice.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import fx
+
+if TYPE_CHECKING:
+    from .tracer import Tracer
+
+Number = int | float | bool
+
+
+class AxisOf:
+    """Origin of a size: axis `axis` of the tensor computed by `node`."""
+
+    __slots__ = ("axis", "node")
+
+    def __init__(self, node: fx.Node, axis: int) -> None:
+        self.node, self.axis = node, axis
+
+
+class Computed:
+    """Origin of a size: `function` applied to other sizes and numbers."""
+
+    __slots__ = ("function", "operands")
+
+    def __init__(self, function: Callable[..., Any], operands: tuple[Size, ...]) -> None:
+        self.function, self.operands = function, operands
+
+
+class Size:
+    """What `torch.SymInt`, `SymFloat` and `SymBool` wrap while a model is traced."""
+
+    __slots__ = ("origin", "tracer", "values")
+
+    def __init__(self, tracer: Tracer, values: tuple[Any, ...], origin: AxisOf | Computed | None) -> None:
+        self.tracer, self.values, self.origin = tracer, values, origin
+
+    @property
+    def is_uniform(self) -> bool:
+        """All probes agree, so the number does not depend on any dynamic axis."""
+        first = self.values[0]
+        return all(value == first for value in self.values)
+
+    def at(self, sizes: Mapping[str, int]) -> Number | None:
+        """The number at other sizes of the axes; None where a kernel made it and the formula is not known."""
+        if self.is_uniform:
+            return self.values[0]
+        if isinstance(self.origin, Computed):
+            operands = [operand.at(sizes) for operand in self.origin.operands]
+            return None if any(value is None for value in operands) else self.origin.function(*operands)
+        return sizes.get(self.tracer.dims.name_of(self.values) or "")
+
+    # --- what kind of number this is -------------------------------------------------------------------------------
+    def is_int(self) -> bool:
+        return type(self.values[0]) is int
+
+    def is_float(self) -> bool:
+        return type(self.values[0]) is float
+
+    def is_bool(self) -> bool:
+        return type(self.values[0]) is bool
+
+    def is_symbolic(self) -> bool:
+        return True
+
+    def is_constant(self) -> bool:
+        return False
+
+    def is_nested_int(self) -> bool:
+        return False
+
+    def has_hint(self) -> bool:
+        return True
+
+    def maybe_as_int(self) -> int | None:
+        return self.values[0] if self.is_uniform and self.is_int() else None
+
+    def maybe_as_float(self) -> float | None:
+        return self.values[0] if self.is_uniform and self.is_float() else None
+
+    def maybe_as_bool(self) -> bool | None:
+        return self.values[0] if self.is_uniform and self.is_bool() else None
+
+    def nested_int(self) -> int | None:
+        return None
+
+    def clone(self) -> Size:
+        return self
+
+    def str(self) -> str:
+        return self.tracer.dims.describe(self.values)
+
+    __str__ = _graph_repr = str
+
+    def hash(self) -> int:
+        return hash(self.values)
+
+    # --- numbers entering an expression ----------------------------------------------------------------------------
+    def wrap_int(self, number: Number) -> Size:
+        return Size(self.tracer, (number,) * len(self.values), None)
+
+    wrap_float = wrap_bool = wrap_int
+
+    # --- Python asks for a plain number ----------------------------------------------------------------------------
+    def guard_int(self, file: str, line: int) -> int:
+        return int(self.tracer.commit(self))
+
+    def guard_float(self, file: str, line: int) -> float:
+        return float(self.tracer.commit(self))
+
+    def guard_bool(self, file: str, line: int) -> bool:
+        return bool(self.tracer.commit(self))
+
+    def int_(self) -> int:
+        return int(self.tracer.commit(self))
+
+    def float_(self) -> float:
+        return float(self.tracer.commit(self))
+
+    def bool_(self) -> bool:
+        return bool(self.tracer.commit(self))
+
+    # C++ kernels assert facts on sizes; these are not decisions of the model's. Where the probes disagree the answer
+    # is the one for a size that is neither 0 nor 1: the last probe never is, whatever the example.
+    def guard_size_oblivious(self, file: str, line: int) -> bool:
+        return bool(self.values[-1])
+
+    def guard_or_false(self, file: str, line: int) -> bool:
+        return all(self.values)
+
+    def guard_or_true(self, file: str, line: int) -> bool:
+        return any(self.values)
+
+    def expect_true(self, file: str, line: int) -> bool:
+        return bool(self.values[0])
+
+    def expect_size(self, file: str, line: int) -> bool:
+        return True
+
+    def statically_known_true(self, file: str, line: int) -> bool:
+        return all(self.values)
+
+
+def _sym_ite(condition: bool, then: Number, otherwise: Number) -> Number:
+    return then if condition else otherwise
+
+
+# Method name on the node -> the function it computes. The function is also the target of the fx node recorded for it.
+_METHODS: dict[str, Callable[..., Any]] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "neg": operator.neg,
+    "abs": operator.abs,
+    "mod": operator.mod,
+    "python_mod": operator.mod,
+    "floordiv": operator.floordiv,
+    "int_floordiv": operator.floordiv,
+    "truediv": operator.truediv,
+    "int_truediv": operator.truediv,
+    "float_truediv": operator.truediv,
+    "pow": operator.pow,
+    "pow_by_natural": operator.pow,
+    "float_pow": operator.pow,
+    "sym_max": torch.sym_max,
+    "sym_min": torch.sym_min,
+    "floor": math.floor,
+    "ceil": math.ceil,
+    "trunc": math.trunc,
+    "round": round,
+    "sym_sqrt": math.sqrt,
+    "sym_float": torch.sym_float,
+    "sym_int": torch.sym_int,
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "lt": operator.lt,
+    "le": operator.le,
+    "gt": operator.gt,
+    "ge": operator.ge,
+    "sym_not": torch.sym_not,
+    "sym_and": operator.and_,
+    "sym_or": operator.or_,
+    "and_": operator.and_,
+    "or_": operator.or_,
+    "bitwise_and": operator.and_,
+    "bitwise_or": operator.or_,
+    "lshift": operator.lshift,
+    "rshift": operator.rshift,
+    "sym_ite": _sym_ite,
+}
+
+
+def _define(name: str, function: Callable[..., Any]) -> None:
+    def method(self: Size, *others: Size) -> Size:
+        operands = (self, *others)
+        values = tuple(function(*at_probe) for at_probe in zip(*(each.values for each in operands), strict=True))
+        return Size(self.tracer, values, Computed(function, operands))
+
+    method.__name__ = name
+    setattr(Size, name, method)
+
+
+for _name, _function in _METHODS.items():
+    _define(_name, _function)
+
+_SIGNS = {
+    operator.add: "+",
+    operator.sub: "-",
+    operator.mul: "*",
+    operator.mod: "%",
+    operator.floordiv: "//",
+    operator.truediv: "/",
+    operator.pow: "**",
+    operator.eq: "==",
+    operator.ne: "!=",
+    operator.lt: "<",
+    operator.le: "<=",
+    operator.gt: ">",
+    operator.ge: ">=",
+    operator.and_: "and",
+    operator.or_: "or",
+}
+
+
+def written(size: Size) -> str:
+    """The expression as a person would write it: `batch > 2`, `height // 2 + 1`."""
+    if size.is_uniform and not isinstance(size.origin, Computed):
+        return repr(size.values[0])
+    if isinstance(size.origin, Computed) and size.tracer.dims.name_of(size.values) is None:
+        operands = [written(operand) for operand in size.origin.operands]
+        sign = _SIGNS.get(size.origin.function)
+        if sign and len(operands) == 2:
+            operands = [f"({each})" if " " in each else each for each in operands]
+            return f"{operands[0]} {sign} {operands[1]}"
+        return f"{size.origin.function.__name__}({', '.join(operands)})"
+    return size.tracer.dims.describe(size.values)
+
+
+SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
+
+
+def symbol(size: Size) -> Any:
+    """The Python number for a size: a plain one where the probes agree, otherwise PyTorch's symbolic wrapper."""
+    if size.is_uniform:
+        return size.values[0]
+    first = size.values[0]
+    if type(first) is bool:
+        return torch.SymBool(size)
+    return torch.SymFloat(size) if type(first) is float else torch.SymInt(size)

@@ -1,0 +1,80 @@
+"""The tensor that a model sees while it is traced."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import fx
+
+from .facts import TensorFact
+from .layouts import Layout
+
+if TYPE_CHECKING:
+    from .aliasing import Cell, ViewStep
+    from .tracer import Tracer
+
+
+class Traced(torch.Tensor):
+    """The example's real tensor, the layouts of the other probes, and the fx node that computes it.
+
+    example   probe 0: data, views and in-place writes are PyTorch's own
+    layouts   the other probes
+    fact      dtype and dimensions with fingerprints
+    cell      the memory that this tensor is a view of; parent and step say how
+    node      the fx node, valid while `version` is the cell's (`tracer.node_of` brings it up to date)
+    """
+
+    example: torch.Tensor
+    layouts: tuple[Layout, ...]
+    fact: TensorFact
+    tracer: Tracer
+    cell: Cell
+    parent: Traced | None
+    step: ViewStep | None
+    node: fx.Node
+    version: int
+
+    __torch_function__ = torch._C._disabled_torch_function_impl
+
+    @staticmethod
+    def __new__(cls, real: torch.Tensor, *_: Any) -> Traced:
+        return torch.Tensor._make_wrapper_subclass(  # type: ignore[attr-defined,no-any-return]
+            cls,
+            real.size(),
+            strides=real.stride(),
+            dtype=real.dtype,
+            layout=real.layout,
+            device=real.device,
+            dispatch_sizes_strides_policy="sizes",
+        )
+
+    def __init__(self, real: torch.Tensor, layouts: tuple[Layout, ...], fact: TensorFact, tracer: Tracer) -> None:
+        self.example, self.layouts, self.fact, self.tracer = real, layouts, fact, tracer
+        self.parent = self.step = None
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
+        for value in args:
+            tracer = _tracer_in(value)
+            if tracer is not None:
+                return tracer.dispatch(func, args, kwargs or {})
+        for value in (kwargs or {}).values():
+            tracer = _tracer_in(value)
+            if tracer is not None:
+                return tracer.dispatch(func, args, kwargs or {})
+        raise TypeError(f"{func} was called on a traced tensor that cannot be found among its arguments")
+
+    def __repr__(self) -> str:  # type: ignore[override]
+        dims = ", ".join(map(str, self.fact.shape))
+        return f"Traced([{dims}], {self.fact.dtype})"
+
+
+def _tracer_in(value: Any) -> Tracer | None:
+    if isinstance(value, Traced):
+        return value.tracer
+    if isinstance(value, (list, tuple)):
+        for each in value:
+            if isinstance(each, Traced):
+                return each.tracer
+    return None

@@ -1,0 +1,86 @@
+"""What an operator's schema says of it, looked up once per overload."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch._ops import OpOverload
+
+_CACHE: dict[OpOverload, Traits] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """Facts about one overload that tracing needs."""
+
+    name: str
+    writes: tuple[tuple[int, str], ...]  # (position, name) of every argument that is written
+    is_out: bool  # writes through an `out=` argument
+    functional: OpOverload | None  # the same computation without the write
+    takes_device: bool
+    is_random: bool
+    takes_layout: bool
+
+
+def traits(op: OpOverload) -> Traits:
+    """The traits of an overload."""
+    known = _CACHE.get(op)
+    if known is None:
+        known = _CACHE[op] = _read(op)
+    return known
+
+
+def _read(op: OpOverload) -> Traits:
+    arguments = op._schema.arguments
+    writes = tuple((i, a.name) for i, a in enumerate(arguments) if a.alias_info is not None and a.alias_info.is_write)
+    is_out = bool(writes) and all(arguments[i].kwarg_only for i, _ in writes)
+    return Traits(
+        name=str(op),
+        writes=writes,
+        is_out=is_out,
+        functional=_functional(op, is_out) if writes else None,
+        takes_device=any(a.name == "device" and a.kwarg_only for a in arguments),
+        is_random=torch.Tag.nondeterministic_seeded in op.tags or op in _RANDOM,
+        takes_layout=any(a.name == "layout" for a in arguments),
+    )
+
+
+def _functional(op: OpOverload, is_out: bool) -> OpOverload | None:
+    """`add_.Tensor` -> `add.Tensor`; `add.out` -> the overload of `add` with the same arguments but `out`."""
+    namespace = getattr(torch.ops, op.namespace)
+    name = op._schema.name.split("::")[1]
+    wanted = [(a.name, str(a.type)) for a in op._schema.arguments if not (is_out and a.alias_info)]
+    name = _RENAMED.get(name, name.removesuffix("_") if not is_out and not name.startswith("__") else name)
+    packet = getattr(namespace, name, None)
+    if packet is None:
+        return None
+    overloads = [getattr(packet, each) for each in packet.overloads()]
+    overloads.sort(key=lambda each: each._overloadname != op._overloadname)
+    for candidate in overloads:
+        schema = candidate._schema
+        if schema.is_mutable:
+            continue
+        if [(a.name, str(a.type)) for a in schema.arguments] == wanted:
+            return candidate
+    return None
+
+
+_RENAMED = {"normal_": "normal_functional", "set_": "", "resize_": ""}
+
+aten = torch.ops.aten
+# Random ops that PyTorch does not tag as such in every release.
+_RANDOM = {
+    aten.rand.default,
+    aten.randn.default,
+    aten.randint.default,
+    aten.randint.low,
+    aten.randperm.default,
+    aten.rand_like.default,
+    aten.randn_like.default,
+    aten.bernoulli.default,
+    aten.multinomial.default,
+    aten.normal.Tensor_Tensor,
+    aten.normal.Tensor_float,
+    aten.normal.float_Tensor,
+}

@@ -1,0 +1,79 @@
+"""Nested arguments and results, flattened to named leaves and put together again.
+
+Tuples, lists, dicts, named tuples, dataclasses, and whatever is registered as a PyTorch pytree.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+Rebuild = Callable[[Iterator[Any]], Any]
+Path = tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Structure:
+    """The shape of a nested value: the paths of its leaves, and how to build it from others."""
+
+    paths: tuple[Path, ...]
+    _rebuild: Rebuild
+
+    def unflatten(self, leaves: list[Any] | tuple[Any, ...]) -> Any:
+        if len(leaves) != len(self.paths):
+            raise ValueError(f"{len(self.paths)} leaves expected, {len(leaves)} given")
+        return self._rebuild(iter(leaves))
+
+
+def flatten(value: Any) -> tuple[list[Any], Structure]:
+    """All leaves in order, and the structure that puts them back."""
+    leaves: list[Any] = []
+    paths: list[Path] = []
+    rebuild = _walk(value, (), leaves, paths)
+    return leaves, Structure(tuple(paths), rebuild)
+
+
+def _walk(value: Any, path: Path, leaves: list[Any], paths: list[Path]) -> Rebuild:
+    parts = _parts(value)
+    if parts is None:
+        leaves.append(value)
+        paths.append(path)
+        return lambda rest: next(rest)
+    children, build = parts
+    rebuilds = [_walk(child, (*path, name), leaves, paths) for name, child in children]
+    return lambda rest: build([rebuild(rest) for rebuild in rebuilds])
+
+
+def _parts(value: Any) -> tuple[list[tuple[str, Any]], Callable[[list[Any]], Any]] | None:
+    """The named children of a container and how to build it again; None for a leaf."""
+    kind = type(value)
+    if isinstance(value, (torch.Tensor, str, bytes, int, float, bool, complex, type(None), type)):
+        return None
+    if kind in (tuple, list, torch.Size):
+        return [(str(i), child) for i, child in enumerate(value)], (list if kind is list else tuple)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return list(zip(value._fields, value, strict=True)), lambda children: kind(*children)
+    if kind in pytree.SUPPORTED_NODES and not isinstance(value, Mapping):
+        children, context = pytree.SUPPORTED_NODES[kind].flatten_fn(value)
+        unflatten = pytree.SUPPORTED_NODES[kind].unflatten_fn
+        return [(str(i), child) for i, child in enumerate(children)], lambda built: unflatten(built, context)
+    if isinstance(value, tuple):  # torch.return_types
+        return [(str(i), child) for i, child in enumerate(value)], lambda children: kind(children)
+    if isinstance(value, Mapping):
+        keys = list(value.keys())
+        return [(str(key), value[key]) for key in keys], lambda children: _mapping(kind, keys, children)
+    if dataclasses.is_dataclass(value):
+        names = [field.name for field in dataclasses.fields(value)]
+        return [(name, getattr(value, name)) for name in names], lambda children: dataclasses.replace(
+            value, **dict(zip(names, children, strict=True))
+        )
+    return None
+
+
+def _mapping(kind: type, keys: list[Any], children: list[Any]) -> Any:
+    pairs = dict(zip(keys, children, strict=True))
+    return pairs if kind is dict else kind(**pairs) if dataclasses.is_dataclass(kind) else kind(pairs)

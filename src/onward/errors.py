@@ -1,0 +1,107 @@
+"""One family of errors: what happened, where in the user's code, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+__all__ = [
+    "CaptureError",
+    "ExportError",
+    "FrozenAxisError",
+    "InputError",
+    "LoweringError",
+    "MissingDependencyError",
+    "PassError",
+    "UnsupportedOpError",
+    "VerifyError",
+    "WriteError",
+]
+
+
+class ExportError(RuntimeError):
+    """Anything that keeps a model from becoming a file. The fields say the same as the text.
+
+    what     what is wrong, in one sentence
+    stage    the stage of the export that noticed ("capture", "lower", ...)
+    op       the ATen operator, if one is involved
+    module   the path of the module that was running
+    source   "file.py:42", a line of the user's code
+    hint     what to do about it
+    """
+
+    stage = "export"
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        op: str | None = None,
+        module: str | None = None,
+        source: str | None = None,
+        hint: str | None = None,
+        details: Sequence[str] = (),
+    ) -> None:
+        self.what, self.op, self.module, self.source, self.hint = what, op, module, source, hint
+        self.details = tuple(details)
+        super().__init__(self._text())
+
+    def _text(self) -> str:
+        lines = [self.what]
+        if self.source or self.module:
+            where = f"at {self.source}" if self.source else ""
+            inside = f"in {self.module}" if self.module else ""
+            lines.append(f"  {where} {inside}".rstrip() if where else f"  {inside}")
+        lines.extend(f"  {detail}" for detail in self.details)
+        if self.hint:
+            lines.append(f"  {self.hint}")
+        return "\n".join(lines)
+
+
+class InputError(ExportError, ValueError):
+    """The call itself is wrong: an argument, a name, an axis, a path."""
+
+    stage = "input"
+
+
+class CaptureError(ExportError):
+    """The model could not be followed."""
+
+    stage = "capture"
+
+
+class FrozenAxisError(CaptureError):
+    """A dynamic axis was asked for, and the model turns its size into a plain number."""
+
+    axes: tuple[str, ...] = ()
+
+
+class LoweringError(ExportError):
+    """A captured operator cannot be written in ONNX the way it is used."""
+
+    stage = "lower"
+
+
+class UnsupportedOpError(LoweringError):
+    """Operators without a lowering; all of them at once."""
+
+
+class PassError(ExportError):
+    """A graph pass broke the model."""
+
+    stage = "passes"
+
+
+class WriteError(ExportError, OSError):
+    """The file could not be written."""
+
+    stage = "write"
+
+
+class VerifyError(ExportError, AssertionError):
+    """onnxruntime and PyTorch disagree, or the file does not run."""
+
+    stage = "verify"
+
+
+class MissingDependencyError(ExportError, ImportError):
+    """A package that this step needs is not installed."""
