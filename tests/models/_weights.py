@@ -2,7 +2,7 @@
 
 With random convolutions and batch norms that never saw data, activations vanish or explode over fifty layers and every
 comparison of outputs becomes a comparison of biases. One forward pass that lets the batch norms measure their own
-inputs cures it.
+inputs cures it; without batch norms, weights drawn at the right scale do.
 """
 
 from __future__ import annotations
@@ -25,6 +25,17 @@ def seeded(make: Callable[[], nn.Module], *, seed: int = 0, settle_on: tuple[Any
         model = make().eval()
         if settle_on is not None:
             settle_batch_norms(model, settle_on)
+    return model
+
+
+def keep_signal(model: nn.Module) -> nn.Module:
+    """Draw every convolution and linear weight at the scale that passes a signal on through ReLU.
+
+    torchvision starts ViT's classifier at zero, which would hide any error before it, and AlexNet's too small.
+    """
+    for layer in model.modules():
+        if isinstance(layer, nn.Conv2d | nn.Linear):
+            nn.init.kaiming_normal_(layer.weight)
     return model
 
 

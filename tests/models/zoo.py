@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from ._torchvision import torchvision_models
-from ._weights import seeded
+from ._weights import keep_signal, seeded
 from .architectures import Discriminator, Generator, PillarFeatures, SuperResolution, TextCNN, WordLanguageModel
 
 Sizes = Mapping[str, int]
@@ -74,10 +74,7 @@ def _with_narrow_classifier(model: nn.Module, width: int = 64) -> nn.Module:
         layer.in_features, layer.out_features = inputs, outputs
         layer.weight = nn.Parameter(torch.empty(outputs, inputs))
         layer.bias = nn.Parameter(torch.randn(outputs) / 10)
-    for layer in model.modules():
-        if isinstance(layer, nn.Conv2d | nn.Linear):  # without batch norms, only this keeps the picture's signal alive
-            nn.init.kaiming_normal_(layer.weight)
-    return model
+    return keep_signal(model)
 
 
 def _fixed_picture(name: str, build: Callable[[], nn.Module], side: int, rename: str = "input") -> Entry:
