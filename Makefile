@@ -16,9 +16,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # Constraints go with every install: one looser requirement without them and pip fetches another torch, CUDA and all.
-INSTALL = $(BIN)/python -m pip install -qq --disable-pip-version-check --log $(VENV)/pip.log \
+INSTALL = $(BIN)/python -m pip install --disable-pip-version-check --progress-bar off \
 	--constraint constraints.txt $(PIP_FLAGS)
-FAILED = { echo "The installation failed; all that pip had to say is in $(VENV)/pip.log" >&2; exit 1; }
+# pip talks into a file; when it fails, the end of what it said is shown.
+QUIETLY = >> $(VENV)/pip.log 2>&1 || { tail -n 30 $(VENV)/pip.log >&2; exit 1; }
 
 # The environment of whoever calls must not leak other packages into the pinned one.
 unexport PYTHONPATH PYTHONHOME
@@ -57,6 +58,6 @@ $(STAMP): pyproject.toml constraints.txt
 		+ ": try make PYTHON=python3.12") if sys.version_info < (3, 10) else None'
 	@echo "Installing the pinned packages into $(VENV); the first time this takes some minutes."
 	@test -x $(BIN)/python || $(PYTHON) -m venv --clear $(VENV)
-	@$(INSTALL) "$$(grep '^torch==' constraints.txt)" "$$(grep '^setuptools==' constraints.txt)" || $(FAILED)
-	@$(INSTALL) --no-build-isolation --editable '.[dev]' || $(FAILED)
+	@$(INSTALL) "$$(grep '^torch==' constraints.txt)" "$$(grep '^setuptools==' constraints.txt)" $(QUIETLY)
+	@$(INSTALL) --no-build-isolation --editable '.[dev]' $(QUIETLY)
 	@touch $@
