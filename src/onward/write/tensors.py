@@ -47,7 +47,8 @@ def identity(tensor: ir.TensorProtocol) -> Hashable:
 
 
 def pieces(tensor: ir.TensorProtocol) -> Iterator[memoryview]:
-    """The stored bytes in order. A piece may be the tensor's own memory: read it, do not keep it."""
+    """The stored bytes in order. Each piece is the tensor's own memory or a buffer that the next one reuses: read it
+    at once, do not keep it."""
     if isinstance(tensor, ir.LazyTensor):
         # `raw` is the function behind it. Calling that, and not `numpy()`, leaves nothing cached in the model.
         yield from pieces(tensor.raw())
@@ -73,6 +74,8 @@ def _memory(tensor: ir.TensorProtocol) -> torch.Tensor | np.ndarray[Any, Any] | 
     have the right shape and the wrong order.
     """
     raw = getattr(tensor, "raw", None)
+    if tensor.dtype == ir.DataType.STRING:
+        return None
     bits, kind = tensor.dtype.bitwidth, type(tensor)
     if isinstance(raw, torch.Tensor) and not _has_data(raw):
         return None
@@ -112,8 +115,12 @@ def _torch_pieces(tensor: torch.Tensor) -> Iterator[memoryview]:
     if tensor.device.type == "cpu" and tensor.is_contiguous():
         yield _bytes_of(tensor.reshape(-1).view(torch.uint8).numpy())
         return
+    # One buffer for all pieces: fresh ones would stay with the allocator and add up.
+    buffer = torch.empty(min(tensor.numel(), PIECE_BYTES // tensor.element_size()), dtype=tensor.dtype)
     for part in _parts(tensor, tensor.element_size()):
-        yield _bytes_of(part.cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+        dense = buffer[: part.numel()]
+        dense.view(part.shape).copy_(part)
+        yield _bytes_of(dense.view(torch.uint8).numpy())
 
 
 def _numpy_pieces(array: np.ndarray[Any, Any]) -> Iterator[memoryview]:
@@ -121,9 +128,11 @@ def _numpy_pieces(array: np.ndarray[Any, Any]) -> Iterator[memoryview]:
     if array.flags.c_contiguous and not swap:
         yield _bytes_of(array.reshape(-1).view(np.uint8))
         return
+    buffer = np.empty(min(array.size, PIECE_BYTES // array.dtype.itemsize), array.dtype)
     for part in _parts(array, array.dtype.itemsize):
-        dense = np.ascontiguousarray(part.byteswap() if swap else part)
-        yield _bytes_of(dense.reshape(-1).view(np.uint8))
+        dense = buffer[: part.size]
+        np.copyto(dense.reshape(part.shape), part.byteswap() if swap else part)
+        yield _bytes_of(dense.view(np.uint8))
 
 
 def _bytes_of(array: np.ndarray[Any, Any]) -> memoryview:

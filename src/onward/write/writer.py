@@ -93,7 +93,10 @@ def to_proto(model: ir.Model) -> onnx.ModelProto:
     for initializer in initializers(skeleton.proto):
         tensor = skeleton.redeem(initializer)
         if tensor is not None:
-            initializer.raw_data = b"".join(pieces(tensor))
+            stored = io.BytesIO()
+            for piece in pieces(tensor):
+                stored.write(piece)
+            initializer.raw_data = stored.getvalue()
     return skeleton.proto
 
 
