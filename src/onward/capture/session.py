@@ -35,6 +35,11 @@ class _Follow(TorchDispatchMode):
         super().__init__()
         self._tracer = tracer
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """No guard against torch.compile around our handler: it would import the compiler, seconds of it."""
+        return False
+
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
         return self._tracer.dispatch(func, args, kwargs or {})
 

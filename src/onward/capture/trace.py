@@ -13,7 +13,7 @@ from torch._ops import OpOverload
 from ..errors import CaptureError, ExportError, FrozenAxisError
 from .facts import CapturedProgram, Port, Results
 from .inputs import AxisNames, Call, example_sizes
-from .layouts import Layout, LayoutKernels
+from .layouts import Layout, LayoutKernels, dense_like
 from .outputs import name_outputs
 from .probes import PROBES, Plan, plans
 from .session import session
@@ -174,11 +174,7 @@ def _layout(tensor: torch.Tensor, axes: AxisNames, plan: Plan, probe: int) -> La
         size[axis] = plan.sizes[label][probe]
     if tuple(size) == tuple(tensor.size()):
         return Layout.of(tensor)
-    order = sorted(range(tensor.dim()), key=tensor.stride, reverse=True)
-    stride, step = [0] * tensor.dim(), 1
-    for axis in reversed(order):
-        stride[axis], step = (0 if tensor.stride(axis) == 0 else step), step * size[axis]
-    return Layout(tuple(size), tuple(stride), tensor.dtype)
+    return dense_like(tuple(size), tensor)
 
 
 def _frozen_error(frozen: _Frozen, example: dict[str, int]) -> FrozenAxisError:

@@ -451,11 +451,17 @@ class Tracer:
         if not self._is_dynamic((*args, *kwargs.values())):
             layout = _layout_of(out)
             return (layout,) * (self.probes - 1)
+        calls = [
+            ([_at_probe(value, probe) for value in args], {name: _at_probe(v, probe) for name, v in kwargs.items()})
+            for probe in range(self.probes)
+        ]
+        results = self.kernels.shortcut(op, calls, out)
+        if results is not None:
+            return tuple(results)
         results = []
-        for probe in range(1, self.probes):
-            at = [_at_probe(value, probe) for value in args]
+        for at_args, at_kwargs in calls[1:]:
             try:
-                result = self.kernels.run(op, tuple(at), {name: _at_probe(v, probe) for name, v in kwargs.items()})
+                result = self.kernels.run(op, tuple(at_args), at_kwargs)
             except ProbeFailure as failure:
                 raise ProbeRejected(str(op), user_source(), self.scopes.current.path, str(failure)) from failure
             self._same_structure(op, out, result)
@@ -629,7 +635,7 @@ def _layout_of(value: Any) -> Any:
 
 def _at_probe(value: Any, probe: int) -> Any:
     if isinstance(value, Traced):
-        return value.layouts[probe - 1]
+        return value.layouts[probe - 1] if probe else Layout.of(value.example)
     if isinstance(value, torch.Tensor):
         return Layout.of(value)
     if isinstance(value, SYMBOLIC):
