@@ -141,10 +141,15 @@ def _tokens(sizes: Sizes, rng: torch.Generator) -> tuple[Any, ...]:
 
 def _transformer(name: str, title: str, make: Callable[[], nn.Module]) -> BenchModel:
     axes = {0: "batch", 1: "sequence"}
+
+    def build() -> nn.Module:
+        torchvision_models()  # transformers imports torchvision by itself, and fails where that fails
+        return seeded(make)
+
     return BenchModel(
         name=name,
         title=title,
-        build=lambda: seeded(make),
+        build=build,
         make_args=_tokens,
         input_names=("input_ids", "attention_mask"),
         dynamic_axes={"input_ids": axes, "attention_mask": axes},

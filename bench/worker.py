@@ -10,6 +10,7 @@ import argparse
 import contextlib
 import importlib
 import json
+import re
 import shutil
 import statistics
 import time
@@ -36,8 +37,11 @@ def timed(call: Callable[[], Any]) -> float:
 
 
 def first_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {lines[0] if lines else '(no message)'}"[:400]
+    """The first line of an error, and of the one it came from: a wrapper often says only that something failed."""
+    text = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    shown = f"{type(error).__name__}: {lines[0] if lines else '(no message)'}"[:240]
+    return shown if error.__cause__ is None else f"{shown} <- {first_line(error.__cause__)}"
 
 
 def weights(model: nn.Module) -> list[torch.Tensor]:

@@ -53,4 +53,5 @@ def settle_batch_norms(model: nn.Module, args: tuple[Any, ...]) -> None:
         for norm, momentum in zip(norms, momenta, strict=True):
             norm.momentum = momentum
             norm.eval()
-            norm.running_var.clamp_(min=1e-3)
+            if norm.running_var is not None:
+                norm.running_var.clamp_(min=1e-3)

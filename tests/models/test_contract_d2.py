@@ -7,6 +7,7 @@ sizes the export never saw: what `verify=True` claims is not taken on trust.
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -36,7 +37,7 @@ def built(name: str) -> nn.Module:
 
 
 @pytest.fixture(autouse=True)
-def _one_thread():
+def _one_thread() -> Iterator[None]:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

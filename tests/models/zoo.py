@@ -67,7 +67,7 @@ def _vision(name: str, *, settle: int = 0, narrow: bool = False, **options: Any)
 
 def _with_narrow_classifier(model: nn.Module, width: int = 64) -> nn.Module:
     """Shrink the 4096-wide layers of AlexNet and VGG: the same operators, a file a tenth of the size."""
-    layers = [layer for layer in model.classifier if isinstance(layer, nn.Linear)]
+    layers = [layer for layer in model.get_submodule("classifier").children() if isinstance(layer, nn.Linear)]
     for index, layer in enumerate(layers):
         inputs = layer.in_features if index == 0 else width
         outputs = layer.out_features if layer is layers[-1] else width
