@@ -1,0 +1,24 @@
+"""Verification: the written model in onnxruntime against PyTorch, with tolerances that fit the type."""
+
+from onward.verify.compare import Comparison, Tolerance, check, compare, raise_unless_ok, tolerances
+from onward.verify.report import Check, Verification
+from onward.verify.run import verify_run
+from onward.verify.runtime import Session, load_onnxruntime, supported_opset
+from onward.verify.sizes import resize, verify_at_sizes
+
+__all__ = [
+    "Check",
+    "Comparison",
+    "Session",
+    "Tolerance",
+    "Verification",
+    "check",
+    "compare",
+    "load_onnxruntime",
+    "raise_unless_ok",
+    "resize",
+    "supported_opset",
+    "tolerances",
+    "verify_at_sizes",
+    "verify_run",
+]

@@ -1,0 +1,90 @@
+"""What verification found: every run, every output, as an object and as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from onward.errors import VerifyError
+from onward.verify.compare import Comparison
+
+_HEADINGS = ("run", "output", "type", "shape", "max error", "of scale", "result")
+
+
+@dataclass(frozen=True)
+class Check:
+    """One run of the model, "example" or "batch=1, sequence=7", and its outputs. A skipped one says why."""
+
+    label: str
+    comparisons: tuple[Comparison, ...] = ()
+    skipped: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        return all(comparison.ok for comparison in self.comparisons)
+
+
+@dataclass(frozen=True)
+class Verification:
+    """All runs of one verification."""
+
+    checks: tuple[Check, ...] = field(default=())
+
+    @property
+    def ok(self) -> bool:
+        """Whether every output of every run agrees. A verification in which nothing ran proves nothing."""
+        ran = [check for check in self.checks if check.skipped is None]
+        return bool(ran) and all(check.ok for check in ran)
+
+    @property
+    def max_scaled_error(self) -> float:
+        """The largest error of all runs, relative to the scale of the output it is in."""
+        errors = [comparison.max_scaled_error for check in self.checks for comparison in check.comparisons]
+        return max(errors, default=0.0)
+
+    def raise_unless_ok(self) -> None:
+        if self.ok:
+            return
+        details = [
+            f"{check.label}: {comparison}"
+            for check in self.checks
+            for comparison in check.comparisons
+            if not comparison.ok
+        ]
+        if not details:
+            raise VerifyError("nothing was verified", details=[f"{c.label}: {c.skipped}" for c in self.checks])
+        raise VerifyError("onnxruntime and PyTorch disagree", details=details)
+
+    def __str__(self) -> str:
+        rows: list[tuple[str, ...]] = [_HEADINGS]
+        for check in self.checks:
+            if check.skipped is not None:
+                rows.append((check.label, "", "", "", "", "", f"skipped: {check.skipped}"))
+            rows.extend(_row(check.label, comparison) for comparison in check.comparisons)
+        return "\n".join([*_aligned(rows), "", self._summary()])
+
+    def _summary(self) -> str:
+        ran = [check for check in self.checks if check.skipped is None]
+        failed = [check.label for check in ran if not check.ok]
+        runs = f"{len(ran)} run{'s' * (len(ran) != 1)}"
+        if not ran:
+            return "nothing was verified"
+        if failed:
+            return f"{len(failed)} of {runs} disagree: {'; '.join(failed)}"
+        return f"{runs} agree, largest error {self.max_scaled_error:.2g} of an output's scale"
+
+
+def _row(label: str, comparison: Comparison) -> tuple[str, ...]:
+    kind = str(comparison.dtype).removeprefix("torch.")
+    shape = "x".join(map(str, comparison.shape)) or "scalar"
+    if comparison.problem is not None:
+        return (label, comparison.name, kind, shape, "", "", comparison.problem)
+    result = "ok" if comparison.ok else f"{comparison.mismatches} of {comparison.count} differ"
+    errors = (f"{comparison.max_abs_error:.2g}", f"{comparison.max_scaled_error:.2g}")
+    return (label, comparison.name, kind, shape, *errors, result)
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return [lines[0], "  ".join("-" * width for width in widths), *lines[1:]]

@@ -1,0 +1,83 @@
+"""Which other sizes to verify at, and inputs of those sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import torch
+
+from ..capture.facts import Port, SymDim
+from .report import Check, Verification
+from .run import verify_run
+from .runtime import Session
+
+Eager = Callable[[Sequence[torch.Tensor]], Sequence[torch.Tensor]]
+_PER_AXIS = 2
+
+
+def verify_at_sizes(
+    session: Session,
+    inputs: Sequence[Port],
+    axes: Mapping[str, tuple[int, ...]],
+    example: Sequence[torch.Tensor],
+    expected: Sequence[torch.Tensor],
+    eager: Eager,
+) -> Verification:
+    """The example, then every dynamic axis at two other sizes, 1 among them where the model accepts it."""
+    checks = [Check("example", tuple(verify_run(session, "example", example, expected)))]
+    for axis, probed in axes.items():
+        done = 0
+        refused: list[str] = []
+        for size in _candidates(probed):
+            if done == _PER_AXIS:
+                break
+            label = f"{axis}={size}"
+            resized = resize(inputs, example, {axis: size})
+            try:
+                wanted = eager(resized)
+            except Exception as error:  # the model's own refusal of a size: no size to verify at, and said so
+                refused.append(label)
+                if size == 1 or not done:
+                    checks.append(Check(label, skipped=f"the model refuses it: {_first_line(error)}"))
+                continue
+            checks.append(Check(label, tuple(verify_run(session, label, resized, wanted))))
+            done += 1
+    return Verification(tuple(checks))
+
+
+def _candidates(probed: tuple[int, ...]) -> Iterator[int]:
+    """1, the next size up, then sizes that the trace has probed (multiples of the example), then smaller ones."""
+    example = probed[0]
+    seen = {example}
+    for size in (1, example + 1, *probed[1:], example - 1, example // 2):
+        if size > 0 and size not in seen:
+            seen.add(size)
+            yield size
+
+
+def resize(inputs: Sequence[Port], example: Sequence[torch.Tensor], sizes: Mapping[str, int]) -> list[torch.Tensor]:
+    """The example's inputs at other sizes: integers repeat theirs in order (they may be ids, masks or positions),
+    floating point values are drawn anew from the example's own values."""
+    generator = torch.Generator().manual_seed(0)
+    resized = []
+    for port, tensor in zip(inputs, example, strict=True):
+        shape = [
+            sizes.get(dim.name, tensor.size(axis)) if isinstance(dim, SymDim) else tensor.size(axis)
+            for axis, dim in enumerate(port.fact.shape)
+        ]
+        if shape == list(tensor.size()):
+            resized.append(tensor)
+        elif tensor.is_floating_point() or tensor.is_complex():
+            count = max(1, torch.Size(shape).numel())
+            picks = torch.randint(tensor.numel(), (count,), generator=generator)
+            resized.append(tensor.reshape(-1)[picks][: torch.Size(shape).numel()].reshape(shape))
+        else:
+            for axis, size in enumerate(shape):
+                repeats = -(-size // tensor.size(axis))
+                tensor = torch.cat([tensor] * repeats, dim=axis).narrow(axis, 0, size)
+            resized.append(tensor.contiguous())
+    return resized
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
