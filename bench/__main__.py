@@ -51,7 +51,7 @@ def parser() -> argparse.ArgumentParser:
     add = result.add_argument
     add("--models", type=_names(MODELS, "unknown model"), help="comma-separated; all by default")
     add("--exporters", type=_names(EXPORTERS, "unknown exporter"), default=tuple(EXPORTERS), help="comma-separated")
-    add("--repeat", type=_positive, default=1, help="export processes per model and exporter; the median counts")
+    add("--repeat", type=_positive, default=2, help="processes per model and exporter (2), the lower median counts")
     add("--opset", type=int, help="for all exporters; each one's own default otherwise")
     add("--json", type=Path, default=Path("out/bench.json"), help="where the results go (out/bench.json)")
     add("--quick", action="store_true", help=f"only {', '.join(QUICK)} unless --models is given, shorter latency runs")
