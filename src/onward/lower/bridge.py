@@ -1,0 +1,323 @@
+"""Operators whose form changed between opsets 9 and 26: structure and reductions, written once, right for each opset.
+
+`bridge_math.py` continues with comparisons, rounding and the like.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from onward.capture.facts import Dim, SymDim
+from onward.lower import dims as dimensions
+from onward.lower.core import Number, Value
+from onward.lower.sizes import Size, Sizes, SizeValue, size_of
+
+_FAR = 2**63 - 1
+
+
+def as_dim(size: Any) -> Dim | None:
+    """A wanted size as a dimension; None where only the running model knows."""
+    if isinstance(size, SizeValue):
+        return size.dim if size.kind is int and size.function != "given" else SymDim(size.values, "")
+    return size if isinstance(size, (int, SymDim)) else None
+
+
+class Structure(Sizes):
+    """Shape and structure."""
+
+    def dim_size(self, x: Value, axis: int) -> int | SizeValue:
+        """The size of an axis: an int where it is static."""
+        shape = self.known_dims(x)
+        axis %= len(shape)
+        dim = shape[axis]
+        return dim if isinstance(dim, int) else size_of(x, axis, dim.values)
+
+    def numel(self, x: Value, axes: Sequence[int] | None = None) -> int | SizeValue:
+        """How many elements x has, or how many along some axes."""
+        result: Any = 1
+        for axis in range(self.rank(x)) if axes is None else axes:
+            result = self.dim_size(x, axis) * result
+        return result
+
+    def squeeze(self, x: Value, axes: Sequence[int]) -> Value:
+        """Drop axes of size 1."""
+        axes = self._positive(axes, self.dims(x))
+        return self.node("Squeeze", *self._axes_form("Squeeze", x, axes)) if axes else x
+
+    def unsqueeze(self, x: Value, axes: Sequence[int]) -> Value:
+        """Insert axes of size 1, at positions counted in the result."""
+        shape = self.dims(x)
+        axes = self._positive(axes, None if shape is None else (1,) * (len(shape) + len(axes)))
+        return self.node("Unsqueeze", *self._axes_form("Unsqueeze", x, axes)) if axes else x
+
+    def _positive(self, axes: Sequence[int], shape: Sequence[Dim] | None) -> list[int]:
+        """Axes counted from the front, ascending: before opset 11 negative ones do not exist."""
+        if shape is None:
+            if self.opset < 11 and any(axis < 0 for axis in axes):
+                raise self.unsupported("negative axes of a value of unknown rank")
+            return list(axes)
+        return sorted(axis % max(len(shape), 1) for axis in axes)
+
+    def reduce(self, op: str, x: Value, axes: Sequence[int] | None = None, keepdims: bool = False) -> Value:
+        """`ReduceSum`, `ReduceMean`, `ReduceMax`, ...; no axes (None or empty) means all."""
+        shape = self.dims(x)
+        if shape == ():
+            x, shape, axes, keepdims = self.unsqueeze(x, [0]), (1,), [0], False
+        attributes: dict[str, Any] = {"keepdims": keepdims}
+        if not axes:
+            return self.node(op, [x], attributes)
+        axes = self._positive(axes, shape)
+        if self.opset < (13 if op == "ReduceSum" else 18):
+            return self.node(op, [x], attributes | {"axes": axes})
+        return self.node(op, [x, self.const(axes)], attributes)
+
+    def reshape(self, x: Value, sizes: Sequence[Size]) -> Value:
+        """x with the wanted sizes (one may be -1), saying 0 and -1 wherever that is enough."""
+        before = self.dims(x)
+        wanted = self._complete(before, sizes)
+        after = [as_dim(size) for size in wanted]
+        if before is not None and after == list(before):
+            return x
+        annotation = None if None in after or -1 in after else tuple(after)
+        if 0 in after:
+            return self._reshape_empty(x, wanted, after, before, annotation)
+        entries: list[Any] = []
+        unknown: list[int] = []
+        for place, (size, dim) in enumerate(zip(wanted, after, strict=True)):
+            same = isinstance(dim, SymDim) and before is not None and place < len(before) and before[place] == dim
+            entries.append(0 if same else size)
+            if not same and not isinstance(dim, int):
+                unknown.append(place)
+        if unknown and -1 not in entries:
+            entries[self._costliest(unknown, wanted)] = -1
+        result = self.op.Reshape(x, self.shape(entries))
+        return self.annotate(result, annotation) if annotation is not None else result  # type: ignore[arg-type]
+
+    def _complete(self, before: tuple[Dim, ...] | None, sizes: Sequence[Size]) -> list[Size]:
+        """The -1 of a reshape as the size it stands for, if x's dimensions say."""
+        wanted = list(sizes)
+        dims = [as_dim(size) for size in wanted]
+        if before is None or -1 not in dims or None in dims:
+            return wanted
+        place = dims.index(-1)
+        rest = dimensions.product([dim for dim in dims if dim != -1 and dim is not None])
+        if rest != 0:
+            wanted[place] = dimensions.combine(lambda a, b: a // b if b else 0, dimensions.product(before), rest)
+        return wanted
+
+    def _costliest(self, places: list[int], wanted: Sequence[Size]) -> int:
+        """Of the sizes only the running model knows, the one to leave to the Reshape: rather a formula than an axis."""
+        for place in places:
+            dim = as_dim(wanted[place])
+            if dim is None or (isinstance(dim, SymDim) and self._axis_of(dim.values) is None):
+                return place
+        return places[-1]
+
+    def _reshape_empty(self, x: Value, wanted: Any, after: Any, before: Any, annotation: Any) -> Value:
+        """A tensor without elements: a 0 in the shape has to mean zero."""
+        if self.opset >= 14:
+            result = self.op.Reshape(x, self.shape(wanted), allowzero=1)
+        else:
+            blank = torch.zeros(1, dtype=self.dtype(x))
+            result = self.op.ConstantOfShape(self.shape(wanted), value=blank)
+        return self.annotate(result, annotation) if annotation is not None else result
+
+    def flatten(self, x: Value, start: int = 0, end: int = -1) -> Value:
+        """Merge the axes from start to end into one."""
+        shape = self.known_dims(x)
+        if not shape:
+            return self.reshape(x, [1])
+        start, end = start % len(shape), end % len(shape)
+        if start == end:
+            return x
+        return self.reshape(x, [*shape[:start], dimensions.product(shape[start : end + 1]), *shape[end + 1 :]])
+
+    def expand(self, x: Value, sizes: Sequence[Size]) -> Value:
+        """Broadcast x to the wanted sizes; -1 keeps an axis."""
+        before = self.dims(x)
+        lead = len(sizes) - len(before) if before is not None else 0
+        entries: list[Any] = []
+        after: list[Dim | None] = []
+        for place, size in enumerate(sizes):
+            old = before[place - lead] if before is not None and place >= lead else None
+            dim = old if isinstance(size, int) and size == -1 else as_dim(size)
+            after.append(dim)
+            entries.append(1 if (old is not None and dim == old) or (isinstance(size, int) and size == -1) else size)
+        if before is not None and tuple(after) == before:
+            return x
+        result = self.op.Expand(x, self.shape(entries))
+        return self.annotate(result, after) if None not in after else result  # type: ignore[arg-type]
+
+    def slice(
+        self,
+        x: Value,
+        starts: Sequence[Size],
+        ends: Sequence[Size],
+        axes: Sequence[int],
+        steps: Sequence[int] | None = None,
+    ) -> Value:
+        """x[start:end:step] along axes; starts and ends may be computed sizes."""
+        shape = self.dims(x)
+        axes = [axis % len(shape) for axis in axes] if shape is not None else list(axes)
+        steps = list(steps) if steps is not None else [1] * len(axes)
+        fixed = all(isinstance(place, int) for place in (*starts, *ends))
+        if self.opset < 10 and (not fixed or any(step != 1 for step in steps)):
+            return self._slice_by_gather(x, starts, ends, axes, steps)
+        if self.opset < 10:
+            result = self.op.Slice(x, starts=starts, ends=ends, axes=axes)
+        else:
+            stride = self.const(steps) if any(step != 1 for step in steps) else None
+            result = self.op.Slice(x, self.shape(starts), self.shape(ends), self.const(axes), stride)
+        if shape is not None and not fixed:
+            after = self._sliced_dims(shape, starts, ends, axes, steps)
+            return self.annotate(result, after) if after is not None else result
+        return result
+
+    def _sliced_dims(self, shape: Any, starts: Any, ends: Any, axes: Any, steps: Any) -> list[Dim] | None:
+        after = list(shape)
+        for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+            first, last = as_dim(start), as_dim(end)
+            if first is None or last is None:
+                return None
+            after[axis] = dimensions.combine(
+                lambda n, a, b, t=step: len(range(n)[slice(a, b, t)]), after[axis], first, last
+            )
+        return after
+
+    def _slice_by_gather(self, x: Value, starts: Any, ends: Any, axes: Any, steps: Any) -> Value:
+        """At opset 9 a slice knows neither steps nor computed bounds: pick the elements by number instead."""
+        for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+            size = self.dim_size(x, axis)
+            if isinstance(size, int) and isinstance(start, int) and isinstance(end, int):
+                picked = self.const(list(range(size)[slice(start, end, step)]) or [], torch.int64)
+            elif step < 0:
+                raise self.needs_opset(10)
+            else:
+                picked = self.arange(self._bound(start, size), self._bound(end, size), step)
+            x = self.op.Gather(x, picked, axis=axis)
+        return x
+
+    def _bound(self, place: Any, size: Any) -> Any:
+        """A slice's bound, counted from the front and inside the axis."""
+        if isinstance(place, SymDim):
+            place = SizeValue(place.values, "given", (self.size(place),))
+        if isinstance(place, int) and isinstance(size, int):
+            return min(max(place + size if place < 0 else place, 0), size)
+        if isinstance(place, int) and place >= 2**31 - 1:
+            return size
+        if isinstance(place, int) and place < 0:
+            return SizeValue.of(torch.sym_max, size + place, 0)
+        return place if place == 0 else SizeValue.of(torch.sym_min, place, size)
+
+    def split(self, x: Value, sizes: Sequence[Size], axis: int) -> list[Value]:
+        """Parts of the given sizes along an axis."""
+        if len(sizes) == 1:
+            return [x]
+        axis %= self.rank(x)
+        shape = self.known_dims(x)
+        if self.opset < 13:
+            if not all(isinstance(size, int) for size in sizes):
+                raise self.needs_opset(13)
+            parts = self.node("Split", [x], {"axis": axis, "split": list(sizes)}, outputs=len(sizes))
+        else:
+            parts = self.node("Split", [x, self.shape(sizes)], {"axis": axis}, outputs=len(sizes))
+        for part, size in zip(parts, sizes, strict=True):
+            dim = as_dim(size)
+            if dim is not None:
+                self.annotate(part, (*shape[:axis], dim, *shape[axis + 1 :]))
+        return list(parts)
+
+    def pad(self, x: Value, pads: Sequence[Size], mode: str = "constant", value: Number = 0) -> Value:
+        """Pad (or crop, where negative); pads are all begins, then all ends, as ONNX orders them."""
+        fixed = all(isinstance(pad, int) for pad in pads)
+        if fixed and not any(pads):
+            return x
+        if mode == "wrap" and self.opset < 19:
+            raise self.needs_opset(19)
+        if self.opset < 11:
+            if not fixed:
+                raise self.needs_opset(11)
+            return self.op.Pad(x, pads=pads, mode=mode, value=float(value) if mode == "constant" else None)
+        filler = self.like(x, value) if mode == "constant" and value else None
+        result = self.op.Pad(x, self.shape(pads), filler, mode=mode)
+        shape, dims = self.dims(x), [as_dim(pad) for pad in pads]
+        if shape is None or fixed or None in dims:
+            return result
+        after = [dimensions.total([dim, dims[i], dims[i + len(shape)]]) for i, dim in enumerate(shape)]  # type: ignore[list-item]
+        return self.annotate(result, after)
+
+    def arange(self, start: Any, end: Any, step: Any = 1, dtype: torch.dtype = torch.int64) -> Value:
+        """start, start + step, ... below end; numbers, sizes, or 0-d tensors."""
+        bounds = (start, end, step)
+        if all(isinstance(bound, (int, float)) for bound in bounds):
+            return self.const_tensor(torch.arange(start, end, step, dtype=dtype))
+        if self.opset >= 11:
+            computed = dtype if dtype in (torch.int64, torch.int32, torch.float32, torch.float64) else torch.float32
+            if dtype in (torch.int8, torch.int16, torch.uint8):
+                computed = torch.int64
+            result = self.op.Range(*(self._number(bound, computed) for bound in bounds))
+            result = self.cast(result, dtype)
+        else:
+            result = self._arange_by_counting(start, end, step, dtype)
+        count = _arange_length(start, end, step)
+        return self.annotate(result, (count,)) if count is not None else result
+
+    def _arange_by_counting(self, start: Any, end: Any, step: Any, dtype: torch.dtype) -> Value:
+        """Before opset 11: the places of the ones in a row of ones are 0, 1, 2, ..."""
+        if any(isinstance(bound, Value) for bound in (start, end, step)):
+            raise self.needs_opset(11)
+        span = end if start == 0 and isinstance(start, int) else end - start
+        if step != 1:
+            span = _ceiling(span, step)
+        ones = self.op.ConstantOfShape(self.size(span), value=torch.ones(1, dtype=torch.int64))
+        count = self.cast(self.squeeze(self.annotate(self.op.NonZero(ones), (1, as_dim(span) or 0)), [0]), dtype)
+        if step != 1:
+            count = self.op.Mul(count, self.const(step, dtype))
+        return count if start == 0 and isinstance(start, int) else self.op.Add(count, self._number(start, dtype))
+
+    def _number(self, number: Any, dtype: torch.dtype) -> Value:
+        """A number, size or tensor as a 0-d tensor of a dtype."""
+        if isinstance(number, (int, float)):
+            return self.const(number, dtype)
+        return self.cast(number if isinstance(number, Value) else self.scalar(number), dtype)
+
+    def topk(self, x: Value, k: Size, axis: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Value, Value]:
+        """The k largest (or smallest) elements along an axis, and their indices."""
+        shape = self.known_dims(x)
+        if not shape:
+            one, index = self.topk(self.unsqueeze(x, [0]), k, 0, largest, sorted)
+            return self.squeeze(one, [0]), self.squeeze(index, [0])
+        axis %= len(shape)
+        if self.opset < 11 and not largest:
+            dtype = self.dtype(x)
+            signed = x if dtype.is_signed else self.cast(x, torch.int64 if dtype is not torch.bool else torch.int32)
+            values, indices = self.topk(self.op.Neg(signed), k, axis, True, sorted)
+            return self.cast(self.op.Neg(values), dtype), indices
+        if self.opset < 10:
+            if not isinstance(k, int):
+                raise self.needs_opset(10)
+            found = self.node("TopK", [x], {"k": k, "axis": axis}, outputs=2)
+        else:
+            settings = {"axis": axis} if self.opset < 11 else {"axis": axis, "largest": largest, "sorted": sorted}
+            found = self.node("TopK", [x, self.size(k)], settings, outputs=2)
+        dim = as_dim(k)
+        if dim is not None:
+            for value in found:
+                self.annotate(value, (*shape[:axis], dim, *shape[axis + 1 :]))
+        return found
+
+
+def _ceiling(span: Any, step: Any) -> Any:
+    """ceil(span / step) for sizes."""
+    return -(-span // step)
+
+
+def _arange_length(start: Any, end: Any, step: Any) -> Dim | None:
+    """How many numbers an arange has, if its bounds are integers."""
+    bounds = [as_dim(bound) for bound in (start, end, step) if not isinstance(bound, float)]
+    if len(bounds) < 3 or None in bounds:
+        return None
+    return dimensions.combine(lambda a, b, s: max(0, -((a - b) // s)), *bounds)  # type: ignore[arg-type]

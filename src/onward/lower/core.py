@@ -1,0 +1,519 @@
+"""The heart of the emitter: one ONNX node at a time, simplified, folded, shared, typed.
+
+`emitter.py` is where authors of lowerings look; it describes the whole interface.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import torch
+
+from onward.capture.facts import Dim, Scope, Source, SymDim, TensorFact
+from onward.errors import LoweringError
+from onward.lower import constants, dims, dtypes, schemas, simplify
+from onward.lower.fold import MAX_BYTES, fold
+
+Value = ir.Value
+Number = int | float | bool
+Shape = tuple[Dim, ...]
+
+# The same inputs do not give the same outputs: never folded, never shared.
+_IMPURE = frozenset({
+    "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli", "Dropout",
+})  # fmt: skip
+
+
+# Their axis counts the axes of the result, not of the input.
+_AXIS_OF_RESULT = frozenset({"OneHot", "ConcatFromSequence", "SequenceInsert"})
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The ATen node that is being lowered: what errors, names and metadata say."""
+
+    op: str = ""
+    scope: Scope | None = None
+    source: Source | None = None
+    fact: Any = None
+    name: str = "node"
+
+
+class Session:
+    """What an emitter shares with the emitters of its subgraphs: constants, names, facts."""
+
+    def __init__(self) -> None:
+        self.dtypes: dict[Value, torch.dtype] = {}
+        self.dims: dict[Value, Shape] = {}
+        self.tensors: dict[Value, torch.Tensor] = {}
+        self.by_value: dict[Any, Value] = {}  # small constants by content, big ones by memory
+        self.recipes: dict[Value, tuple[str, Value, dict[str, Any]]] = {}  # how a folded view is made from its weight
+        self.names: dict[str, int] = {}
+        self.place = Place()
+
+    def unique(self, name: str) -> str:
+        """The name itself the first time, then with a counter."""
+        if name not in self.names:
+            self.names[name] = 0
+            return name
+        while True:
+            self.names[name] += 1
+            candidate = f"{name}_{self.names[name]}"
+            if candidate not in self.names:
+                self.names[candidate] = 0
+                return candidate
+
+
+class _Ops:
+    """`g.op.Relu(x)`: every ONNX operator as a method, attributes by keyword."""
+
+    def __init__(self, emitter: Core) -> None:
+        self._emitter = emitter
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        emitter = self._emitter
+
+        def call(*inputs: Value | None, outputs: int = 1, domain: str = "", **attributes: Any) -> Any:
+            return emitter.node(name, inputs, attributes, domain=domain, outputs=outputs)
+
+        self.__dict__[name] = call
+        return call
+
+
+class Core:
+    """Nodes, constants and facts. Forms that depend on the opset live in the classes built on this one."""
+
+    def __init__(self, opset: int, *, parent: Core | None = None) -> None:
+        self.opset = opset
+        self.op = _Ops(self)
+        self.nodes: list[ir.Node] = []
+        self.opset_imports: dict[str, int] = parent.opset_imports if parent else {"": opset}
+        self._parent = parent
+        self._session: Session = parent._session if parent else Session()
+        self._shared: dict[Any, tuple[Value, ...]] = {}
+
+    # Nodes
+
+    def node(
+        self,
+        op: str,
+        inputs: Sequence[Value | None],
+        attributes: Mapping[str, Any] | None = None,
+        domain: str = "",
+        outputs: int = 1,
+    ) -> Any:
+        """Emit an ONNX operator: a Value, or a tuple of them if there are several outputs."""
+        values = self._check_inputs(op, inputs)
+        schema = schemas.find(op, self.opset, domain)
+        if schema is None and domain == "":
+            raise self._no_such_operator(op)
+        settings = _settings(op, attributes or {}, schema)
+        self._count_axis_from_front(op, values, settings)
+        pure = op not in _IMPURE and not any(isinstance(value, ir.Graph) for value in settings.values())
+        if pure and domain == "":
+            known = simplify.simplify(self, op, values, settings) or self._fold(op, values, settings)
+            if known is not None:
+                return known if outputs > 1 else known[0]
+        restore = self._fit(schema, values) if schema is not None and op != "Cast" else None
+        made = self._make(op, values, settings, domain, outputs, schema, pure)
+        if restore and schema is not None:
+            made = tuple(self._restore(schema, place, value, restore) for place, value in enumerate(made))
+        return made if outputs > 1 else made[0]
+
+    def _check_inputs(self, op: str, inputs: Sequence[Value | None]) -> list[Value | None]:
+        values = list(inputs)
+        for place, value in enumerate(values):
+            if value is not None and not isinstance(value, Value):
+                raise TypeError(
+                    f"{op}: input {place} is a {type(value).__name__} ({value!r}), not a Value; "
+                    "use g.const(...), g.like(x, ...) or g.as_value(...)"
+                )
+        while values and values[-1] is None:
+            values.pop()
+        return values
+
+    def _count_axis_from_front(self, op: str, values: list[Value | None], settings: dict[str, Any]) -> None:
+        """Many operators take a negative axis only from opset 11 or 13 on; before, say the same from the front."""
+        axis = settings.get("axis")
+        if axis is None or axis >= 0 or self.opset >= 13 or op in _AXIS_OF_RESULT or not values or values[0] is None:
+            return
+        shape = self._session.dims.get(values[0])
+        if shape is not None:
+            settings["axis"] = axis + len(shape)
+
+    def _no_such_operator(self, op: str) -> LoweringError:
+        first = schemas.first_opset(op)
+        if first is None or first <= self.opset:
+            return self.unsupported(f"ONNX has no operator {op} at opset {self.opset}")
+        return self.needs_opset(first)
+
+    def _fold(self, op: str, values: list[Value | None], settings: dict[str, Any]) -> tuple[Value, ...] | None:
+        tensors: list[torch.Tensor | None] = []
+        for value in values:
+            tensor = None if value is None else self._session.tensors.get(value)
+            if tensor is None and value is not None:
+                return None
+            tensors.append(tensor)
+        if not tensors:
+            return None
+        folded = fold(op, tensors, settings, self.opset)
+        if folded is None:
+            return None
+        base = values[0]
+        big = (
+            base is not None
+            and base.name is not None
+            and tensors[0] is not None
+            and tensors[0].numel() > constants.SMALL
+        )
+        name = f"{base.name}.{op.lower()}" if big and base is not None else None
+        made = tuple(self.const_tensor(tensor, name) for tensor in folded)
+        if op == "Transpose" and base is not None and made[0] is not base and folded[0].nbytes > MAX_BYTES:
+            self._session.recipes.setdefault(made[0], (op, base, settings))
+        return made
+
+    def _make(
+        self,
+        op: str,
+        values: list[Value | None],
+        settings: dict[str, Any],
+        domain: str,
+        outputs: int,
+        schema: schemas.OpSchema | None,
+        pure: bool,
+    ) -> tuple[Value, ...]:
+        key = (op, domain, tuple(values), _freeze(settings), outputs) if pure else None
+        if key is not None:
+            layer: Core | None = self
+            while layer is not None:
+                if key in layer._shared:
+                    return layer._shared[key]
+                layer = layer._parent
+        if domain not in self.opset_imports:
+            self.opset_imports[domain] = 1
+        node = ir.Node(domain, op, values, _attributes(settings), num_outputs=outputs)
+        self.nodes.append(node)
+        made = tuple(node.outputs)
+        self._infer(op, values, settings, made, schema, domain)
+        if key is not None:
+            self._shared[key] = made
+        return made
+
+    def _infer(
+        self,
+        op: str,
+        values: list[Value | None],
+        settings: dict[str, Any],
+        made: tuple[Value, ...],
+        schema: schemas.OpSchema | None,
+        domain: str,
+    ) -> None:
+        session = self._session
+        if schema is not None:
+            variables = self._variables(schema, values)
+            for place, value in enumerate(made):
+                dtype = _output_dtype(schema, place, variables, settings)
+                if dtype is not None:
+                    session.dtypes[value] = dtype
+        if domain == "":
+            shapes = [None if value is None else session.dims.get(value) for value in values]
+            tensors = [None if value is None else session.tensors.get(value) for value in values]
+            for value, shape in zip(made, dims.propagate(op, shapes, tensors, settings, len(made)), strict=False):
+                if shape is not None:
+                    self.annotate(value, shape)
+
+    # The dtype bridge: what the schema or onnxruntime's CPU kernels do not take is computed in a neighbouring type.
+
+    def _variables(self, schema: schemas.OpSchema, values: Sequence[Value | None]) -> dict[str, torch.dtype]:
+        found: dict[str, torch.dtype] = {}
+        for place, value in enumerate(values):
+            formal = schema.input(place)
+            if formal is None:
+                raise TypeError(f"{schema.name} takes {len(schema.inputs)} inputs, not {len(values)}")
+            dtype = None if value is None else self._session.dtypes.get(value)
+            if dtype is None:
+                continue
+            if formal.dtype is not None:
+                if formal.dtype is not dtype:
+                    raise TypeError(f"{schema.name}: input {place} has to be {formal.dtype}, not {dtype}")
+            elif formal.homogeneous:
+                if found.setdefault(formal.variable, dtype) is not dtype:
+                    raise TypeError(
+                        f"{schema.name}: inputs of one type ({formal.variable}) are {found[formal.variable]} and {dtype}; "
+                        "use g.cast or g.promote"
+                    )
+        return found
+
+    def _fit(self, schema: schemas.OpSchema, values: list[Value | None]) -> dict[str, torch.dtype] | None:
+        """Cast inputs, in place, to types that run; the variables whose outputs have to be cast back."""
+        restore: dict[str, torch.dtype] = {}
+        for variable, dtype in self._variables(schema, values).items():
+            allowed = schema.allowed.get(variable)
+            if allowed is None or dtype in allowed:
+                continue
+            instead = dtypes.compute_instead(dtype, allowed)
+            if instead is None:
+                raise self.unsupported(f"ONNX operator {schema.name} does not take {dtype} at opset {self.opset}")
+            restore[variable] = dtype
+            for place, value in enumerate(values):
+                formal = schema.input(place)
+                if value is not None and formal is not None and formal.variable == variable:
+                    values[place] = self.cast(value, instead)
+        return restore
+
+    def _restore(self, schema: schemas.OpSchema, place: int, value: Value, restore: dict[str, torch.dtype]) -> Value:
+        formal = schema.output(place)
+        return self.cast(value, restore[formal.variable]) if formal and formal.variable in restore else value
+
+    # Facts
+
+    @property
+    def out(self) -> Any:
+        """What capture knows of the result of the node being lowered: a TensorFact, a tuple of them, or a SizeFact."""
+        return self._session.place.fact
+
+    @property
+    def out_dtype(self) -> torch.dtype:
+        """The dtype of the (first) result of the node being lowered."""
+        fact = self.out
+        while isinstance(fact, (tuple, list)):
+            fact = fact[0]
+        if not isinstance(fact, TensorFact):
+            raise TypeError(f"{self._session.place.op} has no tensor result")
+        return fact.dtype
+
+    def dims(self, x: Value) -> Shape | None:
+        """The dimensions of a value: ints and SymDims (compared by fingerprint); None if unknown."""
+        return self._session.dims.get(x)
+
+    def known_dims(self, x: Value) -> Shape:
+        """The dimensions of a value, or an error that says they are needed."""
+        found = self._session.dims.get(x)
+        if found is None:
+            raise self.unsupported(f"the dimensions of {x.name or 'an intermediate value'} are not known")
+        return found
+
+    def rank(self, x: Value) -> int:
+        return len(self.known_dims(x))
+
+    def dtype(self, x: Value) -> torch.dtype:
+        found = self._session.dtypes.get(x)
+        if found is None:
+            raise self.unsupported(f"the dtype of {x.name or 'an intermediate value'} is not known")
+        return found
+
+    def annotate(self, x: Value, shape: Sequence[Dim] | None = None, dtype: torch.dtype | None = None) -> Value:
+        """State what propagation cannot know. Returns the value."""
+        if shape is not None and x not in self._session.tensors:
+            self._session.dims[x] = tuple(shape)
+            self._found_axes(x)
+        if dtype is not None:
+            self._session.dtypes[x] = dtype
+        return x
+
+    def _found_axes(self, x: Value) -> None:
+        """A hook: the dimensions of a value became known."""
+
+    # Constants
+
+    def const(self, value: Any, dtype: torch.dtype | None = None) -> Value:
+        """A constant: 0-d from a number, 1-D from a list; ints are int64, floats float32 unless a dtype is given."""
+        key = None
+        if not isinstance(value, torch.Tensor):
+            items = tuple(value) if isinstance(value, (list, tuple)) else value
+            key = ("const", repr(items), dtype)
+            if key in self._session.by_value:
+                return self._session.by_value[key]
+        made = self.const_tensor(constants.make_tensor(value, dtype))
+        if key is not None:
+            self._session.by_value[key] = made
+        return made
+
+    def like(self, x: Value, value: Number) -> Value:
+        """A 0-d constant of x's dtype."""
+        return self.const(value, self.dtype(x))
+
+    def const_tensor(self, tensor: torch.Tensor, name: str | None = None) -> Value:
+        """A tensor as it is, not copied. Small ones are shared by content, others by memory."""
+        session = self._session
+        key = constants.share_key(tensor)
+        if key is None and tensor.device.type != "meta":
+            key = (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride())
+        found = session.by_value.get(key) if key is not None else None
+        if found is not None:
+            return found
+        made = constants.initializer(tensor, session.unique(name or constants.describe(tensor)))
+        session.tensors[made] = tensor
+        session.dtypes[made] = tensor.dtype
+        session.dims[made] = tuple(tensor.shape)
+        if key is not None:
+            session.by_value[key] = made
+        return made
+
+    def value_of(self, x: Value | None) -> torch.Tensor | None:
+        """The tensor of a constant; None for anything that is computed when the model runs."""
+        return None if x is None else self._session.tensors.get(x)
+
+    def is_const(self, x: Value) -> bool:
+        return x in self._session.tensors
+
+    # Casts
+
+    def cast(self, x: Value, dtype: torch.dtype) -> Value:
+        """x as another dtype, the way `Tensor.to` does it (float to int truncates, anything to bool is `!= 0`)."""
+        if self._session.dtypes.get(x) is dtype:
+            return x
+        return self.op.Cast(x, to=dtypes.to_onnx(dtype))
+
+    # Errors
+
+    def _error(self, what: str, hint: str | None = None) -> LoweringError:
+        place = self._session.place
+        return LoweringError(
+            what,
+            op=place.op or None,
+            module=place.scope.path if place.scope else None,
+            source=str(place.source) if place.source else None,
+            hint=hint,
+        )
+
+    def unsupported(self, reason: str) -> LoweringError:
+        """The error for what a lowering cannot do: `raise g.unsupported("ceil_mode with dilation > 1")`."""
+        op = self._session.place.op
+        return self._error(f"{op} is not supported this way: {reason}" if op else reason)
+
+    def needs_opset(self, opset: int) -> LoweringError:
+        """The error for what a newer opset can do."""
+        op = self._session.place.op or "this operator"
+        return self._error(
+            f"{op} has no lowering for opset {self.opset} (exists from {opset})",
+            f"try opset_version={opset}, or register one: onward.register_custom_op_symbolic(...)",
+        )
+
+
+# Attributes
+
+
+def _settings(op: str, attributes: Mapping[str, Any], schema: schemas.OpSchema | None) -> dict[str, Any]:
+    """Attributes as plain Python values of the type the schema asks for; None means not given."""
+    settings: dict[str, Any] = {}
+    for name, value in attributes.items():
+        if value is None:
+            continue
+        if schema is None:
+            settings[name] = _plain(value)
+        elif name not in schema.attributes:
+            raise TypeError(
+                f"{op} has no attribute {name} since opset {schema.since}; it has {sorted(schema.attributes)}"
+            )
+        else:
+            settings[name] = _convert(op, name, value, schema.attributes[name])
+    if schema is not None and not schema.required <= settings.keys():
+        raise TypeError(f"{op} needs the attributes {sorted(schema.required - settings.keys())}")
+    return settings
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, torch.dtype):
+        return int(dtypes.to_onnx(value))
+    if isinstance(value, bool):
+        return int(value)
+    if isinstance(value, np.ndarray):
+        return torch.from_numpy(value)
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _convert(op: str, name: str, value: Any, kind: str) -> Any:
+    plain = _plain(value)
+    try:
+        if kind == "INT":
+            return _integer(plain)
+        if kind == "FLOAT":
+            return float(plain)
+        if kind == "INTS":
+            return [_integer(item) for item in plain]
+        if kind == "FLOATS":
+            return [float(item) for item in plain]
+    except (TypeError, ValueError):
+        raise TypeError(f"{op}: attribute {name} has to be {kind}, not {value!r}") from None
+    expected = {"STRING": str, "TENSOR": torch.Tensor, "GRAPH": ir.Graph}.get(kind)
+    if expected is not None and not isinstance(plain, expected):
+        raise TypeError(f"{op}: attribute {name} has to be {kind}, not {value!r}")
+    return plain
+
+
+def _integer(value: Any) -> int:
+    if isinstance(value, (float, SymDim)) or not hasattr(value, "__index__"):
+        raise TypeError(value)
+    return int(value)
+
+
+def _attributes(settings: dict[str, Any]) -> list[ir.Attr]:
+    return [_attribute(name, value) for name, value in settings.items()]
+
+
+def _attribute(name: str, value: Any) -> ir.Attr:
+    if isinstance(value, torch.Tensor):
+        return ir.AttrTensor(name, constants.ConstantTensor(value))
+    if isinstance(value, int):
+        return ir.AttrInt64(name, int(value))
+    if isinstance(value, float):
+        return ir.AttrFloat32(name, value)
+    if isinstance(value, str):
+        return ir.AttrString(name, value)
+    if isinstance(value, ir.Graph):
+        return ir.AttrGraph(name, value)
+    if isinstance(value, list):
+        if all(isinstance(item, int) for item in value):
+            return ir.AttrInt64s(name, value)
+        if all(isinstance(item, (int, float)) for item in value):
+            return ir.AttrFloat32s(name, [float(item) for item in value])
+        if all(isinstance(item, str) for item in value):
+            return ir.AttrStrings(name, value)
+    raise TypeError(f"attribute {name}: ONNX has no attribute type for {value!r}")
+
+
+def _freeze(settings: dict[str, Any]) -> tuple[Any, ...]:
+    """Attributes as part of a key. Floats by their text, since 0.0 == -0.0 and 1 == 1.0 and nan != nan."""
+    frozen = []
+    for name in sorted(settings):
+        value = settings[name]
+        if isinstance(value, torch.Tensor):
+            frozen.append((name, constants.share_key(value) or id(value)))
+        else:
+            frozen.append((name, repr(value)))
+    return tuple(frozen)
+
+
+def _output_dtype(
+    schema: schemas.OpSchema, place: int, variables: dict[str, torch.dtype], settings: dict[str, Any]
+) -> torch.dtype | None:
+    formal = schema.output(place)
+    if formal is None:
+        return None
+    if formal.dtype is not None:
+        return formal.dtype
+    if formal.variable in schema.single:
+        return schema.single[formal.variable]
+    if formal.variable in variables:
+        return variables[formal.variable] if formal.homogeneous else None
+    if "to" in settings or "dtype" in settings:
+        return dtypes.to_torch(settings.get("to") or settings["dtype"])
+    if schema.name == "ConstantOfShape":
+        return settings["value"].dtype if "value" in settings else torch.float32
+    if schema.name == "QuantizeLinear":
+        return torch.uint8
+    if schema.name in ("RandomNormal", "RandomUniform"):
+        return torch.float32
+    return next(iter(variables.values()), None) if schema.name in _FIRST_INPUT else None
+
+
+_FIRST_INPUT = frozenset({"EyeLike", "RandomNormalLike", "RandomUniformLike", "Bernoulli"})

@@ -1,0 +1,320 @@
+"""From a captured program to an ONNX model: one walk over the fx graph."""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import onnx
+import onnx_ir as ir
+import torch
+from torch import fx
+
+from onward.capture.facts import CapturedProgram, SizeFact, SymDim, TensorFact
+from onward.errors import ExportError, LoweringError, UnsupportedOpError
+from onward.lower import registry as registries
+from onward.lower.core import Place
+from onward.lower.emitter import Emitter, SizeValue, Value, drop_dead, onnx_shape, used_values
+from onward.lower.sizes import is_size_function
+
+_SYM_SIZE = torch.ops.aten.sym_size.int
+_SYM_NUMEL = torch.ops.aten.sym_numel.default
+
+
+def lower_program(
+    program: CapturedProgram,
+    opset: int,
+    *,
+    registry: registries.Registry | None = None,
+    producer_version: str | None = None,
+) -> ir.Model:
+    """The program as an ONNX model in the default domain's `opset`."""
+    registries.load_families()
+    walk = _Walk(program, opset, registry or registries.registry)
+    graph = walk.run()
+    return ir.Model(graph, ir_version=ir_version(opset), producer_name="onward", producer_version=producer_version)
+
+
+def ir_version(opset: int) -> int:
+    """The oldest file format that may carry an opset, so that the oldest runtimes that know the opset read the file."""
+    return onnx.helper.OP_SET_ID_VERSION_MAP[("ai.onnx", opset)]
+
+
+def missing_lowerings(graph: fx.Graph, opset: int, registry: registries.Registry) -> dict[Any, list[fx.Node]]:
+    """The operators of a graph that cannot be lowered, with the nodes that call them."""
+    missing: dict[Any, list[fx.Node]] = {}
+    for node in graph.nodes:
+        if node.op != "call_function" or node.target in (operator.getitem, _SYM_SIZE, _SYM_NUMEL):
+            continue
+        if not is_size_function(node.target) and registry.find(node.target, opset) is None:
+            missing.setdefault(node.target, []).append(node)
+    return missing
+
+
+class _Walk:
+    def __init__(self, program: CapturedProgram, opset: int, registry: registries.Registry) -> None:
+        self.program, self.opset, self.registry = program, opset, registry
+        self.g = Emitter(opset)
+        self.session = self.g._session
+        self.values: dict[fx.Node, Any] = {}
+        self._lowerings: dict[Any, registries.Lowering | None] = {}
+
+    def run(self) -> ir.Graph:
+        missing = missing_lowerings(self.program.graph, self.opset, self.registry)
+        if missing:
+            raise self._all_missing(missing)
+        for port in (*self.program.inputs, *self.program.outputs):
+            self.session.names.setdefault(port.name, 0)
+        ports = iter(self.program.inputs)
+        for node in self.program.graph.nodes:
+            if node.op == "placeholder":
+                self._placeholder(node, next(ports))
+            elif node.op == "get_attr":
+                constant = self.program.constants[str(node.target)]
+                self.values[node] = self.g.const_tensor(constant.tensor, constant.name)
+            elif node.op == "call_function":
+                self._call(node)
+            elif node.op == "output":
+                return self._finish(node)
+        raise LoweringError("the captured graph has no output node")
+
+    def _placeholder(self, node: fx.Node, port: Any) -> None:
+        value = ir.Value(name=port.name, shape=onnx_shape(port.fact.shape))
+        self.g.inputs.append(value)
+        self.g.annotate(value, port.fact.shape, port.fact.dtype)
+        self.g.describe(value)
+        self.values[node] = value
+
+    # Calls
+
+    def _call(self, node: fx.Node) -> None:
+        target = node.target
+        if target is operator.getitem:
+            self.values[node] = self._value(node.args[0])[node.args[1]]
+            return
+        self.session.place = place = self._place(node)
+        first = len(self.g.nodes)
+        try:
+            if target is _SYM_SIZE:
+                result: Any = self.g.dim_size(self._value(node.args[0]), node.args[1])  # type: ignore[arg-type]
+            elif target is _SYM_NUMEL:
+                result = self.g.numel(self._value(node.args[0]))
+            else:
+                result = self._lower(node)
+            self.values[node] = self._settle(result, node.meta.get("val"))
+        except ExportError as error:
+            raise self._placed(error, place) from error
+        except Exception as error:
+            raise self._failed(error, place) from error
+        self._name(self.g.nodes[first:], self.values[node], place)
+
+    def _lower(self, node: fx.Node) -> Any:
+        args, kwargs = self._value(node.args), self._value(node.kwargs)
+        target = node.target
+        if target not in self._lowerings:
+            self._lowerings[target] = self.registry.find(target, self.opset)
+        lowering = self._lowerings[target]
+        if lowering is None:
+            return self._on_sizes(target, args, node.meta.get("val"))
+        positional, named = lowering.bind(target, args, kwargs)
+        return lowering.function(self.g, *positional, **named)
+
+    def _on_sizes(self, function: Any, args: Sequence[Any], fact: Any) -> Any:
+        """Arithmetic on sizes: nothing is emitted before somebody needs the number."""
+        if not any(isinstance(arg, SizeValue) for arg in args):
+            return function(*args)
+        if not isinstance(fact, SizeFact):
+            return SizeValue.of(function, *args)
+        size = SizeValue(fact.values, function, tuple(args))
+        self.g.note_size(size)
+        return size
+
+    def _value(self, argument: Any) -> Any:
+        """An fx argument with every node replaced by what it became."""
+        if isinstance(argument, fx.Node):
+            return self.values[argument]
+        if isinstance(argument, tuple):
+            return tuple(self._value(item) for item in argument)
+        if isinstance(argument, list):
+            return [self._value(item) for item in argument]
+        if isinstance(argument, dict):
+            return {name: self._value(item) for name, item in argument.items()}
+        return argument
+
+    def _settle(self, result: Any, fact: Any) -> Any:
+        """Hold a result against what capture saw: the dtype is brought in line, a contradicting shape is an error."""
+        if isinstance(result, (tuple, list)):
+            facts = fact if isinstance(fact, (tuple, list)) else [None] * len(result)
+            if len(facts) < len(result):
+                raise TypeError(f"the lowering returned {len(result)} values, the operator has {len(facts)}")
+            return [self._settle(item, item_fact) for item, item_fact in zip(result, facts, strict=False)]
+        if isinstance(result, Value) and isinstance(fact, TensorFact):
+            return self._settle_tensor(result, fact)
+        if isinstance(result, Value) and isinstance(fact, SizeFact):
+            return SizeValue(fact.values, "given", (result,))
+        if isinstance(fact, TensorFact) and isinstance(result, (int, float, SizeValue)):
+            return self._settle_tensor(self.g.as_value(result, fact.dtype), fact)
+        return result
+
+    def _settle_tensor(self, value: Value, fact: TensorFact) -> Value:
+        g = self.g
+        if self.session.dtypes.get(value, fact.dtype) is not fact.dtype:
+            value = g.cast(value, fact.dtype)
+        known = g.dims(value)
+        if known is not None and not _agree(known, fact.shape):
+            raise ValueError(f"the lowering gives a tensor of shape {_text(known)}, PyTorch one of {_text(fact.shape)}")
+        if value.producer() is not None:
+            g.annotate(value, fact.shape, fact.dtype)
+            g.describe(value, fact.shape)
+        return value
+
+    # Names and places
+
+    def _place(self, node: fx.Node) -> Place:
+        scope, source = node.meta.get("scope"), node.meta.get("source")
+        name = registries.op_name(node.target)
+        short = name.split(".")[1] if "." in name else name
+        path = scope.path if scope is not None else ""
+        return Place(name, scope, source, node.meta.get("val"), f"{path}.{short}" if path else short)
+
+    def _name(self, nodes: Sequence[ir.Node], result: Any, place: Place) -> None:
+        """The node that makes the result is named after module and operator; its helpers add their ONNX type."""
+        results = result if isinstance(result, list) else [result]
+        makers = {value.producer() for value in results if isinstance(value, Value)}
+        metadata = {"onward.aten": place.op}
+        if place.scope is not None:
+            metadata["onward.scope"] = place.scope.path
+        if place.source is not None:
+            metadata["onward.source"] = f"{os.path.basename(place.source.file)}:{place.source.line}"
+        for node in nodes:
+            self.g.name_node(node, place.name if node in makers else f"{place.name}.{node.op_type}")
+            node.metadata_props.update(metadata)
+
+    # The end
+
+    def _finish(self, node: fx.Node) -> ir.Graph:
+        g = self.g
+        self.session.place = Place("output", name="output")
+        first = len(g.nodes)
+        results = node.args[0] if isinstance(node.args[0], (tuple, list)) else [node.args[0]]
+        outputs: list[Value] = []
+        own = {value for emitted in g.nodes for value in emitted.outputs}
+        for result, port in zip(results, self.program.outputs, strict=True):
+            value = g.as_value(self._value(result), port.fact.dtype)
+            if (value not in own and value.producer() is None) or value in outputs:
+                value = g.identity(value)
+            value.name = port.name
+            value.shape = None
+            g.describe(value, port.fact.shape)
+            outputs.append(value)
+        self._restore_weights(outputs)
+        self._name(g.nodes[first:], outputs, self.session.place)
+        nodes = drop_dead(g.nodes, outputs)
+        for emitted in nodes:
+            for value in emitted.outputs:
+                if value.type is None and value in self.session.dtypes:
+                    g.describe(value, value.shape)  # type: ignore[arg-type]
+        return ir.Graph(
+            g.inputs,
+            outputs,
+            nodes=nodes,
+            initializers=self._initializers(nodes),
+            opset_imports=dict(g.opset_imports),
+            name=self.program.model_name or "model",
+        )
+
+    def _initializers(self, nodes: Sequence[ir.Node]) -> list[Value]:
+        """The constants that are read, in the order of their first use."""
+        found: dict[Value, None] = {}
+        for node in nodes:
+            found.update((value, None) for value in used_values(node) if value in self.session.tensors)
+        return list(found)
+
+    def _restore_weights(self, outputs: Sequence[Value]) -> None:
+        """A weight that is read both as it is and transposed is stored once, with the Transpose as a node."""
+        g = self.g
+        live = set(self._initializers(_needed(g.nodes, outputs)))
+        for value, (op, base, settings) in self.session.recipes.items():
+            if value in live and base in live:
+                name = value.name
+                replaced = ir.Value(name=name, shape=value.shape, type=value.type)
+                node = ir.Node("", op, [base], [ir.AttrInt64s("perm", settings["perm"])], outputs=[replaced], name=name)
+                value.replace_all_uses_with(replaced)
+                g.nodes.insert(0, node)
+
+    # Errors
+
+    def _all_missing(self, missing: dict[Any, list[fx.Node]]) -> UnsupportedOpError:
+        details = []
+        for target, nodes in missing.items():
+            name, first = registries.op_name(target), nodes[0]
+            since = [version for version in self.registry.available_since(target) if version > self.opset]
+            exists = f" (exists from {since[0]})" if since else ""
+            source, scope = first.meta.get("source"), first.meta.get("scope")
+            where = f" at {source}" if source else ""
+            inside = f" in {scope.path}" if scope is not None and scope.path else ""
+            details.append(f"{name}: {len(nodes)} call{'s' * (len(nodes) > 1)}{exists}, first{where}{inside}")
+        target, nodes = next(iter(missing.items()))
+        name, place = registries.op_name(target), self._place(nodes[0])
+        newer = [min(v for v in self.registry.available_since(t) if v > self.opset) for t in missing if
+                 any(v > self.opset for v in self.registry.available_since(t))]  # fmt: skip
+        upgrade = f"try opset_version={max(newer)}, or " if len(newer) == len(missing) else ""
+        key = registries.op_key(target)
+        one = len(missing) == 1
+        exists = f" (exists from {newer[0]})" if one and newer else ""
+        return UnsupportedOpError(
+            f"{name} has no lowering for opset {self.opset}{exists}"
+            if one
+            else f"{len(missing)} operators have no lowering for opset {self.opset}",
+            op=name,
+            module=(place.scope.path or None) if one and place.scope else None,
+            source=str(place.source) if one and place.source else None,
+            hint=f'{upgrade}register one: onward.register_custom_op_symbolic("{key}", ...)',
+            details=details if not one or len(nodes) > 1 else (),
+        )
+
+    def _placed(self, error: ExportError, place: Place) -> ExportError:
+        """The same error, with the operator's place if it has none yet."""
+        if error.module or error.source or not isinstance(error, LoweringError):
+            return error
+        return type(error)(
+            error.what,
+            op=error.op or place.op,
+            module=place.scope.path if place.scope else None,
+            source=str(place.source) if place.source else None,
+            hint=error.hint,
+            details=error.details,
+        )
+
+    def _failed(self, error: Exception, place: Place) -> LoweringError:
+        return LoweringError(
+            f"the lowering of {place.op} failed: {type(error).__name__}: {error}",
+            op=place.op,
+            module=place.scope.path if place.scope else None,
+            source=str(place.source) if place.source else None,
+        )
+
+
+def _needed(nodes: Sequence[ir.Node], outputs: Sequence[Value]) -> list[ir.Node]:
+    live, kept = set(outputs), []
+    for node in reversed(nodes):
+        if any(value in live for value in node.outputs):
+            live.update(used_values(node))
+            kept.append(node)
+    return kept[::-1]
+
+
+def _agree(known: Sequence[Any], seen: Sequence[Any]) -> bool:
+    """Whether a propagated shape can be the captured one: equal rank, equal static sizes."""
+    if len(known) != len(seen):
+        return False
+    return all(a == b for a, b in zip(known, seen, strict=True) if isinstance(a, int) and isinstance(b, int))
+
+
+def _text(shape: Sequence[Any]) -> str:
+    return "[" + ", ".join(str(dim.name or dim.values) if isinstance(dim, SymDim) else str(dim) for dim in shape) + "]"
+
+
+__all__ = ["ir_version", "lower_program", "missing_lowerings"]
