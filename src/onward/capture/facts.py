@@ -20,7 +20,7 @@ import torch
 from torch import fx
 
 from .inputs import Call
-from .tree import Structure
+from .tree import Structure, flatten
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +104,23 @@ class Port:
     name: str
     fact: TensorFact
 
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.fact.dtype
+
+    @property
+    def shape(self) -> tuple[int | str, ...]:
+        """Sizes, and names where an axis is dynamic."""
+        return tuple(dim if isinstance(dim, int) else dim.name for dim in self.fact.shape)
+
+    @property
+    def axes(self) -> dict[int, str]:
+        """The dynamic axes by position."""
+        return {axis: dim.name for axis, dim in enumerate(self.fact.shape) if isinstance(dim, SymDim)}
+
+    def __str__(self) -> str:
+        return f"{str(self.dtype).removeprefix('torch.')}[{', '.join(map(str, self.shape))}]"
+
 
 @dataclass(frozen=True)
 class Results:
@@ -118,6 +135,11 @@ class Results:
         for position, output in zip(self.positions, outputs, strict=True):
             leaves[position] = output
         return self.structure.unflatten(leaves)
+
+    def select(self, result: Any) -> list[torch.Tensor]:
+        """The outputs among what another call of the model returned."""
+        leaves, _ = flatten(result)
+        return [torch.as_tensor(leaves[position]) for position in self.positions]
 
 
 @dataclass(frozen=True)

@@ -143,6 +143,7 @@ def _run(
     if not results:
         raise CaptureError(f"{name} returned no tensor", hint="return at least one tensor from forward")
     tracer.graph.output(tuple(node for _, (node, _, _) in results))
+    _drop_unused(tracer)
     positions = tuple(position for position, _ in results)
     names = name_outputs([structure.paths[i] for i in positions], output_names, call.names)
     facts = [fact for _, (_, fact, _) in results]
@@ -159,6 +160,15 @@ def _run(
         axes=leaders,
         warnings=tuple(tracer.warnings),
     )
+
+
+def _drop_unused(tracer: Tracer) -> None:
+    """Nodes that nothing reads: checks, sizes that were only compared, old contents of overwritten tensors."""
+    for node in reversed(tracer.graph.nodes):
+        if not node.users and node.op in ("call_function", "get_attr"):
+            tracer.graph.erase_node(node)
+            if node.op == "get_attr":
+                del tracer.constants[str(node.target)]
 
 
 def _example(tensor: torch.Tensor, axes: AxisNames, plan: Plan) -> torch.Tensor:

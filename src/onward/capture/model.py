@@ -1,0 +1,63 @@
+"""The model itself: taken out of its wrappers, in the right mode while it is traced, and left as it was."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from ..errors import InputError
+
+_WRAPPERS = (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)
+
+
+def unwrap(model: Any) -> Any:
+    """The model inside DataParallel, DistributedDataParallel and torch.compile."""
+    while True:
+        if isinstance(model, _WRAPPERS):
+            model = model.module
+        elif "_orig_mod" in getattr(model, "_modules", {}):
+            model = model._modules["_orig_mod"]
+        elif hasattr(model, "_torchdynamo_orig_callable"):
+            model = model._torchdynamo_orig_callable
+        else:
+            return model
+
+
+def check_model(model: Any) -> None:
+    """Refuse what cannot be traced, with the reason."""
+    if isinstance(model, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
+        raise InputError(
+            f"{type(model).__name__} is TorchScript, which this version does not read",
+            hint="export the nn.Module or the function that it was made from",
+        )
+    if isinstance(model, torch.export.ExportedProgram):
+        raise InputError(
+            "an ExportedProgram cannot be exported by this version", hint="export the nn.Module that it was made from"
+        )
+    if not callable(model):
+        raise InputError(
+            f"the model is a {type(model).__name__}, which cannot be called",
+            hint="pass an nn.Module or a function that takes and returns tensors",
+        )
+    if isinstance(model, type):
+        raise InputError(
+            f"{model.__name__} is a class, not a model", hint=f"pass an instance: {model.__name__}(...)"
+        )
+
+
+@contextlib.contextmanager
+def evaluation_mode(model: Any) -> Iterator[None]:
+    """Every module in eval mode inside, and in the mode it had afterwards, whatever happens."""
+    if not isinstance(model, torch.nn.Module):
+        yield
+        return
+    before = [(module, module.training) for module in model.modules()]
+    try:
+        model.eval()
+        yield
+    finally:
+        for module, training in before:
+            module.training = training

@@ -1,0 +1,1 @@
+"""The lowerings, one file per family."""

@@ -1,0 +1,5 @@
+"""Passes over the emitted graph, in one ordered list."""
+
+from .pipeline import tidy
+
+__all__ = ["tidy"]

@@ -1,0 +1,1 @@
+"""Operator tests, one file per family."""
