@@ -57,6 +57,7 @@ def parser() -> argparse.ArgumentParser:
     add("--quick", action="store_true", help=f"only {', '.join(QUICK)} unless --models is given, shorter latency runs")
     add("--peers-from", type=_earlier_results, metavar="JSON", help="reuse the peers' results of an earlier run")
     add("--keep-files", action="store_true", help="keep the exported files, several GB, beside the JSON")
+    add("--threads", type=_positive, help="of PyTorch while exporting; 1 is steadier on a busy machine")
     add("--timeout", type=float, default=900, help="seconds after which a process counts as failed (900)")
     return result
 
@@ -79,6 +80,7 @@ def main() -> None:
         opset=options.opset,
         latency_seconds=0.4 if options.quick else 1.5,
         timeout=options.timeout,
+        threads=options.threads,
         files=target.resolve().with_suffix(".files"),
         keep_files=options.keep_files,
         earlier=options.peers_from,

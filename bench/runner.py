@@ -39,6 +39,7 @@ class Plan:
     opset: int | None
     latency_seconds: float
     timeout: float
+    threads: int | None  # of PyTorch while exporting; its own choice if None
     files: Path  # where exported files go while they are needed
     keep_files: bool
     earlier: dict[str, Any] | None = None  # results of another run, whose peers are reused
@@ -54,6 +55,7 @@ def run(plan: Plan, say: Say, save: Callable[[dict[str, Any]], None]) -> dict[st
         "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "opset": plan.opset,
         "repeat": plan.repeat,
+        "threads": plan.threads,
         "versions": _versions(),
         "machine": _machine(),
         "models": {},
@@ -122,7 +124,7 @@ def _attempt(name: str, task: str, plan: Plan) -> dict[str, Any]:
         options += ["--exporter", task]
         if plan.opset is not None:
             options += ["--opset", str(plan.opset)]
-    result = _worker("floor" if task == "floor" else "export", name, options, plan.timeout)
+    result = _worker("floor" if task == "floor" else "export", name, options, plan)
     if task == "floor" or result.get("status") != "ok":
         shutil.rmtree(directory, ignore_errors=True)
     return result
@@ -134,12 +136,12 @@ def _measure_latency(name: str, entry: dict[str, Any], plan: Plan) -> None:
         return
     options = [f"--seconds={plan.latency_seconds}"]
     options += [f"--file={exporter}={path}" for exporter, path in files.items()]
-    timings = _worker("latency", name, options, plan.timeout)
+    timings = _worker("latency", name, options, plan)
     for exporter in files:
         entry["exporters"][exporter]["latency"] = timings.get(exporter, {"failure": timings.get("error", "no result")})
 
 
-def _worker(task: str, model: str, options: list[str], timeout: float) -> dict[str, Any]:
+def _worker(task: str, model: str, options: list[str], plan: Plan) -> dict[str, Any]:
     os.sync()  # what an earlier process left to be written must not slow this one down
     with tempfile.TemporaryDirectory() as scratch:
         result, log = Path(scratch, "result.json"), Path(scratch, "log.txt")
@@ -147,10 +149,16 @@ def _worker(task: str, model: str, options: list[str], timeout: float) -> dict[s
         with log.open("wb") as stream:
             try:
                 code = subprocess.run(
-                    command, cwd=ROOT, stdout=stream, stderr=subprocess.STDOUT, timeout=timeout, check=False
+                    command,
+                    cwd=ROOT,
+                    env=os.environ | ({} if plan.threads is None else {"OMP_NUM_THREADS": str(plan.threads)}),
+                    stdout=stream,
+                    stderr=subprocess.STDOUT,
+                    timeout=plan.timeout,
+                    check=False,
                 ).returncode
             except subprocess.TimeoutExpired:
-                return {"status": "failed", "error": f"no result after {timeout:g} s"}
+                return {"status": "failed", "error": f"no result after {plan.timeout:g} s"}
         if code == 0 and result.exists():
             return json.loads(result.read_text())
         lines = log.read_text(errors="replace").strip().splitlines() or ["no output"]
