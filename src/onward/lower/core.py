@@ -242,12 +242,11 @@ class Core:
             if formal.dtype is not None:
                 if formal.dtype is not dtype:
                     raise TypeError(f"{schema.name}: input {place} has to be {formal.dtype}, not {dtype}")
-            elif formal.homogeneous:
-                if found.setdefault(formal.variable, dtype) is not dtype:
-                    raise TypeError(
-                        f"{schema.name}: inputs of one type ({formal.variable}) are {found[formal.variable]} and {dtype}; "
-                        "use g.cast or g.promote"
-                    )
+            elif formal.homogeneous and found.setdefault(formal.variable, dtype) is not dtype:
+                raise TypeError(
+                    f"{schema.name}: inputs of one type ({formal.variable}) are {found[formal.variable]} and "
+                    f"{dtype}; use g.cast or g.promote"
+                )
         return found
 
     def _fit(self, schema: schemas.OpSchema, values: list[Value | None]) -> dict[str, torch.dtype] | None:
@@ -483,7 +482,7 @@ def _attribute(name: str, value: Any) -> ir.Attr:
 
 def _freeze(settings: dict[str, Any]) -> tuple[Any, ...]:
     """Attributes as part of a key. Floats by their text, since 0.0 == -0.0 and 1 == 1.0 and nan != nan."""
-    frozen = []
+    frozen: list[Any] = []
     for name in sorted(settings):
         value = settings[name]
         if isinstance(value, torch.Tensor):

@@ -5,37 +5,38 @@
         '''hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor'''
         return g.clip(x, lo, hi)
 
-**What a lowering gets and returns.** Tensors are `Value`s (constants too). Numbers, bools, None, strings, dtypes and lists
-arrive as they are; a number that depends on sizes arrives as a `SizeValue` (also inside lists), on which `+ - * // /`
-work. It returns a Value, or a tuple or list of Values for an operator with several results. A result whose dtype
-differs from what capture saw is cast to it; one whose shape contradicts capture is an error.
+**What a lowering gets and returns.** Tensors are `Value`s (constants too). Numbers, bools, None, strings, dtypes and
+lists arrive as they are; a number that depends on sizes arrives as a `SizeValue` (also inside lists), on which
+`+ - * // /` work. It returns a Value, or a tuple or list of Values for an operator with several results. A result whose
+dtype differs from what capture saw is cast to it; one whose shape contradicts capture is an error.
 
-**Nodes.**  g.op.Conv(x, w, b, strides=[1, 1])   g.op.TopK(x, k, outputs=2) -> tuple   g.node("Name", inputs, attributes)
+**Nodes.**  g.op.Conv(x, w, b, strides=[1, 1])   g.op.TopK(x, k, outputs=2) -> tuple  g.node("Name", inputs, attributes)
     Inputs are Values or None (absent). Attributes are converted to the type the schema asks for (ints serve as floats,
     a torch.dtype as INT, a torch.Tensor as TENSOR, an onnx_ir.Graph as GRAPH); None means not given; a wrong name is an
     error. Constants fold, equal nodes are shared, identities vanish. Element types that the schema or onnxruntime's CPU
     kernels lack are computed in the nearest type that runs and cast back: do not write casts for that.
 
-**Constants.**  g.const(1)  g.const([1, 2])  g.const(0.5, torch.float16)   g.like(x, 2) (0-d, x's dtype)
-    g.const_tensor(tensor)    g.value_of(x) -> torch.Tensor or None    g.is_const(x)
-    g.as_value(a, dtype=None) (a number, size or Value as a Value)
+**Constants.**  g.const(1)  g.const([1, 2])  g.const(0.5, torch.float16)  g.like(x, 2) (0-d, x's dtype)
+    g.const_tensor(tensor)  g.value_of(x) -> torch.Tensor or None  g.is_const(x)
+    g.as_value(a, dtype=None): a number, size or Value as a Value
 
-**Facts.**  g.out (TensorFact, or a tuple)  g.out_dtype  g.dims(x) -> (int | SymDim, ...) or None  g.known_dims(x)  g.rank(x)
-    g.dtype(x)  g.annotate(x, dims, dtype) where propagation cannot know  g.opset
+**Facts.**  g.out (TensorFact, or a tuple)  g.out_dtype  g.dims(x) -> (int | SymDim, ...) or None  g.known_dims(x)
+    g.rank(x)  g.dtype(x)  g.annotate(x, dims, dtype) where propagation cannot know  g.opset
 
-**Dtypes.**  g.cast(x, dtype)   g.promote(x, 2, y) -> all as g.out_dtype   g.promote(x, y, dtype=...)
+**Dtypes.**  g.cast(x, dtype)  g.promote(x, 2, y) -> all as g.out_dtype  g.promote(x, y, dtype=...)
     g.result_type(x, 2) -> what PyTorch would promote to
 
-**Sizes.**  g.dim_size(x, axis) -> int or SizeValue   g.numel(x, axes)   g.shape([2, s, dim]) -> 1-D int64
-    g.size(s) -> int64 [1]   g.scalar(s) -> 0-d.  Ints, SymDims (from g.dims), SizeValues and one-element Values all serve.
+**Sizes.**  g.dim_size(x, axis) -> int or SizeValue  g.numel(x, axes)  g.shape([2, s, dim]) -> 1-D int64
+    g.size(s) -> int64 [1]  g.scalar(s) -> 0-d.  Ints, SymDims (from g.dims), SizeValues and one-element Values serve.
 
-**Forms that differ between opsets** (always use these): g.squeeze(x, axes)  g.unsqueeze(x, axes)  g.reduce("ReduceSum", x, axes,
-    keepdims)  g.slice(x, starts, ends, axes, steps)  g.split(x, sizes, axis)  g.pad(x, pads, mode, value)  g.reshape(x, sizes)
-    g.flatten(x, start, end)  g.expand(x, sizes)  g.arange(start, end, step, dtype)  g.topk(x, k, axis, largest, sorted)
-    g.clip(x, lo, hi)  g.max(x, y, ...)  g.min(x, y, ...)  g.equal  g.not_equal  g.less_or_equal  g.greater_or_equal  g.where(c, x, y)
+**Forms that differ between opsets** (always use these):
+    g.squeeze(x, axes)  g.unsqueeze(x, axes)  g.reduce("ReduceSum", x, axes, keepdims)  g.reshape(x, sizes)
+    g.slice(x, starts, ends, axes, steps)  g.split(x, sizes, axis)  g.pad(x, pads, mode, value)  g.expand(x, sizes)
+    g.flatten(x, start, end)  g.arange(start, end, step, dtype)  g.topk(x, k, axis, largest, sorted)  g.clip(x, lo, hi)
+    g.max(x, y, ...)  g.min(x, y, ...)  g.equal  g.not_equal  g.less_or_equal  g.greater_or_equal  g.where(c, x, y)
     g.mod (sign of y)  g.fmod (sign of x)  g.floor_divide  g.trunc  g.round  g.pow(x, exponent)  g.cumsum(x, axis)
-    g.softmax(x, axis)  g.log_softmax(x, axis)  g.layer_norm(x, axes, weight, bias, epsilon)  g.one_hot(indices, depth, dtype)
-    g.gather_elements(x, indices, axis)  g.scatter_elements(x, indices, updates, axis, reduction)  g.resize(x, sizes=..., ...)
+    g.softmax(x, axis)  g.log_softmax(x, axis)  g.layer_norm(x, axes, weight, bias, epsilon)  g.one_hot(i, depth, dtype)
+    g.gather_elements(x, i, axis)  g.scatter_elements(x, i, updates, axis, reduction)  g.resize(x, sizes=..., mode=...)
     Their axes may be negative. So may the `axis` attribute of any g.op.X at every opset.
 
 **Subgraphs.**  body = g.subgraph("body"); i = body.input("i", torch.int64, ()); ...; graph = body.graph([outputs]);
@@ -85,7 +86,7 @@ class Emitter(Bridge):
         return [self.as_value(value, wanted) for value in values]
 
     def result_type(self, *values: Value | Number | SizeValue) -> torch.dtype:
-        """PyTorch's promotion: tensors with axes first, then 0-d tensors, then numbers; a later rank only lifts the kind."""
+        """PyTorch's promotion: tensors with axes, then 0-d ones, then numbers; the later only lift the kind."""
         ranks: list[torch.dtype | None] = [None, None, None]
         for value in values:
             if isinstance(value, Value):

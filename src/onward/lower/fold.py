@@ -1,7 +1,7 @@
 """Constant folding: ONNX operators evaluated on PyTorch tensors, as views wherever ONNX's meaning allows.
 
-A folder gets the constants, the attributes and the opset, and answers with a tensor, a list of tensors, or None where it
-declines. Weights are never copied: a result that is no view is kept only if it is small or smaller than what it is made of.
+A folder gets the constants, the attributes and the opset, and answers with a tensor, a list of tensors, or None where
+it declines. Weights are never copied: a result that is no view is kept only if it is small, or smaller than its origin.
 """
 
 from __future__ import annotations
@@ -218,7 +218,7 @@ def tile(inputs: Any, attributes: dict[str, Any], opset: int) -> Any:
 # Arithmetic
 
 
-def _unary(function: Callable[[torch.Tensor], torch.Tensor]) -> Folder:
+def _unary(function: Any) -> Folder:
     return lambda inputs, attributes, opset: function(inputs[0])
 
 
@@ -293,7 +293,7 @@ def clip(inputs: Any, attributes: dict[str, Any], opset: int) -> Any:
 # Reductions
 
 
-def _reduction(function: Callable[..., torch.Tensor]) -> Folder:
+def _reduction(function: Callable[..., torch.Tensor | None]) -> Folder:
     def folder(inputs: Any, attributes: dict[str, Any], opset: int) -> Any:
         x, axes, keep = inputs[0], _axes(inputs, attributes), bool(attributes.get("keepdims", 1))
         if not axes:

@@ -5,10 +5,10 @@
 
     @lowers(aten.gelu.default, since=20)                # the newer opset sits just below the older one
 
-Arguments are bound by the operator's schema, defaults filled in. What the schema allows by position is passed by position
-(the lowering names its parameters as it likes); keyword-only arguments are passed by their schema name. A lowering may
-leave out trailing or keyword-only arguments: a call that gives one of those a value other than its default is refused
-by name, except for those that do not change the numbers (`memory_format`, `device`, ...).
+Arguments are bound by the operator's schema, defaults filled in. What the schema allows by position is passed by
+position (the lowering names its parameters as it likes); keyword-only arguments are passed by their schema name. A
+lowering may leave out trailing or keyword-only arguments: a call that gives one of those a value other than its default
+is refused by name, except for those that do not change the numbers (`memory_format`, `device`, ...).
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ class Argument:
 @functools.cache
 def _schema_arguments(op: torch._ops.OpOverload) -> tuple[tuple[Argument, ...], tuple[Argument, ...]]:
     """The arguments of a schema: by position, by keyword only."""
-    positional, keyword = [], []
+    positional: list[Argument] = []
+    keyword: list[Argument] = []
     for argument in op._schema.arguments:
         default = argument.default_value if argument.has_default_value() else inspect.Parameter.empty
         (keyword if argument.kwarg_only else positional).append(Argument(argument.name, default))

@@ -88,7 +88,7 @@ def _reduce(schema: onnx.defs.OpSchema) -> OpSchema:
         since=schema.since_version,
         inputs=tuple(map(_formal, schema.inputs)),
         outputs=tuple(map(_formal, schema.outputs)),
-        attributes={name: attribute.type.name for name, attribute in schema.attributes.items()},
+        attributes={name: str(attribute.type).rsplit(".", 1)[-1] for name, attribute in schema.attributes.items()},
         required=frozenset(name for name, attribute in schema.attributes.items() if attribute.required),
         allowed=allowed,
         single=single,

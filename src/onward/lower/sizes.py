@@ -34,7 +34,7 @@ class SizeValue:
         self.function = function  # "axis" (tensor, axis), "given" (value,), or a Python function of the operands
         self.operands = operands
         # Whether the fingerprint alone says what it is: after min, max or a comparison, other sizes may differ.
-        self.exact = function in ("axis", "given") or (
+        self.exact: bool = function in ("axis", "given") or (
             function in _POLYNOMIAL and all(o.exact for o in operands if isinstance(o, SizeValue))
         )
 
@@ -171,14 +171,14 @@ class Sizes(Core):
             axis = self._axis_of(size.values)
             if axis is not None:
                 return axis
-            return size.operands if size.function == "axis" else size  # type: ignore[return-value]
+            return size.operands if size.function == "axis" else size
         return operator.index(size)
 
     def _axis_of(self, values: tuple[int, ...]) -> tuple[Value, int] | None:
         """The outermost, first tensor axis with this fingerprint: a graph input's if there is one."""
-        layers: list[Sizes] = [self]
+        layers: list[Any] = [self]
         while layers[-1]._parent is not None:
-            layers.append(layers[-1]._parent)  # type: ignore[arg-type]
+            layers.append(layers[-1]._parent)
         return next((layer._axes[values] for layer in reversed(layers) if values in layer._axes), None)
 
     def _derive(self, dim: SymDim) -> SizeValue:
