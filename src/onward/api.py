@@ -85,9 +85,9 @@ def export(
 
 def _external(external_data: bool | None, use_external_data_format: bool | None) -> bool | None:
     """The old name and the new one for the same thing."""
-    if external_data is not None and use_external_data_format is not None:
-        if bool(external_data) != bool(use_external_data_format):
-            raise InputError("external_data and use_external_data_format contradict each other", hint="give one")
+    given = {bool(flag) for flag in (external_data, use_external_data_format) if flag is not None}
+    if len(given) > 1:
+        raise InputError("external_data and use_external_data_format contradict each other", hint="give one of them")
     if external_data is None and use_external_data_format:
         return True  # False was the old default, and never kept a large model from being split
     return external_data

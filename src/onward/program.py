@@ -16,7 +16,7 @@ from .capture.model import evaluation_mode
 from .errors import InputError
 from .verify import Session, Verification, verify_at_sizes
 from .write import WrittenFiles, to_proto, write_model
-from .write.staging import publish
+from .write.staging import can_publish, publish
 
 Target = str | os.PathLike[str] | BinaryIO
 
@@ -61,7 +61,7 @@ class Program:
 
     def save_verified(self, f: Target, *, external_data: bool | None = None) -> Verification:
         """Write the model, compare the file as written with PyTorch, and only then give it its name."""
-        if not isinstance(f, (str, os.PathLike)):
+        if not isinstance(f, (str, os.PathLike)) or not can_publish(f):
             verification = self.verify()
             self.save(f, external_data=external_data)
             return verification

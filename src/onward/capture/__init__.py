@@ -1,10 +1,10 @@
 """Capture: from a live model to a program of functional ATen ops with facts about every value."""
 
+from .decisions import CaptureWarning
 from .facts import CapturedProgram, Constant, Port, Scope, SizeFact, Source, SymDim, TensorFact
 from .inputs import Call, bind_call, dynamic_inputs
 from .session import is_capturing
 from .trace import trace
-from .tracer import CaptureWarning
 
 __all__ = [
     "Call",

@@ -35,7 +35,7 @@ class ViewStep(NamedTuple):
     op: OpOverload
     args: tuple  # as recorded, without the parent
     kwargs: dict[str, Any]
-    index: int | None  # which output, for ops that return several
+    output: int | None  # which output, for ops that return several
 
 
 class PutBack(NamedTuple):
@@ -87,20 +87,20 @@ def _narrow(step: ViewStep, parent: TensorFact, view: TensorFact) -> PutBack | N
 @_inverse(aten.unbind.int)
 def _unbind(step: ViewStep, parent: TensorFact, view: TensorFact) -> PutBack:
     dim = step.args[0] if step.args else step.kwargs.get("dim", 0)
-    return PutBack(aten.select_scatter.default, True, (dim, step.index), {})
+    return PutBack(aten.select_scatter.default, True, (dim, step.output), {})
 
 
 @_inverse(aten.split.Tensor, aten.split_with_sizes.default, aten.split.sizes, aten.chunk.default)
 def _split(step: ViewStep, parent: TensorFact, view: TensorFact) -> PutBack | None:
     dim = step.args[1] if len(step.args) > 1 else step.kwargs.get("dim", 0)
     total, length = parent.shape[dim], view.shape[dim]
-    if not (isinstance(total, int) and isinstance(length, int)) or step.index is None:
+    if not (isinstance(total, int) and isinstance(length, int)) or step.output is None:
         return None
     first = step.args[0]
     if step.op in (aten.split_with_sizes.default, aten.split.sizes):
-        start = sum(first[: step.index])
+        start = sum(first[: step.output])
     else:
-        start = step.index * (first if step.op is aten.split.Tensor else -(-total // first))
+        start = step.output * (first if step.op is aten.split.Tensor else -(-total // first))
     return PutBack(aten.slice_scatter.default, True, (dim, start, start + length), {})
 
 
@@ -143,8 +143,17 @@ def _expand(step: ViewStep, parent: TensorFact, view: TensorFact) -> PutBack | N
     return PutBack(aten.view_as.default, False, (PARENT,), {}) if parent.shape == view.shape else None
 
 
-@_inverse(aten.detach.default, aten.alias.default, aten.contiguous.default, aten.to.dtype, aten.to.device,
-          aten.to.dtype_layout, aten.to.other, aten.type_as.default, aten.view.dtype)
+@_inverse(
+    aten.detach.default,
+    aten.alias.default,
+    aten.contiguous.default,
+    aten.to.dtype,
+    aten.to.device,
+    aten.to.dtype_layout,
+    aten.to.other,
+    aten.type_as.default,
+    aten.view.dtype,
+)
 def _same(step: ViewStep, parent: TensorFact, view: TensorFact) -> PutBack | None:
     return PutBack(aten.view_as.default, False, (PARENT,), {}) if parent == view else None
 
@@ -178,7 +187,7 @@ def as_view_of(base: torch.Tensor, view: torch.Tensor) -> list[tuple[OpOverload,
 
 
 def _slices(base: torch.Tensor, view: torch.Tensor) -> list[tuple[OpOverload, tuple]] | None:
-    rest = view.storage_offset() - base.storage_offset()
+    rest = int(view.storage_offset() - base.storage_offset())
     sizes, strides = list(view.size()), list(view.stride())
     steps: list[tuple[OpOverload, tuple]] = []
     axis = taken = 0

@@ -24,9 +24,7 @@ class DimTable:
         self._by_values: dict[Fingerprint, SymDim] = {values: SymDim(values, name) for name, values in axes.items()}
         self._input_names = {values: name for name, values in axes.items()}
         self._used = set(axes)
-        self._depends: dict[Fingerprint, frozenset[str]] = {
-            values: frozenset((name,)) for name, values in axes.items()
-        }
+        self._depends: dict[Fingerprint, frozenset[str]] = {values: frozenset((name,)) for name, values in axes.items()}
 
     def dim(self, values: Fingerprint, made_from: Iterable[Dim] = ()) -> Dim:
         """The dimension with this fingerprint; `made_from` are the dimensions that the op which made it has seen."""

@@ -7,7 +7,7 @@ A captured program is a `torch.fx.Graph` of functional ATen overloads. Each node
     meta["source"]  Source: the line of the user's code, or None
 
 Multi-output ops are followed by `operator.getitem` nodes. Numbers computed from sizes are nodes of
-`aten.sym_size.int(tensor, axis)` and of functions from `operator`/`math`/`torch` (`operator.mul`, `torch.sym_max`, ...).
+`aten.sym_size.int(tensor, axis)` and of functions from `operator`, `math` and `torch` (`operator.mul`, ...).
 """
 
 from __future__ import annotations

@@ -37,9 +37,7 @@ class Call:
         return tuple(args), kwargs
 
 
-def bind_call(
-    function: Any, args: Any, kwargs: Mapping[str, Any] | None, input_names: Sequence[str] | None
-) -> Call:
+def bind_call(function: Any, args: Any, kwargs: Mapping[str, Any] | None, input_names: Sequence[str] | None) -> Call:
     """Flatten the arguments and name every tensor after the parameter it is passed for."""
     args, kwargs = _split_keywords(function, args, kwargs)
     signature = _signature(function)
@@ -47,20 +45,19 @@ def bind_call(
     leaves, structure = flatten((args, kwargs))
     positions = tuple(i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor))
     defaults = [_leaf_name(structure.paths[i], parameter_names) for i in positions]
-    names = _chosen_names(_unique(defaults), input_names)
+    names = _chosen_names(unique_names(defaults), input_names)
     return Call(tuple(leaves), structure, positions, names)
 
 
-def _split_keywords(
-    function: Any, args: Any, kwargs: Mapping[str, Any] | None
-) -> tuple[tuple, dict[str, Any]]:
+def _split_keywords(function: Any, args: Any, kwargs: Mapping[str, Any] | None) -> tuple[tuple, dict[str, Any]]:
     """A trailing dict among the arguments holds keyword arguments, as `torch.onnx.export` has always had it."""
     args = args if isinstance(args, tuple) else (args,)
     named = dict(kwargs or {})
     if not args or not isinstance(args[-1], dict):
         return args, named
     trailing = args[-1]
-    parameters = _signature(function).parameters if _signature(function) else {}
+    signature = _signature(function)
+    parameters = signature.parameters if signature else {}
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     if all(isinstance(key, str) and (takes_any or key in parameters) for key in trailing):
         twice = sorted(set(trailing) & set(named))
@@ -102,7 +99,15 @@ def _leaf_name(path: Path, parameter_names: list[str]) -> str:
     return "_".join([head, *rest])
 
 
-def _unique(names: list[str]) -> list[str]:
+def checked_names(parameter: str, names: Sequence[Any] | None) -> list[str]:
+    """Names that a user gives, each a string with something in it."""
+    for name in names or []:
+        if not isinstance(name, str) or not name:
+            raise InputError(f"{parameter} must be a list of non-empty strings, and it has {name!r}")
+    return list(names or [])
+
+
+def unique_names(names: list[str]) -> list[str]:
     seen: set[str] = set()
     result = []
     for name in names:
@@ -115,9 +120,7 @@ def _unique(names: list[str]) -> list[str]:
 
 
 def _chosen_names(defaults: list[str], chosen: Sequence[str] | None) -> tuple[str, ...]:
-    chosen = list(chosen or [])
-    if any(not isinstance(name, str) or not name for name in chosen):
-        raise InputError("input_names must be a list of non-empty strings")
+    chosen = checked_names("input_names", chosen)
     twice = sorted({name for name in chosen if chosen.count(name) > 1})
     if twice:
         raise InputError(f"input_names has {', '.join(twice)} more than once", hint="every input needs its own name")
@@ -126,8 +129,7 @@ def _chosen_names(defaults: list[str], chosen: Sequence[str] | None) -> tuple[st
             f"input_names has {len(chosen)} names for {len(defaults)} tensor inputs ({', '.join(defaults)})",
             hint="give at most one name per tensor among the arguments",
         )
-    rest = [name for name in defaults[len(chosen) :]]
-    return tuple(_unique([*chosen, *rest]))
+    return tuple(unique_names([*chosen, *defaults[len(chosen) :]]))
 
 
 def dynamic_inputs(

@@ -126,7 +126,7 @@ def read_out(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> 
     tensor = args[0]
     if not isinstance(tensor, Traced):
         return NotImplemented
-    tracer.warn(
+    tracer.decisions.warn(
         f"a tensor was read out of PyTorch ({func.__name__}), and the graph keeps the example's values",
         hint="stay with torch operations on tensors that depend on the inputs",
     )
@@ -157,7 +157,7 @@ def _same_size(first: Any, second: Any) -> bool:
     return values[0] == values[1]
 
 
-for _function in (torch.max_pool1d, torch.max_pool2d, torch.max_pool3d):
-    INTERCEPTS[_function] = _whole_axis_pool(torch.amax)
-for _function in (torch.nn.functional.avg_pool1d, torch.nn.functional.avg_pool2d, torch.nn.functional.avg_pool3d):
-    INTERCEPTS[_function] = _whole_axis_pool(torch.mean)
+_intercepts(torch.max_pool1d, torch.max_pool2d, torch.max_pool3d)(_whole_axis_pool(torch.amax))
+_intercepts(torch.nn.functional.avg_pool1d, torch.nn.functional.avg_pool2d, torch.nn.functional.avg_pool3d)(
+    _whole_axis_pool(torch.mean)
+)

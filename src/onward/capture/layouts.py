@@ -53,9 +53,7 @@ class LayoutKernels:
     def __init__(self) -> None:
         self._memory: dict[Any, Any] = {}
 
-    def shortcut(
-        self, op: OpOverload, calls: Sequence[tuple[list[Any], dict[str, Any]]], out: Any
-    ) -> list[Any] | None:
+    def shortcut(self, op: OpOverload, calls: Sequence[tuple[list[Any], dict[str, Any]]], out: Any) -> list[Any] | None:
         """By rule, the results of several calls, the first of which is known to give `out`; None without a rule."""
         rule = rule_for(op)
         outs = [out] if isinstance(out, torch.Tensor) else out
@@ -77,11 +75,13 @@ class LayoutKernels:
 
     def run(self, op: OpOverload, args: tuple, kwargs: dict[str, Any]) -> Any:
         """The op's result with Layouts where tensors would be. Raises ProbeFailure if the sizes are refused."""
+        key: Any = None
+        known: Any = None
         try:
             key = (op, _hashable(args), tuple((name, _hashable(value)) for name, value in kwargs.items()))
             known = self._memory.get(key)
-        except TypeError:
-            key = known = None
+        except TypeError:  # an argument that cannot be remembered by
+            key = None
         if known is None:
             known = self._compute(op, args, kwargs)
             if key is not None:

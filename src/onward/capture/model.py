@@ -43,9 +43,7 @@ def check_model(model: Any) -> None:
             hint="pass an nn.Module or a function that takes and returns tensors",
         )
     if isinstance(model, type):
-        raise InputError(
-            f"{model.__name__} is a class, not a model", hint=f"pass an instance: {model.__name__}(...)"
-        )
+        raise InputError(f"{model.__name__} is a class, not a model", hint=f"pass an instance: {model.__name__}(...)")
 
 
 @contextlib.contextmanager

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..errors import InputError
-from .inputs import _unique
+from .inputs import checked_names, unique_names
 from .tree import Path
 
 
 def name_outputs(paths: Sequence[Path], chosen: Sequence[str] | None, taken: Sequence[str]) -> tuple[str, ...]:
     """The user's names first; then the keys of dicts and fields, `output` or `output_0`, ... for the rest."""
-    chosen = list(chosen or [])
-    if any(not isinstance(name, str) or not name for name in chosen):
-        raise InputError("output_names must be a list of non-empty strings")
+    chosen = checked_names("output_names", chosen)
     if len(chosen) > len(paths):
         raise InputError(
             f"output_names has {len(chosen)} names, and the model returns {len(paths)} tensors",
@@ -25,7 +23,7 @@ def name_outputs(paths: Sequence[Path], chosen: Sequence[str] | None, taken: Seq
             f"{', '.join(map(repr, clash))} names more than one input or output", hint="every one needs its own name"
         )
     rest = [_default(path) for path in paths[len(chosen) :]]
-    names = _unique([*taken, *chosen, *rest])[len(taken) :]
+    names = unique_names([*taken, *chosen, *rest])[len(taken) :]
     return tuple(names)
 
 

@@ -39,8 +39,8 @@ def sym_size(tracer: Tracer, tensor: Traced, axis: int | None = None) -> Any:
 def size(tracer: Tracer, tensor: Traced, axis: int | None = None) -> Any:
     """C++ code that cannot take symbolic sizes: the numbers are baked in, and the tracer knows."""
     if axis is not None:
-        return tracer.commit(_size_of(tracer, tensor, axis))
-    return [tracer.commit(_size_of(tracer, tensor, i)) for i in range(tensor.fact.rank)]
+        return tracer.decisions.commit(_size_of(tracer, tensor, axis))
+    return [tracer.decisions.commit(_size_of(tracer, tensor, i)) for i in range(tensor.fact.rank)]
 
 
 def sym_stride(tracer: Tracer, tensor: Traced, axis: int | None = None) -> Any:
@@ -61,8 +61,10 @@ def sym_numel(tracer: Tracer, tensor: Traced) -> Any:
     for axis in range(tensor.fact.rank):
         each = _size_of(tracer, tensor, axis)
         values = tuple(map(operator.mul, total.values, each.values))
-        total = each if total.is_uniform and total.values[0] == 1 else Size(
-            tracer, values, Computed(operator.mul, (total, each))
+        total = (
+            each
+            if total.is_uniform and total.values[0] == 1
+            else Size(tracer, values, Computed(operator.mul, (total, each)))
         )
     return tracer.symbol(total.values, total.origin)
 
@@ -84,9 +86,9 @@ METADATA_QUERIES: dict[Any, Callable[..., Any]] = {
     aten.stride.default: stride,
     aten.stride.int: stride,
     aten.sym_numel.default: sym_numel,
-    aten.numel.default: lambda tracer, tensor: tracer.commit(sym_numel(tracer, tensor).node)
-    if not tensor.fact.is_static
-    else tensor.example.numel(),
+    aten.numel.default: lambda tracer, tensor: (
+        tracer.decisions.commit(sym_numel(tracer, tensor).node) if not tensor.fact.is_static else tensor.example.numel()
+    ),
     aten.dim.default: lambda tracer, tensor: tensor.fact.rank,
     aten.sym_storage_offset.default: lambda tracer, tensor: tensor.example.storage_offset(),
     aten.storage_offset.default: lambda tracer, tensor: tensor.example.storage_offset(),

@@ -80,7 +80,13 @@ def _window(sizes: Sequence[int], kernel: Any, stride: Any, padding: Any, dilati
 
 @_rule(aten.conv1d.default, aten.conv2d.default, aten.conv3d.default)
 def _convolution(
-    x: Any, weight: Any, bias: Any = None, stride: Any = (1,), padding: Any = (0,), dilation: Any = (1,), groups: int = 1
+    x: Any,
+    weight: Any,
+    bias: Any = None,
+    stride: Any = (1,),
+    padding: Any = (0,),
+    dilation: Any = (1,),
+    groups: int = 1,
 ) -> Size | None:
     spatial = len(weight.size) - 2
     if len(x.size) != spatial + 2 or x.size[1] != weight.size[1] * groups:

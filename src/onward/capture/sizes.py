@@ -100,10 +100,10 @@ class Size:
     def clone(self) -> Size:
         return self
 
-    def str(self) -> str:
+    def __str__(self) -> str:
         return self.tracer.dims.describe(self.values)
 
-    __str__ = _graph_repr = str
+    _graph_repr = __str__
 
     def hash(self) -> int:
         return hash(self.values)
@@ -116,22 +116,22 @@ class Size:
 
     # --- Python asks for a plain number ----------------------------------------------------------------------------
     def guard_int(self, file: str, line: int) -> int:
-        return int(self.tracer.commit(self))
+        return int(self.tracer.decisions.commit(self))
 
     def guard_float(self, file: str, line: int) -> float:
-        return float(self.tracer.commit(self))
+        return float(self.tracer.decisions.commit(self))
 
     def guard_bool(self, file: str, line: int) -> bool:
-        return bool(self.tracer.commit(self))
+        return bool(self.tracer.decisions.commit(self))
 
     def int_(self) -> int:
-        return int(self.tracer.commit(self))
+        return int(self.tracer.decisions.commit(self))
 
     def float_(self) -> float:
-        return float(self.tracer.commit(self))
+        return float(self.tracer.decisions.commit(self))
 
     def bool_(self) -> bool:
-        return bool(self.tracer.commit(self))
+        return bool(self.tracer.decisions.commit(self))
 
     # C++ kernels assert facts on sizes; these are not decisions of the model's. Where the probes disagree the answer
     # is the one for a size that is neither 0 nor 1: the last probe never is, whatever the example.
@@ -215,6 +215,7 @@ def _define(name: str, function: Callable[..., Any]) -> None:
 
 for _name, _function in _METHODS.items():
     _define(_name, _function)
+Size.str = Size.__str__  # type: ignore[attr-defined]  # PyTorch's name for it; as a `def` it would hide the type
 
 _SIGNS = {
     operator.add: "+",

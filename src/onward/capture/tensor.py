@@ -35,11 +35,11 @@ class Traced(torch.Tensor):
     node: fx.Node
     version: int
 
-    __torch_function__ = torch._C._disabled_torch_function_impl
+    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
 
     @staticmethod
     def __new__(cls, real: torch.Tensor, *_: Any) -> Traced:
-        return torch.Tensor._make_wrapper_subclass(  # type: ignore[attr-defined,no-any-return]
+        return torch.Tensor._make_wrapper_subclass(
             cls,
             real.size(),
             strides=real.stride(),
@@ -54,7 +54,9 @@ class Traced(torch.Tensor):
         self.parent = self.step = None
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
         for value in args:
             tracer = _tracer_in(value)
             if tracer is not None:

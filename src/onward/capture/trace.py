@@ -11,6 +11,7 @@ import torch
 from torch._ops import OpOverload
 
 from ..errors import CaptureError, ExportError, FrozenAxisError
+from .decisions import CaptureWarning, Freeze
 from .facts import CapturedProgram, Port, Results
 from .inputs import AxisNames, Call, example_sizes
 from .layouts import Layout, LayoutKernels, dense_like
@@ -19,7 +20,7 @@ from .probes import PROBES, Plan, plans
 from .session import session
 from .sizes import SYMBOLIC
 from .source import _is_library
-from .tracer import CaptureWarning, Freeze, ProbeRejected, Tracer
+from .tracer import ProbeRejected, Tracer
 from .tree import flatten
 
 
@@ -129,17 +130,17 @@ def _run(
                 if isinstance(leaf, (torch.Tensor, *SYMBOLIC))
             ]
     except ProbeRejected as error:
-        if tracer.freezes:
-            raise _Frozen(tracer.freezes, error) from error
+        if tracer.decisions.freezes:
+            raise _Frozen(tracer.decisions.freezes, error) from error
         raise
     except (ExportError, KeyboardInterrupt):
         raise
     except Exception as error:
-        if tracer.freezes:
-            raise _Frozen(tracer.freezes, None) from error
+        if tracer.decisions.freezes:
+            raise _Frozen(tracer.decisions.freezes, None) from error
         raise _model_error(name, error) from error
-    if tracer.freezes:
-        raise _Frozen(tracer.freezes, None)
+    if tracer.decisions.freezes:
+        raise _Frozen(tracer.decisions.freezes, None)
     if not results:
         raise CaptureError(f"{name} returned no tensor", hint="return at least one tensor from forward")
     tracer.graph.output(tuple(node for _, (node, _, _) in results))
@@ -149,7 +150,7 @@ def _run(
     facts = [fact for _, (_, fact, _) in results]
     return CapturedProgram(
         graph=tracer.graph,
-        constants=tracer.constants,
+        constants=tracer.plain.constants,
         inputs=tuple(Port(label, each.fact) for label, each in zip(call.names, traced, strict=True)),
         outputs=tuple(Port(label, fact) for label, fact in zip(names, facts, strict=True)),
         call=call,
@@ -158,7 +159,7 @@ def _run(
         example_outputs=tuple(real for _, (_, _, real) in results),
         model_name=name,
         axes=leaders,
-        warnings=tuple(tracer.warnings),
+        warnings=tuple(tracer.decisions.warnings),
     )
 
 
@@ -168,7 +169,7 @@ def _drop_unused(tracer: Tracer) -> None:
         if not node.users and node.op in ("call_function", "get_attr"):
             tracer.graph.erase_node(node)
             if node.op == "get_attr":
-                del tracer.constants[str(node.target)]
+                del tracer.plain.constants[str(node.target)]
 
 
 def _example(tensor: torch.Tensor, axes: AxisNames, plan: Plan) -> torch.Tensor:
@@ -188,7 +189,8 @@ def _layout(tensor: torch.Tensor, axes: AxisNames, plan: Plan, probe: int) -> La
 
 
 def _frozen_error(frozen: _Frozen, example: dict[str, int]) -> FrozenAxisError:
-    seen, details = set(), []
+    seen = set()
+    details: list[str] = []
     for freeze in frozen.freezes:
         key = (freeze.expression, freeze.source)
         if key not in seen and len(details) < 8:
@@ -212,7 +214,9 @@ def _frozen_error(frozen: _Frozen, example: dict[str, int]) -> FrozenAxisError:
 
 def _rejected_error(rejected: list[tuple[Plan, ProbeRejected]]) -> CaptureError:
     plan, error = rejected[0]
-    tried = [", ".join(f"{axis} = {'/'.join(map(str, values))}" for axis, values in p.sizes.items()) for p, _ in rejected]
+    tried = [
+        ", ".join(f"{axis} = {'/'.join(map(str, values))}" for axis, values in p.sizes.items()) for p, _ in rejected
+    ]
     return CaptureError(
         f"the model works on the example but not at other sizes of {', '.join(map(repr, plan.sizes))}: "
         f"{error.op}: {error.reason}",
@@ -226,9 +230,7 @@ def _rejected_error(rejected: list[tuple[Plan, ProbeRejected]]) -> CaptureError:
 
 def _model_error(name: str, error: Exception) -> CaptureError:
     """The model's own error, with the line of the user's code it came from."""
-    frames = [
-        frame for frame, _ in traceback.walk_tb(error.__traceback__) if not _is_library(frame.f_code)
-    ]
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__) if not _is_library(frame.f_code)]
     lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if not _is_library(frame.f_code)]
     source = f"{frames[-1].f_code.co_filename}:{lines[-1]}" if frames else None
     message = (str(error).strip() or "no message").splitlines()[0]

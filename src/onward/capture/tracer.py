@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import operator
-import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -13,10 +11,12 @@ from torch import fx
 from torch._ops import OpOverload
 
 from ..errors import CaptureError
-from .aliasing import PARENT, Cell, ViewStep, as_view_of, put_back
+from .aliasing import PARENT, Cell, ViewStep, put_back
+from .decisions import Decisions
 from .dims import DimTable
-from .facts import Constant, Dim, SizeFact, Source, TensorFact
+from .facts import Dim, SizeFact, Source, TensorFact
 from .layouts import Layout, LayoutKernels, ProbeFailure
+from .plain import PlainTensors, leaves, storage
 from .queries import DATA_QUERIES, METADATA_QUERIES
 from .sizes import SYMBOLIC, AxisOf, Computed, Size, symbol, written
 from .source import ScopeStack, user_source
@@ -26,28 +26,12 @@ from .traits import Traits, traits
 aten = torch.ops.aten
 
 
-class CaptureWarning(UserWarning):
-    """Something in the model was decided once and for all while it was traced."""
-
-
 class ProbeRejected(Exception):
     """The model works on the example and refuses the other sizes that were tried."""
 
     def __init__(self, op: str, source: Source | None, scope: str, reason: str) -> None:
         super().__init__(reason)
         self.op, self.source, self.scope, self.reason = op, source, scope, reason
-
-
-@dataclass(frozen=True, slots=True)
-class Freeze:
-    """A size that Python turned into a plain number although the probes disagree."""
-
-    axes: frozenset[str]
-    expression: str
-    value: int | float | bool
-    values: tuple[Any, ...]
-    source: Source | None
-    scope: str
 
 
 # Ops whose result has a size that depends on data: the axis with that size.
@@ -75,26 +59,17 @@ class Tracer:
         self.scopes = ScopeStack(model, model_name)
         self.is_primitive = is_primitive
         self.kernels = kernels or LayoutKernels()
-        self.freezes: list[Freeze] = []
-        self.warnings: list[str] = []
-        self.constants: dict[str, Constant] = {}
-        self._warned: set[tuple[str, Source | None]] = set()
-        self._constant_nodes: dict[Any, fx.Node] = {}
-        self._state = _state_of(model)
-        self._size_nodes: dict[Any, fx.Node] = {}
-        self._born: set[int] = set()  # storages that plain ops made during this trace
-        self._kept: set[int] = set()  # storages that constants of the graph read
-        self._promoted: dict[int, Traced] = {}  # plain memory that traced data was written to
-        self._promoted_views: dict[Any, Traced] = {}
+        self.decisions = Decisions(self.dims, self.scopes)
+        self.plain = PlainTensors(self, model)
+        self._size_nodes: dict[Any, fx.Node | AxisOf] = {}
         self._fresh = 0
-        self.inside = 0  # depth of our own decompositions: sizes asked there are not the model's decisions
 
     # --- inputs ----------------------------------------------------------------------------------------------------
     def input(self, name: str, real: torch.Tensor, layouts: Sequence[Layout]) -> Traced:
         """A graph input: the example's tensor (a copy of the caller's) and its other sizes."""
         node = self.graph.create_node("placeholder", name, (), {}, name)
-        traced = self._wrap(real, tuple(layouts), ())
-        self._own(traced, node)
+        traced = self.wrap(real, tuple(layouts))
+        self.own(traced, node)
         for axis, dim in enumerate(traced.fact.shape):
             if not isinstance(dim, int) and self.dims.name_of(dim.values):
                 self._size_nodes.setdefault(dim.values, AxisOf(node, axis))
@@ -110,11 +85,13 @@ class Tracer:
             raise CaptureError(
                 f"{op} is not supported while tracing", source=self._where(), module=self.scopes.current.path or None
             )
-        if self._promoted:
-            args, kwargs = self._see_promoted(args, kwargs)
+        args = self.plain.stand_in(args)
+        kwargs = {name: self.plain.stand_in(value) for name, value in kwargs.items()}
         info = traits(op)
         if not self._involves_trace(args, kwargs) and not info.is_random:
-            return self._plain(op, info, args, kwargs)
+            if self.plain.may_write(info, args, kwargs):
+                return self.plain.run(op, args, kwargs)
+            return self._write_op(op, info, args, kwargs)
         if op in DATA_QUERIES:
             return self._data_query(op, args, kwargs)
         if info.writes:
@@ -125,7 +102,7 @@ class Tracer:
                 return result
         if op is aten.index.Tensor:
             args = self._masks_as_indices(args)
-        return self._record(op, info, args, kwargs)
+        return self.record(op, args, kwargs)
 
     def _involves_trace(self, args: tuple, kwargs: dict[str, Any]) -> bool:
         for value in (*args, *kwargs.values()) if kwargs else args:
@@ -135,143 +112,19 @@ class Tracer:
                 return True
         return False
 
-    # --- ops on plain tensors --------------------------------------------------------------------------------------
-    def _plain(self, op: OpOverload, info: Traits, args: tuple, kwargs: dict[str, Any]) -> Any:
-        """Nothing traced among the arguments: the op just runs, and what it returns is a constant."""
-        for position, name in info.writes:
-            target = args[position] if position < len(args) else kwargs.get(name)
-            targets = target if isinstance(target, (list, tuple)) else [target]
-            if any(isinstance(each, torch.Tensor) and not self._may_write(each) for each in targets):
-                return self._write_op(op, info, args, kwargs)
-        result = op(*args, **kwargs)
-        given = {
-            _storage(value)
-            for value in _leaves((args, tuple(kwargs.values())))
-            if isinstance(value, torch.Tensor)
-        }
-        for value in _leaves(result):
-            if isinstance(value, torch.Tensor) and (op is aten.lift_fresh.default or _storage(value) not in given):
-                self._born.add(_storage(value))
-        return result
-
-    def _may_write(self, tensor: torch.Tensor) -> bool:
-        """Only memory that this trace made, and that no recorded constant reads, is written for real."""
-        storage = _storage(tensor)
-        return storage in self._born and storage not in self._kept
-
-    def _see_promoted(self, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
-        def look(value: Any) -> Any:
-            if isinstance(value, (list, tuple)):
-                return type(value)([look(each) for each in value])
-            return self.promoted(value)
-
-        return tuple(look(value) for value in args), {name: look(value) for name, value in kwargs.items()}
-
-    def promoted(self, value: Any) -> Any:
-        """The traced stand-in of a plain tensor whose memory traced data was written to; other values as they are."""
-        if not isinstance(value, torch.Tensor) or isinstance(value, Traced) or not self._promoted:
-            return value
-        base = self._promoted.get(_storage(value))
-        return value if base is None else self._promoted_view(base, value)
-
-    def _promote(self, tensor: torch.Tensor) -> Traced:
-        """Give plain memory a traced stand-in, so that the caller's own tensor is never written."""
-        storage = _storage(tensor)
-        base = self._promoted.get(storage)
-        if base is None:
-            whole = self._state.get(storage, (None, tensor))[1]
-            if whole.numel() * whole.element_size() != whole.untyped_storage().nbytes() or not whole.is_contiguous():
-                count = tensor.untyped_storage().nbytes() // tensor.element_size()
-                whole = tensor.detach().as_strided((count,), (1,), 0)
-            node = self._constant_node(whole)
-            real = whole.detach().clone()
-            base = self._wrap(real, (Layout.of(real),) * (self.probes - 1), ())
-            self._own(base, node)
-            base.plain = whole  # type: ignore[attr-defined]
-            self._promoted[storage] = base
-        return self._promoted_view(base, tensor)
-
-    def _promoted_view(self, base: Traced, tensor: torch.Tensor) -> Traced:
-        key = _geometry(tensor)
-        whole = base.plain  # type: ignore[attr-defined]
-        if key == _geometry(whole):
-            return base
-        view = self._promoted_views.get(key)
-        if view is None:
-            view = base
-            for op, args in as_view_of(whole, tensor):
-                view = self._record(op, traits(op), (view, *args), {})
-            self._promoted_views[key] = view
-        return view
-
     # --- questions about data --------------------------------------------------------------------------------------
     def _data_query(self, op: OpOverload, args: tuple, kwargs: dict[str, Any]) -> Any:
         """`.item()`, `if tensor`: answered from the example, which becomes part of the graph."""
         real, _, _ = self._split(args, kwargs)
         answer = op(*real[0], **real[1])
-        self.warn(
+        self.decisions.warn(
             f"a value was read out of a tensor ({DATA_QUERIES[op]}), and the graph keeps the example's answer "
             f"({answer!r}); inputs that would give another answer are computed wrongly",
             hint="use torch.where or torch.cond for a choice, or script the function to keep its loops and branches",
         )
         return answer
 
-    def warn(self, what: str, hint: str) -> None:
-        """Warn once per line of the user's code."""
-        source = user_source()
-        if (what[:40], source) in self._warned:
-            return
-        self._warned.add((what[:40], source))
-        text = f"{source or 'unknown line'}: {what}. To avoid this, {hint}."
-        self.warnings.append(text)
-        warnings.warn(text, CaptureWarning, stacklevel=2)
-
     # --- sizes -----------------------------------------------------------------------------------------------------
-    def commit(self, size: Size) -> Any:
-        """Python wants a plain number."""
-        if not size.is_uniform:
-            self.freezes.append(
-                Freeze(
-                    axes=self._axes_of(size),
-                    expression=written(size),
-                    value=size.values[0],
-                    values=size.values,
-                    source=user_source(),
-                    scope=self.scopes.current.path,
-                )
-            )
-        elif size.is_bool() and not self.inside and isinstance(size.origin, Computed):
-            self._note_assumption(size)
-        return size.values[0]
-
-    def _axes_of(self, size: Size) -> frozenset[str]:
-        if isinstance(size.origin, Computed):
-            return frozenset().union(*(self._axes_of(each) for each in size.origin.operands if not each.is_uniform))
-        return self.dims.depends_on(size.values)
-
-    def _note_assumption(self, size: Size) -> None:
-        """The probes agree on a branch, yet sizes that nobody tried might not: say so."""
-        assert isinstance(size.origin, Computed)
-        operands = [each for each in size.origin.operands if not each.is_uniform]
-        if not operands:
-            return
-        example = {name: values[0] for name, values in self.dims.axes.items()}
-        for axis in sorted(frozenset().union(*(self._axes_of(each) for each in operands))):
-            for other in (1, 2, 3, *range(max(1, example[axis] - 1), example[axis])):
-                if other >= example[axis]:
-                    continue
-                sizes = {**example, axis: other}
-                values = [each.at(sizes) for each in size.origin.operands]
-                if any(value is None for value in values):
-                    return
-                if size.origin.function(*values) != size.values[0]:
-                    self.warn(
-                        f"a branch depends on the size of axis {axis!r}: the graph holds where "
-                        f"`{written(size)}` is {size.values[0]}, and {axis} = {other} would take the other branch",
-                        hint="use torch.cond, or keep to sizes on this side of the branch",
-                    )
-                    return
-
     def size_node(self, size: Size) -> Any:
         """The fx node that computes a size; the same fingerprint is computed once."""
         if size.is_uniform:
@@ -307,7 +160,7 @@ class Tracer:
         for position, name in info.writes:
             target = args[position] if position < len(args) else kwargs.get(name)
             if isinstance(target, torch.Tensor) and not isinstance(target, Traced):
-                target = self._promote(target)
+                target = self.plain.promote(target)
                 if position < len(args):
                     args = (*args[:position], target, *args[position + 1 :])
                 else:
@@ -329,11 +182,9 @@ class Tracer:
     def _write(self, target: Traced, result: Any, op: OpOverload) -> None:
         """Make `result` the new content of `target`, and of everything that shares its memory."""
         if not isinstance(result, Traced):
-            result = self._lift(result)
+            result = self.plain.lift(result)
         if result.fact.shape != target.fact.shape:
-            raise self._cannot(
-                f"{op} would resize its target from {_shape(target.fact)} to {_shape(result.fact)}", op
-            )
+            raise self._cannot(f"{op} would resize its target from {_shape(target.fact)} to {_shape(result.fact)}", op)
         if result.fact.dtype != target.fact.dtype:
             result = self.dispatch(aten.to.dtype, (result, target.fact.dtype), {})
         chain = [target]
@@ -365,16 +216,16 @@ class Tracer:
             assert tensor.parent is not None and tensor.step is not None
             step = tensor.step
             node = self._node(step.op, (self.node_of(tensor.parent), *step.args), step.kwargs, tensor.fact)
-            if step.index is not None:
-                node.meta["val"] = {step.index: tensor.fact}
-                node = self._node(operator.getitem, (node, step.index), {}, tensor.fact)
+            if step.output is not None:
+                node.meta["val"] = {step.output: tensor.fact}
+                node = self._node(operator.getitem, (node, step.output), {}, tensor.fact)
             tensor.node, tensor.version = node, tensor.cell.version
         return tensor.node
 
     # --- recording -------------------------------------------------------------------------------------------------
     def _decompose(self, op: OpOverload, args: tuple, kwargs: dict[str, Any]) -> Any:
         """Run what PyTorch says the op is made of."""
-        self.inside += 1
+        self.decisions.inside += 1
         try:
             with self.mode_again():
                 result = op.decompose(*args, **kwargs)
@@ -385,7 +236,7 @@ class Tracer:
                     result = rule(*args, **kwargs)
             return result
         finally:
-            self.inside -= 1
+            self.decisions.inside -= 1
 
     def mode_again(self) -> Any:
         """The mode that brings ops to this tracer; a session sets it, and decompositions run under it."""
@@ -403,7 +254,7 @@ class Tracer:
                 indices.append(index)
         return (args[0], indices, *args[2:])
 
-    def _record(self, op: OpOverload, info: Traits, args: tuple, kwargs: dict[str, Any]) -> Any:
+    def record(self, op: OpOverload, args: tuple, kwargs: dict[str, Any]) -> Any:
         (real_args, real_kwargs), (node_args, node_kwargs), traced = self._split(args, kwargs)
         if op in _HIDDEN_WRITES:
             real_args = _protect(op, real_args)
@@ -420,9 +271,9 @@ class Tracer:
         step = (op, tuple(node_args[1:]), node_kwargs)
         made_from = [dim for each in traced for dim in each.fact.shape]
         if isinstance(out, torch.Tensor):
-            result = self._wrap(self._unaliased(out, args), layouts, made_from)
+            result = self.wrap(self._unaliased(out, args), layouts, made_from)
             node.meta["val"] = result.fact
-            self._own(result, node, parent, ViewStep(*step, None))
+            self.own(result, node, parent, ViewStep(*step, None))
             return result
         if not isinstance(out, (tuple, list)):
             node.meta["val"] = out
@@ -432,9 +283,9 @@ class Tracer:
             if not isinstance(each, torch.Tensor):
                 results.append(each)
                 continue
-            result = self._wrap(self._unaliased(each, args), tuple(layout[index] for layout in layouts), made_from)
+            result = self.wrap(self._unaliased(each, args), tuple(layout[index] for layout in layouts), made_from)
             getitem = self._node(operator.getitem, (node, index), {}, result.fact)
-            self._own(result, getitem, parent, ViewStep(*step, index))
+            self.own(result, getitem, parent, ViewStep(*step, index))
             results.append(result)
         node.meta["val"] = tuple(each.fact if isinstance(each, Traced) else None for each in results)
         return type(out)(results)
@@ -512,7 +363,7 @@ class Tracer:
                 traced.append(value)
                 return value.example, self.node_of(value)
             if isinstance(value, torch.Tensor):
-                return value, self._constant_node(value)
+                return value, self.plain.node(value)
             if isinstance(value, (list, tuple)):
                 pairs = [both(each) for each in value]
                 return [real for real, _ in pairs], [node for _, node in pairs]
@@ -526,16 +377,16 @@ class Tracer:
         nodes = tuple(each[1] for each in pairs), {name: each[1] for name, each in named.items()}
         return real, nodes, traced
 
-    def _wrap(self, real: torch.Tensor, layouts: tuple[Layout, ...], made_from: Sequence[Dim]) -> Traced:
+    def wrap(self, real: torch.Tensor, layouts: tuple[Layout, ...], made_from: Sequence[Dim] = ()) -> Traced:
         sizes = zip(real.size(), *(layout.size for layout in layouts), strict=True)
         fact = TensorFact(real.dtype, tuple(self.dims.dim(values, made_from) for values in sizes))
         return Traced(real, layouts, fact, self)
 
-    def _own(self, tensor: Traced, node: fx.Node, parent: Traced | None = None, step: ViewStep | None = None) -> None:
+    def own(self, tensor: Traced, node: fx.Node, parent: Traced | None = None, step: ViewStep | None = None) -> None:
         """Connect a new tensor with its node and with the memory it lives in."""
         tensor.node = node
         node.meta.setdefault("val", tensor.fact)
-        if parent is not None and _storage(tensor.example) == _storage(parent.example):
+        if parent is not None and storage(tensor.example) == storage(parent.example):
             tensor.parent, tensor.step, tensor.cell = parent, step, parent.cell
             parent.cell.shared = True
         else:
@@ -544,9 +395,9 @@ class Tracer:
 
     def _unaliased(self, out: torch.Tensor, args: tuple) -> torch.Tensor:
         """A result that lives in a constant's memory is copied, so that a write to it does not reach the constant."""
-        storage = _storage(out)
-        for value in _leaves(args):
-            if isinstance(value, torch.Tensor) and not isinstance(value, Traced) and _storage(value) == storage:
+        memory = storage(out)
+        for value in leaves(args):
+            if isinstance(value, torch.Tensor) and not isinstance(value, Traced) and storage(value) == memory:
                 return out.clone()
         return out
 
@@ -555,37 +406,14 @@ class Tracer:
         node.meta.update(val=fact, scope=self.scopes.current, source=user_source())
         return node
 
-    def _lift(self, value: Any) -> Traced:
-        """A traced tensor for a constant."""
-        tensor = value if isinstance(value, torch.Tensor) else torch.as_tensor(value)
-        lifted = self._wrap(tensor, (Layout.of(tensor),) * (self.probes - 1), ())
-        self._own(lifted, self._constant_node(tensor))
-        lifted.cell.shared = True
-        return lifted
-
-    def _constant_node(self, tensor: torch.Tensor) -> fx.Node:
-        key = _geometry(tensor)
-        node = self._constant_nodes.get(key)
-        if node is None:
-            named = self._state.get(key)
-            name, kind = named if named else (f"constant_{len(self.constants)}", "constant")
-            node = self.graph.create_node("get_attr", name, (), {}, name.replace(".", "_"))
-            node.meta.update(
-                val=TensorFact(tensor.dtype, tuple(tensor.size())), scope=self.scopes.current, source=None
-            )
-            self.constants[name] = Constant(name, tensor.detach(), kind)
-            self._constant_nodes[key] = node
-            self._kept.add(_storage(tensor))
-        return node
-
     # --- the result ------------------------------------------------------------------------------------------------
     def output_node(self, value: Any) -> tuple[fx.Node, TensorFact, torch.Tensor]:
         """A model's output: its node, what is known of it, and the example's answer."""
-        value = self.promoted(value)
+        value = self.plain.stand_in(value)
         if isinstance(value, SYMBOLIC):
             value = self.dispatch(aten.scalar_tensor.default, (value,), {"dtype": _number_dtype(value)})
         if not isinstance(value, Traced):
-            value = self._lift(value)
+            value = self.plain.lift(value)
         return self.node_of(value), value.fact, value.example
 
     def _where(self) -> str | None:
@@ -594,37 +422,6 @@ class Tracer:
 
     def _cannot(self, what: str, op: OpOverload) -> CaptureError:
         return CaptureError(what, op=str(op), source=self._where(), module=self.scopes.current.path or None)
-
-
-def _state_of(model: torch.nn.Module | None) -> dict[Any, tuple[Any, Any]]:
-    """Parameters and buffers by memory: {geometry: (name, kind)} and {storage: (name, tensor)}."""
-    state: dict[Any, tuple[Any, Any]] = {}
-    if model is not None:
-        for kind, named in (("parameter", model.named_parameters()), ("buffer", model.named_buffers())):
-            for name, tensor in named:
-                state.setdefault(_geometry(tensor), (name, kind))
-                state.setdefault(_storage(tensor), (name, tensor))
-    return state
-
-
-def _storage(tensor: torch.Tensor) -> int:
-    return tensor.untyped_storage()._cdata
-
-
-def _geometry(tensor: torch.Tensor) -> tuple:
-    return (
-        tensor.untyped_storage()._cdata,
-        tensor.storage_offset(),
-        tuple(tensor.size()),
-        tensor.stride(),
-        tensor.dtype,
-    )
-
-
-def _leaves(value: Any) -> list[Any]:
-    if isinstance(value, (list, tuple)):
-        return [leaf for each in value for leaf in _leaves(each)]
-    return [value]
 
 
 def _layout_of(value: Any) -> Any:

@@ -66,7 +66,7 @@ def _parts(value: Any) -> tuple[list[tuple[str, Any]], Callable[[list[Any]], Any
     if isinstance(value, Mapping):
         keys = list(value.keys())
         return [(str(key), value[key]) for key in keys], lambda children: _mapping(kind, keys, children)
-    if dataclasses.is_dataclass(value):
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
         names = [field.name for field in dataclasses.fields(value)]
         return [(name, getattr(value, name)) for name in names], lambda children: dataclasses.replace(
             value, **dict(zip(names, children, strict=True))

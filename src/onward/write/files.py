@@ -105,6 +105,13 @@ class Replacement:
                 os.fsync(self.file.fileno())
             self.file.close()
 
+    def adopt(self, written: str) -> None:
+        """Take a finished file of the same file system as the content."""
+        self.close(durable=False)
+        mode = stat.S_IMODE(os.stat(self._temporary).st_mode)
+        os.replace(written, self._temporary)
+        os.chmod(self._temporary, mode)
+
     def commit(self, *, keep_old: bool = False) -> None:
         """Rename into place; with `keep_old`, `roll_back` can still undo it."""
         if keep_old and os.path.exists(self.path):

@@ -8,25 +8,40 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 
-from onward.write.files import check_path, told_clearly
+from onward.write.files import Replacement, check_path, commit_pair, told_clearly
 
 
 @contextlib.contextmanager
 def publish(target: str | os.PathLike[str]) -> Iterator[str]:
-    """A path to write a model to; model and data file move to `target` when the block ends well.
+    """A path to write a model to; model and data file take the target's name when the block ends well.
 
     The staging folder lies beside the target, so that moving is renaming. If the block raises, nothing of it remains
     and what was at the target before is untouched.
     """
-    path = os.path.realpath(os.fsdecode(target))
+    path = os.path.abspath(os.fsdecode(target))
     check_path(path)
     directory, name = os.path.split(path)
     with told_clearly(path, 0):
         staging = tempfile.mkdtemp(prefix=".onward-", dir=directory)
     try:
-        yield os.path.join(staging, name)
-        with told_clearly(path, 0):
-            for written in sorted(os.listdir(staging), key=lambda each: each == name):  # the model last
-                os.replace(os.path.join(staging, written), os.path.join(directory, written))
+        staged = os.path.join(staging, name)
+        yield staged
+        with told_clearly(path, 0), contextlib.ExitStack() as stack:
+            model = stack.enter_context(Replacement(path))
+            model.adopt(staged)
+            if os.path.exists(staged + ".data"):
+                data = stack.enter_context(Replacement(path + ".data"))
+                data.adopt(staged + ".data")
+                commit_pair(data, model)
+            else:
+                model.commit()
     finally:
         shutil.rmtree(staging, ignore_errors=True)
+
+
+def can_publish(target: object) -> bool:
+    """Whether a target is an ordinary file, or will be one: not a stream, a device, or a link to another place."""
+    if not isinstance(target, (str, os.PathLike)):
+        return False
+    path = os.fsdecode(target)
+    return not os.path.islink(path) and (not os.path.lexists(path) or os.path.isfile(path))

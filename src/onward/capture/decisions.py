@@ -1,0 +1,91 @@
+"""What a model decides once and for all while it is traced: sizes turned into numbers, branches, data read out."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+from .dims import DimTable
+from .facts import Source
+from .sizes import Computed, Size, written
+from .source import ScopeStack, user_source
+
+
+class CaptureWarning(UserWarning):
+    """Something in the model was decided once and for all while it was traced."""
+
+
+@dataclass(frozen=True, slots=True)
+class Freeze:
+    """A size that Python turned into a plain number although the probes disagree."""
+
+    axes: frozenset[str]
+    expression: str
+    value: int | float | bool
+    values: tuple[Any, ...]
+    source: Source | None
+    scope: str
+
+
+class Decisions:
+    """The decisions of one trace."""
+
+    def __init__(self, dims: DimTable, scopes: ScopeStack) -> None:
+        self._dims, self._scopes = dims, scopes
+        self.freezes: list[Freeze] = []
+        self.warnings: list[str] = []
+        self._warned: set[tuple[str, Source | None]] = set()
+        self.inside = 0  # depth of our own decompositions: branches taken there are not the model's
+
+    def warn(self, what: str, hint: str) -> None:
+        """Warn once per line of the user's code."""
+        source = user_source()
+        key = (what[:40], source)
+        if key in self._warned:
+            return
+        self._warned.add(key)
+        text = f"{source or 'unknown line'}: {what}. To avoid this, {hint}."
+        self.warnings.append(text)
+        warnings.warn(text, CaptureWarning, stacklevel=2)
+
+    def commit(self, size: Size) -> Any:
+        """Python wants a plain number: it gets the example's."""
+        if not size.is_uniform:
+            freeze = Freeze(
+                axes=self._axes_of(size),
+                expression=written(size),
+                value=size.values[0],
+                values=size.values,
+                source=user_source(),
+                scope=self._scopes.current.path,
+            )
+            self.freezes.append(freeze)
+        elif size.is_bool() and not self.inside and isinstance(size.origin, Computed):
+            self._note_assumption(size, size.origin)
+        return size.values[0]
+
+    def _axes_of(self, size: Size) -> frozenset[str]:
+        if isinstance(size.origin, Computed):
+            parts = [self._axes_of(each) for each in size.origin.operands if not each.is_uniform]
+            return frozenset[str]().union(*parts)
+        return self._dims.depends_on(size.values)
+
+    def _note_assumption(self, size: Size, origin: Computed) -> None:
+        """The probes agree on a branch, yet sizes that nobody tried might not: say so."""
+        operands = [each for each in origin.operands if not each.is_uniform]
+        example = {name: values[0] for name, values in self._dims.axes.items()}
+        for axis in sorted(frozenset[str]().union(*(self._axes_of(each) for each in operands))):
+            for other in sorted({1, 2, 3, example[axis] - 1}):
+                if not 0 < other < example[axis]:
+                    continue
+                values = [each.at({**example, axis: other}) for each in origin.operands]
+                if any(value is None for value in values):
+                    return
+                if origin.function(*values) != size.values[0]:
+                    self.warn(
+                        f"a branch depends on the size of axis {axis!r}: the graph holds where "
+                        f"`{written(size)}` is {size.values[0]}, and {axis} = {other} would take the other branch",
+                        hint="use torch.cond, or keep to sizes on this side of the branch",
+                    )
+                    return

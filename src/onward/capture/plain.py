@@ -1,0 +1,140 @@
+"""Plain tensors in a trace: parameters, buffers, constants, and what the model makes of them before traced data comes.
+
+Ops on plain tensors alone just run; that *is* constant folding. Two things need care. A write must never reach memory
+that is the caller's, or that a recorded constant reads. And when traced data is written into plain memory
+(`buffer[0] = x`), every plain tensor on that memory has to be seen as traced from then on: it is *promoted*.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import fx
+from torch._ops import OpOverload
+
+from .aliasing import as_view_of
+from .facts import Constant, TensorFact
+from .layouts import Layout
+from .tensor import Traced
+from .traits import Traits
+
+if TYPE_CHECKING:
+    from .tracer import Tracer
+
+aten = torch.ops.aten
+
+
+class PlainTensors:
+    """The plain tensors of one trace."""
+
+    def __init__(self, tracer: Tracer, model: torch.nn.Module | None) -> None:
+        self._tracer = tracer
+        self.constants: dict[str, Constant] = {}
+        self._nodes: dict[Any, fx.Node] = {}
+        self._names: dict[Any, tuple[str, str]] = {}  # {geometry: (name, kind)} of the model's state
+        self._state: dict[int, torch.Tensor] = {}  # {storage: tensor} of the model's state
+        self._born: set[int] = set()  # storages that plain ops made during this trace
+        self._kept: set[int] = set()  # storages that constants of the graph read
+        self._bases: dict[int, tuple[torch.Tensor, Traced]] = {}  # promoted memory: the plain tensor, its stand-in
+        self._views: dict[Any, Traced] = {}
+        if model is not None:
+            for kind, named in (("parameter", model.named_parameters()), ("buffer", model.named_buffers())):
+                for name, tensor in named:
+                    self._names.setdefault(geometry(tensor), (name, kind))
+                    self._state.setdefault(storage(tensor), tensor)
+
+    def run(self, op: OpOverload, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """Nothing traced among the arguments: the op just runs, and what it returns is a constant."""
+        result = op(*args, **kwargs)
+        given = {storage(value) for value in leaves((args, *kwargs.values())) if isinstance(value, torch.Tensor)}
+        for value in leaves(result):
+            if isinstance(value, torch.Tensor) and (op is aten.lift_fresh.default or storage(value) not in given):
+                self._born.add(storage(value))
+        return result
+
+    def may_write(self, info: Traits, args: tuple, kwargs: dict[str, Any]) -> bool:
+        """Only memory that this trace made, and that no recorded constant reads, is written for real."""
+        for position, name in info.writes:
+            for target in leaves(args[position] if position < len(args) else kwargs.get(name)):
+                if isinstance(target, torch.Tensor):
+                    memory = storage(target)
+                    if memory not in self._born or memory in self._kept:
+                        return False
+        return True
+
+    def node(self, tensor: torch.Tensor) -> fx.Node:
+        """The node that reads a constant."""
+        key = geometry(tensor)
+        node = self._nodes.get(key)
+        if node is None:
+            name, kind = self._names.get(key) or (f"constant_{len(self.constants)}", "constant")
+            node = self._tracer.graph.create_node("get_attr", name, (), {}, name.replace(".", "_"))
+            fact = TensorFact(tensor.dtype, tuple(tensor.size()))
+            node.meta.update(val=fact, scope=self._tracer.scopes.current, source=None)
+            self.constants[name] = Constant(name, tensor.detach(), kind)
+            self._nodes[key] = node
+            self._kept.add(storage(tensor))
+        return node
+
+    def lift(self, value: Any) -> Traced:
+        """A traced tensor for a constant."""
+        tensor = value if isinstance(value, torch.Tensor) else torch.as_tensor(value)
+        lifted = self._tracer.wrap(tensor, (Layout.of(tensor),) * (self._tracer.probes - 1))
+        self._tracer.own(lifted, self.node(tensor))
+        lifted.cell.shared = True
+        return lifted
+
+    def promote(self, tensor: torch.Tensor) -> Traced:
+        """Give plain memory a traced stand-in, so that the tensor itself is never written."""
+        memory = storage(tensor)
+        if memory not in self._bases:
+            whole = self._state.get(memory, tensor)
+            if whole.numel() * whole.element_size() != whole.untyped_storage().nbytes() or not whole.is_contiguous():
+                count = tensor.untyped_storage().nbytes() // tensor.element_size()
+                whole = tensor.detach().as_strided((count,), (1,), 0)
+            copy = whole.detach().clone()
+            base = self._tracer.wrap(copy, (Layout.of(copy),) * (self._tracer.probes - 1))
+            self._tracer.own(base, self.node(whole))
+            self._bases[memory] = (whole, base)
+        return self._view(tensor)
+
+    def stand_in(self, value: Any) -> Any:
+        """What to see in place of a value: the traced tensor for promoted memory, everything else as it is."""
+        if not self._bases:
+            return value
+        if isinstance(value, (list, tuple)):
+            return type(value)([self.stand_in(each) for each in value])
+        if isinstance(value, torch.Tensor) and not isinstance(value, Traced) and storage(value) in self._bases:
+            return self._view(value)
+        return value
+
+    def _view(self, tensor: torch.Tensor) -> Traced:
+        whole, base = self._bases[storage(tensor)]
+        key = geometry(tensor)
+        if key == geometry(whole):
+            return base
+        view = self._views.get(key)
+        if view is None:
+            view = base
+            for op, args in as_view_of(whole, tensor):
+                view = self._tracer.record(op, (view, *args), {})
+            self._views[key] = view
+        return view
+
+
+def storage(tensor: torch.Tensor) -> int:
+    """The identity of a tensor's memory."""
+    return tensor.untyped_storage()._cdata
+
+
+def geometry(tensor: torch.Tensor) -> tuple:
+    """The identity of a tensor as a piece of its memory."""
+    return storage(tensor), tensor.storage_offset(), tuple(tensor.size()), tensor.stride(), tensor.dtype
+
+
+def leaves(value: Any) -> list[Any]:
+    """The items of nested lists and tuples."""
+    if isinstance(value, (list, tuple)):
+        return [leaf for each in value for leaf in leaves(each)]
+    return [value]
