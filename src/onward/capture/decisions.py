@@ -49,6 +49,11 @@ class Decisions:
         self.warnings.append(text)
         warnings.warn(text, CaptureWarning, stacklevel=2)
 
+    def note(self, text: str) -> None:
+        """A warning about the call rather than about a line of the model."""
+        self.warnings.append(text)
+        warnings.warn(text, CaptureWarning, stacklevel=2)
+
     def commit(self, size: Size) -> Any:
         """Python wants a plain number: it gets the example's."""
         if not size.is_uniform:

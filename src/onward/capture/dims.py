@@ -43,6 +43,11 @@ class DimTable:
         self._depends[values] = frozenset()
         return dim
 
+    def rename(self, dim: SymDim, name: str) -> None:
+        """Give a dimension that is not an input's own axis the name the user wants; identity is the fingerprint."""
+        if dim.values not in self._input_names:
+            object.__setattr__(self._by_values[dim.values], "name", name)
+
     def name_of(self, values: tuple) -> str | None:
         """The input axis with this fingerprint."""
         return self._input_names.get(values)

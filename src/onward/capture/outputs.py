@@ -1,11 +1,14 @@
-"""Names for what a model returns."""
+"""Names for what a model returns, and for its axes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ..errors import InputError
-from .inputs import checked_names, unique_names
+from .decisions import Decisions
+from .dims import DimTable
+from .facts import SymDim, TensorFact
+from .inputs import AxisNames, checked_names, unique_names
 from .tree import Path
 
 
@@ -31,3 +34,24 @@ def _default(path: Path) -> str:
     if not path:
         return "output"
     return "_".join(path) if not path[0].isdigit() else "_".join(("output", *path))
+
+
+def name_output_axes(
+    dims: DimTable, decisions: Decisions, facts: Mapping[str, TensorFact], wanted: Mapping[str, AxisNames]
+) -> None:
+    """Output axes that the user names: an axis that follows an input's keeps that name, others take the new one."""
+    for output, axes in wanted.items():
+        if output not in facts:
+            raise InputError(
+                f"dynamic_axes names {output!r}, which is neither an input nor an output ({', '.join(facts)})",
+                hint="use the names in input_names and output_names, or the parameter names of forward",
+            )
+        rank = facts[output].rank
+        for axis, name in axes.items():
+            if not -rank <= axis < rank:
+                raise InputError(f"dynamic_axes[{output!r}] has axis {axis}, and {output!r} has {rank} axes")
+            dim = facts[output].shape[axis]
+            if isinstance(dim, SymDim):
+                dims.rename(dim, name)
+            elif dims.axes:
+                decisions.note(f"dynamic_axes[{output!r}][{axis}] is {name!r}, but the model always gives {dim} there")

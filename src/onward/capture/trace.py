@@ -15,7 +15,7 @@ from .decisions import CaptureWarning, Freeze
 from .facts import CapturedProgram, Port, Results
 from .inputs import AxisNames, Call, example_sizes
 from .layouts import Layout, LayoutKernels, dense_like
-from .outputs import name_outputs
+from .outputs import name_output_axes, name_outputs
 from .probes import PROBES, Plan, plans
 from .session import session
 from .sizes import SYMBOLIC
@@ -148,6 +148,7 @@ def _run(
     positions = tuple(position for position, _ in results)
     names = name_outputs([structure.paths[i] for i in positions], output_names, call.names)
     facts = [fact for _, (_, fact, _) in results]
+    name_output_axes(tracer.dims, tracer.decisions, dict(zip(names, facts, strict=True)), output_axes)
     return CapturedProgram(
         graph=tracer.graph,
         constants=tracer.plain.constants,
