@@ -50,7 +50,9 @@ class Session:
         self.dtypes: dict[Value, torch.dtype] = {}
         self.dims: dict[Value, Shape] = {}
         self.tensors: dict[Value, torch.Tensor] = {}
-        self.by_value: dict[Any, Value] = {}  # small constants by content, big ones by memory
+        self.by_value: dict[Any, Value] = {}  # small constants by content, big and named ones by memory
+        self.named: set[Value] = set()  # parameters and buffers, and what is made of them
+        self.folded: dict[Any, tuple[Value, ...] | None] = {}
         self.recipes: dict[Value, tuple[str, Value, dict[str, Any]]] = {}  # how a folded view is made from its weight
         self.names: dict[str, int] = {}
         self.place = Place()
@@ -154,28 +156,26 @@ class Core:
         return self.needs_opset(first)
 
     def _fold(self, op: str, values: list[Value | None], settings: dict[str, Any]) -> tuple[Value, ...] | None:
-        tensors: list[torch.Tensor | None] = []
-        for value in values:
-            tensor = None if value is None else self._session.tensors.get(value)
-            if tensor is None and value is not None:
-                return None
-            tensors.append(tensor)
-        if not tensors:
+        """The constants a node would compute, if its inputs are constants and that costs no memory to speak of."""
+        session = self._session
+        if not values or any(value is not None and value not in session.tensors for value in values):
             return None
-        folded = fold(op, tensors, settings, self.opset)
-        if folded is None:
-            return None
-        base = values[0]
-        big = (
-            base is not None
-            and base.name is not None
-            and tensors[0] is not None
-            and tensors[0].numel() > constants.SMALL
-        )
-        name = f"{base.name}.{op.lower()}" if big and base is not None else None
-        made = tuple(self.const_tensor(tensor, name) for tensor in folded)
+        key = (op, tuple(values), _freeze(settings))
+        if key not in session.folded:
+            tensors = [None if value is None else session.tensors[value] for value in values]
+            folded = fold(op, tensors, settings, self.opset)
+            session.folded[key] = None if folded is None else self._folded(op, values[0], settings, folded)
+        return session.folded[key]
+
+    def _folded(
+        self, op: str, base: Value | None, settings: dict[str, Any], folded: list[torch.Tensor]
+    ) -> tuple[Value, ...]:
+        """Results of folding as constants; what is made of a weight keeps the weight's name in its own."""
+        session = self._session
+        named = base is not None and base in session.named
+        made = tuple(self.const_tensor(x, f"{base.name}.{op.lower()}" if named and base else None) for x in folded)
         if op == "Transpose" and base is not None and made[0] is not base and folded[0].nbytes > MAX_BYTES:
-            self._session.recipes.setdefault(made[0], (op, base, settings))
+            session.recipes.setdefault(made[0], (op, base, settings))
         return made
 
     def _make(
@@ -339,10 +339,10 @@ class Core:
         return self.const(value, self.dtype(x))
 
     def const_tensor(self, tensor: torch.Tensor, name: str | None = None) -> Value:
-        """A tensor as it is, not copied. Small ones are shared by content, others by memory."""
+        """A tensor as it is, not copied. Small ones without a name are shared by content, others by memory."""
         session = self._session
-        key = constants.share_key(tensor)
-        if key is None and tensor.device.type != "meta":
+        key = constants.share_key(tensor) if name is None else None
+        if key is None and tensor.device.type != "meta" and tensor.numel():
             key = (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride())
         found = session.by_value.get(key) if key is not None else None
         if found is not None:
@@ -351,6 +351,8 @@ class Core:
         session.tensors[made] = tensor
         session.dtypes[made] = tensor.dtype
         session.dims[made] = tuple(tensor.shape)
+        if name is not None:
+            session.named.add(made)
         if key is not None:
             session.by_value[key] = made
         return made

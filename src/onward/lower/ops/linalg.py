@@ -1,10 +1,12 @@
-"""Matrix products."""
+"""Matrix products, and the triangles and diagonals of matrices."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
-from ..emitter import Emitter, Value
+from ..emitter import Emitter, Number, SizeValue, Value
 from ..registry import lowers
 
 aten = torch.ops.aten
@@ -13,7 +15,113 @@ aten = torch.ops.aten
 @lowers(aten.linear.default)
 def linear(g: Emitter, x: Value, weight: Value, bias: Value | None = None) -> Value:
     """linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor"""
-    if g.rank(x) == 2 and g.rank(weight) == 2:
+    if g.rank(x) == 2 and g.rank(weight) == 2 and _gemm_serves(g, x):
         return g.op.Gemm(x, weight, bias, transB=1)
-    product = g.op.MatMul(x, g.op.Transpose(weight, perm=[1, 0]))
+    if g.rank(weight) == 2:
+        weight = g.op.Transpose(weight, perm=[1, 0])
+    product = g.op.MatMul(x, weight)
     return product if bias is None else g.op.Add(product, bias)
+
+
+def _gemm_serves(g: Emitter, x: Value) -> bool:
+    """onnxruntime 1.31 has Gemm for floats only; MatMul takes integers as they are."""
+    return g.dtype(x).is_floating_point
+
+
+@lowers(aten.matmul.default, aten.linalg_matmul.default, aten.mm.default, aten.bmm.default, aten.mv.default)
+@lowers(aten.dot.default, aten.vdot.default)
+def matmul(g: Emitter, x: Value, y: Value) -> Value:
+    """matmul(Tensor self, Tensor other) -> Tensor"""
+    return g.op.MatMul(x, y)
+
+
+@lowers(aten.mm.dtype, aten.bmm.dtype)
+def matmul_dtype(g: Emitter, x: Value, y: Value, out_dtype: torch.dtype) -> Value:
+    """mm.dtype(Tensor self, Tensor mat2, ScalarType out_dtype) -> Tensor"""
+    return g.op.MatMul(g.cast(x, out_dtype), g.cast(y, out_dtype))
+
+
+@lowers(aten.outer.default, aten.ger.default)
+def outer(g: Emitter, x: Value, y: Value) -> Value:
+    """outer(Tensor self, Tensor vec2) -> Tensor"""
+    x, y = g.promote(x, y)
+    return g.op.Mul(g.unsqueeze(x, [1]), y)
+
+
+@lowers(aten.addmm.default)
+def addmm(g: Emitter, bias: Value, x: Value, y: Value, *, beta: Number = 1, alpha: Number = 1) -> Value:
+    """addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
+    if not _gemm_serves(g, x):
+        return _scaled_sum(g, bias, g.op.MatMul(x, y), beta, alpha)
+    x, flip_x = _untransposed(x)
+    y, flip_y = _untransposed(y)
+    settings: dict[str, Any] = {"transA": flip_x, "transB": flip_y, "alpha": None if alpha == 1 else float(alpha)}
+    if beta == 0:
+        return g.op.Gemm(x, y, **settings)
+    return g.op.Gemm(x, y, bias, beta=None if beta == 1 else float(beta), **settings)
+
+
+def _untransposed(x: Value) -> tuple[Value, int | None]:
+    """A matrix, and 1 if Gemm has to turn it: a transpose before a Gemm needs no node."""
+    node = x.producer()
+    if node is not None and node.op_type == "Transpose" and list(node.attributes["perm"].as_ints()) == [1, 0]:
+        source = node.inputs[0]
+        if source is not None:
+            return source, 1
+    return x, None
+
+
+def _scaled_sum(g: Emitter, x: Value, product: Value, beta: Number, alpha: Number) -> Value:
+    """beta * x + alpha * product; beta 0 means that x does not count, even where it is not a number."""
+    if alpha != 1:
+        product = g.op.Mul(product, g.like(product, alpha))
+    if beta == 0:
+        return product
+    if beta != 1:
+        x = g.op.Mul(x, g.like(x, beta))
+    return g.op.Add(x, product)
+
+
+@lowers(aten.baddbmm.default, aten.addmv.default)
+def baddbmm(g: Emitter, x: Value, batch1: Value, batch2: Value, *, beta: Number = 1, alpha: Number = 1) -> Value:
+    """baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
+    result = _scaled_sum(g, x, g.op.MatMul(batch1, batch2), beta, alpha)
+    return result
+
+
+@lowers(aten.addbmm.default)
+def addbmm(g: Emitter, x: Value, batch1: Value, batch2: Value, *, beta: Number = 1, alpha: Number = 1) -> Value:
+    """addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
+    product = g.reduce("ReduceSum", g.op.MatMul(batch1, batch2), [0])
+    return _scaled_sum(g, x, product, beta, alpha)
+
+
+@lowers(aten.addr.default)
+def addr(g: Emitter, x: Value, vec1: Value, vec2: Value, *, beta: Number = 1, alpha: Number = 1) -> Value:
+    """addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
+    x, vec1, vec2 = g.promote(x, vec1, vec2)
+    return _scaled_sum(g, x, g.op.Mul(g.unsqueeze(vec1, [1]), vec2), beta, alpha)
+
+
+@lowers(aten.tril.default)
+def tril(g: Emitter, x: Value, diagonal: int | SizeValue = 0) -> Value:
+    """tril(Tensor self, SymInt diagonal=0) -> Tensor"""
+    return _triangle(g, x, diagonal, upper=False)
+
+
+@lowers(aten.triu.default)
+def triu(g: Emitter, x: Value, diagonal: int | SizeValue = 0) -> Value:
+    """triu(Tensor self, SymInt diagonal=0) -> Tensor"""
+    return _triangle(g, x, diagonal, upper=True)
+
+
+def _triangle(g: Emitter, x: Value, diagonal: int | SizeValue, *, upper: bool) -> Value:
+    """An operator from opset 14; before, rows and columns are numbered and compared."""
+    if g.opset >= 14:
+        offset = None if isinstance(diagonal, int) and diagonal == 0 else g.scalar(diagonal)
+        return g.op.Trilu(x, offset, upper=int(upper))
+    rows = g.unsqueeze(g.arange(0, g.dim_size(x, -2)), [1])
+    columns = g.arange(0, g.dim_size(x, -1))
+    shifted = g.op.Add(rows, g.scalar(diagonal))
+    kept = g.less_or_equal(shifted, columns) if upper else g.less_or_equal(columns, shifted)
+    return g.op.And(x, kept) if g.dtype(x) is torch.bool else g.where(kept, x, g.like(x, 0))

@@ -1,0 +1,188 @@
+"""Pooling with windows of a given size. `adaptive_pool.py` has pooling to a given size.
+
+`ceil_mode` differs between PyTorch and ONNX: PyTorch drops a last window that would start beyond input and left
+padding. onnxruntime 1.31 drops it too, at every opset, but the documents before opset 22 and onnx's own shape inference
+do not, so that where sizes are static and it matters the windows are fixed by padding at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+import torch
+
+from onward.capture.facts import Dim
+
+from ..bridge import as_dim
+from ..dims import combine
+from ..emitter import Emitter, SizeValue, Value
+from ..registry import lowers
+
+aten = torch.ops.aten
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """Where the windows of a pooling lie, per spatial axis."""
+
+    kernel: list[int]
+    stride: list[int]
+    padding: list[int]
+    dilation: list[int]
+    ceil: bool
+
+    @property
+    def span(self) -> list[int]:
+        """How far a window reaches, the gaps of a dilated one included."""
+        return [d * (k - 1) + 1 for k, d in zip(self.kernel, self.dilation, strict=True)]
+
+    def never_starts_outside(self) -> bool:
+        """Whether rounding up can only add windows that begin inside the input, whatever its size."""
+        return all(p + s <= n for p, s, n in zip(self.padding, self.stride, self.span, strict=True))
+
+    def end_pads(self, sizes: Sequence[int]) -> list[int]:
+        """Padding at the end with which rounding down gives the windows that PyTorch takes when rounding up."""
+        pads = []
+        for size, stride, pad, span in zip(sizes, self.stride, self.padding, self.span, strict=True):
+            rounded_up = -(-(size + 2 * pad - span) // stride)
+            last = min(rounded_up, (size + pad - 1) // stride)
+            pads.append(max(pad, last * stride + span - size - pad))
+        return pads
+
+
+def windows(
+    count: int,
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int] = (1,),
+    ceil: bool = False,
+) -> Windows:
+    """The arguments of a pooling with one number per spatial axis; no stride means the kernel's size."""
+
+    def per_axis(values: Sequence[int]) -> list[int]:
+        return list(values) * count if len(values) == 1 else list(values)
+
+    sizes = per_axis(kernel)
+    return Windows(sizes, per_axis(stride) if stride else sizes, per_axis(padding), per_axis(dilation), ceil)
+
+
+def batched(g: Emitter, x: Value, spatial: int) -> tuple[Value, bool]:
+    """x as [batch, channels, *spatial], and whether the batch axis had to be added."""
+    return (x, False) if g.rank(x) == spatial + 2 else (g.unsqueeze(x, [0]), True)
+
+
+def unbatched(g: Emitter, result: Value, added: bool, shape: Sequence[Dim]) -> Value:
+    """The result without the batch axis that was added."""
+    return g.squeeze(g.annotate(result, (1, *shape)), [0]) if added else result
+
+
+def _settings(g: Emitter, x: Value, at: Windows) -> dict[str, object]:
+    """The attributes that place the windows."""
+    sizes = g.known_dims(x)[2:]
+    static = [size for size in sizes if isinstance(size, int)]
+    ends, ceil = at.padding, at.ceil
+    if ceil and len(static) == len(sizes) and (g.opset < 10 or not at.never_starts_outside()):
+        ends, ceil = at.end_pads(static), False
+    elif ceil and g.opset < 10:  # no ceil_mode yet: rounding down with stride - 1 more is rounding up
+        if not at.never_starts_outside():
+            raise g.needs_opset(10)
+        ends, ceil = [pad + stride - 1 for pad, stride in zip(at.padding, at.stride, strict=True)], False
+    return {
+        "kernel_shape": at.kernel,
+        "strides": at.stride,
+        "pads": [*at.padding, *ends],
+        "ceil_mode": 1 if ceil else None,
+    }
+
+
+# Maximum
+
+
+def max_pool(g: Emitter, x: Value, at: Windows, outputs: int = 1) -> tuple[Value, ...]:
+    """MaxPool on [batch, channels, *spatial]; its second output counts elements of the whole tensor."""
+    settings = _settings(g, x, at)
+    if any(dilation != 1 for dilation in at.dilation):
+        if g.opset < 10:
+            raise g.needs_opset(10)
+        settings["dilations"] = at.dilation
+    made = g.node("MaxPool", [x], settings, outputs=outputs)
+    return made if outputs > 1 else (made,)
+
+
+@lowers(aten.max_pool1d.default, aten.max_pool2d.default, aten.max_pool3d.default)
+def max_pool_values(
+    g: Emitter,
+    x: Value,
+    kernel: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: Sequence[int] = (0,),
+    dilation: Sequence[int] = (1,),
+    ceil_mode: bool = False,
+) -> Value:
+    """max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1,
+    bool ceil_mode=False) -> Tensor"""
+    spatial = _spatial(g)
+    x, added = batched(g, x, spatial)
+    (values,) = max_pool(g, x, windows(spatial, kernel, stride, padding, dilation, ceil_mode))
+    return unbatched(g, values, added, g.out.shape)
+
+
+@lowers(aten.max_pool1d_with_indices.default, aten.max_pool2d_with_indices.default)
+@lowers(aten.max_pool3d_with_indices.default)
+def max_pool_with_indices(
+    g: Emitter,
+    x: Value,
+    kernel: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: Sequence[int] = (0,),
+    dilation: Sequence[int] = (1,),
+    ceil_mode: bool = False,
+) -> tuple[Value, Value]:
+    """max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1,
+    bool ceil_mode=False) -> (Tensor, Tensor)"""
+    spatial = _spatial(g)
+    x, added = batched(g, x, spatial)
+    values, places = max_pool(g, x, windows(spatial, kernel, stride, padding, dilation, ceil_mode), outputs=2)
+    shape = g.out[0].shape
+    indices = within_plane(g, g.annotate(places, (1, *shape) if added else shape), x)
+    return unbatched(g, values, added, shape), unbatched(g, indices, added, shape)
+
+
+def within_plane(g: Emitter, places: Value, x: Value) -> Value:
+    """Indices that count over the whole of x, as indices into the plane of one channel."""
+    return g.mod(places, g.size(g.numel(x, range(2, g.rank(x)))))
+
+
+def _spatial(g: Emitter) -> int:
+    """How many axes the operator pools over: the digit in its name."""
+    name = g.place.op.split(".")[1]
+    return next(int(letter) for letter in name if letter.isdigit())
+
+
+# Average
+
+
+@lowers(aten.avg_pool1d.default, aten.avg_pool2d.default, aten.avg_pool3d.default)
+def avg_pool(
+    g: Emitter,
+    x: Value,
+    kernel: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: Sequence[int] = (0,),
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Value:
+    """avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False,
+    bool count_include_pad=True, int? divisor_override=None) -> Tensor"""
+    spatial = _spatial(g)
+    x, added = batched(g, x, spatial)
+    at = windows(spatial, kernel, stride, padding, ceil=ceil_mode)
+    if divisor_override is not None:
+        result = _sum_pool(g, x, at, divisor_override)
+    else:
+        result = average_pool(g, x, at, count_include_pad)
+    return unbatched(g, result, added, g.out.shape)
