@@ -157,7 +157,10 @@ def _same_size(first: Any, second: Any) -> bool:
     return values[0] == values[1]
 
 
-_intercepts(torch.max_pool1d, torch.max_pool2d, torch.max_pool3d)(_whole_axis_pool(torch.amax))
-_intercepts(torch.nn.functional.avg_pool1d, torch.nn.functional.avg_pool2d, torch.nn.functional.avg_pool3d)(
-    _whole_axis_pool(torch.mean)
-)
+# Both names of each: the Python wrapper hands over itself, and what it calls is then no longer seen.
+_functional = torch.nn.functional
+_intercepts(
+    *(torch.max_pool1d, torch.max_pool2d, torch.max_pool3d),
+    *(_functional.max_pool1d, _functional.max_pool2d, _functional.max_pool3d),
+)(_whole_axis_pool(torch.amax))
+_intercepts(_functional.avg_pool1d, _functional.avg_pool2d, _functional.avg_pool3d)(_whole_axis_pool(torch.mean))

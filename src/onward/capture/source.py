@@ -12,6 +12,7 @@ from .facts import Scope, Source
 
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_DEMO = _OURS + "demo.py"  # a user's script that happens to live in our house
 _NOT_USER: dict[CodeType, bool] = {}
 
 
@@ -19,7 +20,8 @@ def _is_library(code: CodeType) -> bool:
     known = _NOT_USER.get(code)
     if known is None:
         file = code.co_filename
-        known = _NOT_USER[code] = file.startswith((_TORCH, _OURS, "<")) or f"{os.sep}contextlib.py" in file
+        library = file.startswith((_TORCH, _OURS, "<")) or f"{os.sep}contextlib.py" in file
+        known = _NOT_USER[code] = library and file != _DEMO
     return known
 
 

@@ -63,6 +63,7 @@ class Tracer:
         self.plain = PlainTensors(self, model)
         self._size_nodes: dict[Any, fx.Node | AxisOf] = {}
         self._fresh = 0
+        self.failed_decompositions: dict[OpOverload, Exception] = {}
 
     # --- inputs ----------------------------------------------------------------------------------------------------
     def input(self, name: str, real: torch.Tensor, layouts: Sequence[Layout]) -> Traced:
@@ -224,17 +225,23 @@ class Tracer:
 
     # --- recording -------------------------------------------------------------------------------------------------
     def _decompose(self, op: OpOverload, args: tuple, kwargs: dict[str, Any]) -> Any:
-        """Run what PyTorch says the op is made of."""
+        """Run what PyTorch says the op is made of; NotImplemented if it does not say, or says it wrongly.
+
+        A decomposition that fails leaves the op as it is, to be reported as missing by its own name.
+        """
         self.decisions.inside += 1
         try:
             with self.mode_again():
                 result = op.decompose(*args, **kwargs)
                 if result is NotImplemented:
                     rule = torch._decomp.decomposition_table.get(op)
-                    if rule is None:
-                        return NotImplemented
-                    result = rule(*args, **kwargs)
-            return result
+                    return NotImplemented if rule is None else rule(*args, **kwargs)
+                return result
+        except (ProbeRejected, KeyboardInterrupt):
+            raise
+        except Exception as error:
+            self.failed_decompositions[op] = error
+            return NotImplemented
         finally:
             self.decisions.inside -= 1
 

@@ -1,0 +1,1 @@
+"""Tests of capture, on the program it produces."""

@@ -1,0 +1,164 @@
+"""Views and in-place writes: the program is functional, its meaning is PyTorch's, and the caller's tensors stay."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import fx
+
+from onward.capture import CapturedProgram
+
+from .tracing import traced
+
+
+def interpret(program: CapturedProgram, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Run the captured graph in PyTorch."""
+    root = torch.nn.Module()
+    graph = fx.Graph()
+    values: dict[fx.Node, fx.Node] = {}
+    for node in program.graph.nodes:
+        if node.op == "get_attr":
+            name = str(node.target).replace(".", "_")
+            root.register_buffer(name, program.constants[str(node.target)].tensor.clone())
+            values[node] = graph.create_node("get_attr", name)
+        else:
+            values[node] = graph.node_copy(node, lambda old: values[old])
+    return fx.GraphModule(root, graph)(*inputs)
+
+
+def add_in_place(x: torch.Tensor) -> torch.Tensor:
+    y = x * 2
+    y.add_(1)
+    return y
+
+
+def through_slice(x: torch.Tensor) -> torch.Tensor:
+    y = x * 1
+    y[1:3] = 7
+    y[:, 1].mul_(3)
+    return y
+
+
+def through_select_and_transpose(x: torch.Tensor) -> torch.Tensor:
+    y = x.clone()
+    y.t()[0].copy_(torch.arange(y.shape[0]))
+    return y
+
+
+def through_view(x: torch.Tensor) -> torch.Tensor:
+    y = x.clone()
+    y.view(-1)[::2] = 0
+    return y
+
+
+def alias_sees_write(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    y = x.clone()
+    row, flat = y[1], y.view(-1)
+    y += 1
+    flat[0] = -5
+    return row * 1, y[0]
+
+
+def unbound(x: torch.Tensor) -> torch.Tensor:
+    y = x.clone()
+    for row in y.unbind(1):
+        row.add_(row.sum())
+    return y
+
+
+def split(x: torch.Tensor) -> torch.Tensor:
+    y = x.clone()
+    left, right = y.split([1, 3], dim=1)
+    right.zero_()
+    left.fill_(4)
+    return y
+
+
+def plain_memory(x: torch.Tensor) -> torch.Tensor:
+    table = torch.zeros(3, 4)
+    rows = table[1:]
+    table[0] = x[0]
+    rows[1].add_(x[1])
+    return table + 1
+
+
+def input_itself(x: torch.Tensor) -> torch.Tensor:
+    x[0] = 0
+    return x.relu_()
+
+
+def other_dtype(x: torch.Tensor) -> torch.Tensor:
+    y = torch.zeros_like(x, dtype=torch.int32)
+    y.copy_(x * 10)
+    y[0] = 2.7
+    return y
+
+
+def mask(x: torch.Tensor) -> torch.Tensor:
+    y = x.clone()
+    y[y > 0] = -1
+    y.masked_fill_(y < -1, 0)
+    return y
+
+
+def constant_changes_later(x: torch.Tensor) -> torch.Tensor:
+    c = torch.ones(4)
+    first = x + c
+    c += 5
+    return first + x * c
+
+
+FUNCTIONS = [
+    add_in_place, through_slice, through_select_and_transpose, through_view, alias_sees_write, unbound, split,
+    plain_memory, input_itself, other_dtype, mask, constant_changes_later,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("rows", [4, 6])
+def test_writes_mean_what_they_mean_in_pytorch(function: Any, rows: int) -> None:
+    x = torch.randn(rows, 4)
+    before = x.clone()
+    program = traced(function, x, {"x": {0: "rows"}})
+    assert torch.equal(x, before), "the example was changed"
+    for node in program.graph.nodes:
+        if isinstance(node.target, torch._ops.OpOverload):
+            assert not node.target._schema.is_mutable
+    for count in (rows, 5):
+        other = torch.randn(count, 4)
+        wanted = function(other.clone())
+        wanted = wanted if isinstance(wanted, tuple) else (wanted,)
+        for want, got in zip(wanted, interpret(program, other.clone()), strict=True):
+            torch.testing.assert_close(got, want)
+
+
+class Counter(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("count", torch.zeros(2))
+        self.weight = torch.nn.Parameter(torch.ones(2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.count += 1
+        self.count[0] = x.sum()
+        with torch.no_grad():
+            self.weight.mul_(2)
+        return x * self.count + self.weight
+
+
+def test_buffers_and_parameters_are_left_alone() -> None:
+    model = Counter()
+    program = traced(model, torch.tensor([1.0, 2.0]))
+    assert model.count.tolist() == [0, 0]
+    assert model.weight.tolist() == [1, 1]
+    (result,) = interpret(program, torch.tensor([1.0, 2.0]))
+    assert result.tolist() == [1 * 3 + 2, 2 * 1 + 2]
+
+
+def test_batch_norm_in_training_does_not_move_its_statistics() -> None:
+    norm = torch.nn.BatchNorm1d(3)
+    traced(norm.train(), torch.randn(4, 3))
+    assert norm.running_mean.tolist() == [0, 0, 0]
+    assert norm.num_batches_tracked.item() == 0

@@ -1,0 +1,183 @@
+"""Dynamic axes: what stays dynamic, what is refused, and in which words."""
+
+from __future__ import annotations
+
+import math
+import re
+import warnings
+from typing import Any
+
+import pytest
+import torch
+
+import onward
+from onward.capture import CaptureWarning
+
+from .tracing import ops, shapes, traced
+
+X = {"x": {0: "batch"}}
+
+
+@pytest.mark.parametrize("batch", [1, 2, 3, 7])
+@pytest.mark.parametrize(
+    ("function", "shape"),
+    [
+        (lambda x: x.reshape(x.shape[0], -1), ("batch", 12)),
+        (lambda x: x.reshape(x.shape[0] * 3, 4), ("3*batch", 4)),
+        (lambda x: torch.zeros(x.shape[0] + 1, 2) + x.sum(), ("batch + 1", 2)),
+        (lambda x: x.new_ones(2 * x.size(0), 5) * x.mean(), ("2*batch", 5)),
+        (lambda x: torch.arange(x.shape[0]) + x.sum(), ("batch",)),
+        (lambda x: x[: x.shape[0] // 1], ("batch", 3, 4)),
+        (lambda x: torch.cat([x, x[:1]]), ("batch + 1", 3, 4)),
+        (lambda x: x.expand(x.shape[0], 3, 4) + 1, ("batch", 3, 4)),
+        (lambda x: x.flatten().unsqueeze(0), (1, "12*batch")),
+        (lambda x: x.transpose(0, 2), (4, 3, "batch")),
+        (lambda x: x * math.prod(x.shape[1:]), ("batch", 3, 4)),
+        (lambda x: torch.full((x.numel(),), 2.0) * x.sum(), ("12*batch",)),
+        (lambda x: torch.tensor([x.shape[0], 5]) + x.sum().long(), (2,)),
+        (lambda x: x.repeat(x.shape[0] * 0 + 2, 1, 1), ("2*batch", 3, 4)),
+    ],
+)  # fmt: skip
+def test_sizes_flow_through_python(function: Any, shape: tuple[int | str, ...], batch: int) -> None:
+    assert shapes(traced(function, torch.randn(batch, 3, 4), X)) == [shape]
+
+
+def test_a_static_axis_is_a_number() -> None:
+    seen: list[Any] = []
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        seen.extend([x.shape[0], x.shape[1]])
+        return x * 2
+
+    traced(function, torch.randn(2, 3), {"x": {0: "batch"}})
+    assert isinstance(seen[0], torch.SymInt)
+    assert type(seen[1]) is int
+
+
+def test_axes_of_equal_size_stay_apart() -> None:
+    program = traced(lambda x: x.transpose(0, 1), torch.randn(4, 4), {"x": {0: "rows", 1: "columns"}})
+    assert shapes(program) == [("columns", "rows")]
+
+
+def test_one_name_is_one_axis_over_several_inputs() -> None:
+    program = traced(
+        lambda x, y: torch.cat([x, y], 1), (torch.randn(2, 3), torch.randn(2, 5)), {"x": {0: "n"}, "y": {0: "n"}}
+    )
+    assert shapes(program) == [("n", 8)]
+
+
+def test_axes_that_must_be_equal_are_found_out() -> None:
+    program = traced(lambda x, y: x + y, (torch.randn(3, 2), torch.randn(3, 2)), {"x": [0], "y": [0]})
+    assert shapes(program) == [("x_axis_0", 2)]
+    assert program.inputs[1].axes == {0: "x_axis_0"}
+
+
+@pytest.mark.parametrize(
+    ("function", "expression", "value"),
+    [
+        (lambda x: x * int(x.shape[0]), "batch", 6),
+        (lambda x: x * float(x.shape[0] * 0.5), "batch * 0.5", 3.0),
+        (lambda x: torch.stack([x[i] * 2 for i in range(x.shape[0])]), "batch", 6),
+        (lambda x: x * 2 if x.shape[0] % 4 == 0 else x, "(batch % 4) == 0", False),
+        (lambda x: x * len(x), "batch", 6),
+    ],
+)
+def test_a_frozen_axis_is_an_error_with_its_line(function: Any, expression: str, value: Any) -> None:
+    with pytest.raises(onward.FrozenAxisError) as caught:
+        traced(function, torch.randn(6, 3), X)
+    text = str(caught.value)
+    line = function.__code__.co_firstlineno
+    assert "dynamic axis 'batch' (= 6) is frozen by the model" in text
+    assert f"test_sizes.py:{line}: `{expression}` became {value!r}" in text
+    assert "allow_static_axes=True" in text
+    assert caught.value.source is not None and caught.value.source.endswith(f"test_sizes.py:{line}")
+
+
+def test_a_frozen_axis_may_be_written_as_fixed() -> None:
+    with pytest.warns(CaptureWarning, match="written as fixed: dynamic axis 'batch'"):
+        program = traced(
+            lambda x: x * int(x.shape[0]),
+            torch.randn(6, 3),
+            {"x": {0: "batch", 1: "width"}},
+            allow_static_axes=True,
+        )
+    assert program.inputs[0].shape == (6, "width")
+
+
+def test_a_frozen_axis_leaves_the_others_dynamic_in_the_message() -> None:
+    with pytest.raises(onward.FrozenAxisError, match="dynamic axis 'width'") as caught:
+        traced(lambda x: x * int(x.shape[1]), torch.randn(6, 3), {"x": {0: "batch", 1: "width"}})
+    assert caught.value.axes == ("width",)
+
+
+def test_an_example_of_size_one_takes_the_general_branch() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return x * 100 if x.shape[0] == 1 else x + 1
+
+    with pytest.warns(CaptureWarning, match=r"the graph holds where `batch == 1` is False, and batch = 1 would"):
+        program = traced(function, torch.randn(1, 3), X)
+    assert ops(program) == ["aten.add.Tensor"]
+    assert shapes(program) == [("batch", 3)]
+
+
+def test_squeeze_on_an_example_of_size_one_keeps_the_dynamic_axis() -> None:
+    program = traced(lambda x: x.squeeze(), torch.randn(1, 3, 1), X)
+    assert shapes(program) == [("batch", 3)]
+
+
+def test_a_branch_that_no_probe_takes_is_warned_about_with_its_line() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if x.shape[0] > 2 else x
+
+    with pytest.warns(CaptureWarning) as caught:
+        program = traced(function, torch.randn(8, 3), X)
+    line = function.__code__.co_firstlineno + 1
+    assert re.search(rf"test_sizes.py:{line}: a branch depends on the size of axis 'batch'", str(caught[0].message))
+    assert program.warnings == (str(caught[0].message),)
+
+
+def test_sizes_that_the_model_refuses_are_tried_again_below_the_limit() -> None:
+    table = torch.randn(40, 3)
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return x + table[: x.shape[0]]  # fewer rows than the probe wants beyond 40
+
+    assert shapes(traced(function, torch.randn(32, 3), X)) == [("batch", 3)]
+
+
+def test_an_axis_that_cannot_vary_says_which_op_line_and_sizes() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return x + torch.ones(6, 1)
+
+    with pytest.raises(onward.CaptureError) as caught:
+        traced(function, torch.randn(6, 3), X)
+    text = str(caught.value)
+    assert "works on the example but not at other sizes of 'batch'" in text
+    assert "aten.add.Tensor" in text
+    assert f"test_sizes.py:{function.__code__.co_firstlineno + 1}" in text
+    assert "tried batch = 6/12/18/30" in text
+    assert "tried batch = 6/7/8/10" in text
+
+
+def test_output_axes_take_the_name_asked_for() -> None:
+    program = traced(lambda x: torch.cat([x, x[:1]]), torch.randn(4, 3), {"x": {0: "n"}, "output": {0: "n_plus_one"}})
+    assert shapes(program) == [("n_plus_one", 3)]
+
+
+def test_an_output_axis_that_is_fixed_is_said_to_be() -> None:
+    with pytest.warns(CaptureWarning, match=r"dynamic_axes\['output'\]\[1\] is 'm', but the model always gives 3"):
+        traced(lambda x: x * 2, torch.randn(4, 3), {"x": {0: "n"}, "output": {0: "n", 1: "m"}})
+
+
+def test_nothing_is_warned_about_where_nothing_is_decided() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        traced(lambda x: x.view(x.shape[0], -1).relu(), torch.randn(4, 3), X)
+
+
+def test_a_pool_over_the_whole_axis_is_a_reduction() -> None:
+    program = traced(
+        lambda x: torch.nn.functional.max_pool1d(x, x.size(2)), torch.randn(2, 3, 9), {"x": {0: "b", 2: "s"}}
+    )
+    assert ops(program) == ["aten.amax.default"]
+    assert shapes(program) == [("b", 3, 1)]
