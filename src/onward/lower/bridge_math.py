@@ -203,11 +203,9 @@ class Bridge(Structure):
     def layer_norm(self, x: Value, axes: int, weight: Value | None, bias: Value | None, epsilon: float) -> Value:
         """Normalise over the last `axes` axes; an operator of its own from opset 17."""
         shape = self.known_dims(x)
-        if self.opset >= 17:
+        sizes = shape[len(shape) - axes :]
+        if self.opset >= 17 and (weight is not None or all(isinstance(size, int) for size in sizes)):
             if weight is None:
-                sizes = shape[-axes:]
-                if not all(isinstance(size, int) for size in sizes):
-                    raise self.unsupported("layer_norm without a weight over dynamic axes")
                 weight = self.const_tensor(torch.ones(sizes, dtype=self.dtype(x)))  # type: ignore[arg-type]
             return self.op.LayerNormalization(x, weight, bias, axis=-axes, epsilon=epsilon)
         last = list(range(len(shape) - axes, len(shape)))

@@ -42,9 +42,7 @@ def sum_dim(g: Emitter, x: Value, dim: Axes, keepdim: bool = False, *, dtype: to
 
 
 @lowers(aten.nansum.default)
-def nansum(
-    g: Emitter, x: Value, dim: Axes = None, keepdim: bool = False, *, dtype: torch.dtype | None = None
-) -> Value:
+def nansum(g: Emitter, x: Value, dim: Axes = None, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> Value:
     """nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
     if g.dtype(x).is_floating_point:
         x = g.where(g.op.IsNaN(x), g.like(x, 0), x)
