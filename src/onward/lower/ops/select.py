@@ -1,0 +1,78 @@
+"""Parts of a tensor by position: select, slice, narrow, flip, roll, diagonal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ..emitter import Emitter, Size, SizeValue, Value
+from ..registry import lowers
+
+aten = torch.ops.aten
+
+END = 2**63 - 1
+
+
+@lowers(aten.select.int, aten.select_copy.int)
+def select(g: Emitter, x: Value, dim: int, index: Size) -> Value:
+    """select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)"""
+    shape = g.known_dims(x)
+    axis = dim % len(shape)
+    size = shape[axis]
+    if size == 1:
+        return g.squeeze(x, [axis])
+    if isinstance(index, int) and index < 0:
+        if isinstance(size, int):
+            index += size
+        elif g.opset < 11:  # Gather counts from the end only since then
+            return g.squeeze(g.slice(x, [index], [index + 1 or END], [axis]), [axis])
+    elif isinstance(index, SizeValue) and g.opset < 11 and min(index.values) < 0:
+        index = index + g.dim_size(x, axis)
+    return g.op.Gather(x, g.scalar(index), axis=axis)
+
+
+@lowers(aten.slice.Tensor, aten.slice_copy.Tensor)
+def slice_(
+    g: Emitter, x: Value, dim: int = 0, start: Size | None = None, end: Size | None = None, step: Size = 1
+) -> Value:
+    """slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)"""
+    if not isinstance(step, int):
+        raise g.unsupported("a step that depends on sizes")
+    axis = dim % g.rank(x)
+    first, last = bounds(g, x, axis, start, end)
+    return g.slice(x, [first], [last], [axis], [step])
+
+
+def bounds(g: Emitter, x: Value, axis: int, start: Size | None, end: Size | None) -> tuple[Any, Any]:
+    """The bounds of a slice, 0 and the far end where they are those; inside the axis if its size is known."""
+    size = g.known_dims(x)[axis]
+    first: Any = 0 if start is None else start
+    last: Any = END if end is None else end
+    if isinstance(last, SizeValue) and last.dim == size and last.exact:
+        last = END
+    if isinstance(size, int):
+        if isinstance(first, int):
+            first = range(size)[slice(first, None)].start
+        if isinstance(last, int):
+            last = range(size)[slice(None, last)].stop
+    if last == size:
+        last = END
+    return first, last
+
+
+@lowers(aten.narrow.default, aten.narrow_copy.default)
+def narrow(g: Emitter, x: Value, dim: int, start: Size, length: Size) -> Value:
+    """narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)"""
+    axis = dim % g.rank(x)
+    if isinstance(start, int) and start < 0:
+        start = g.dim_size(x, axis) + start
+    first, last = bounds(g, x, axis, start, start + length)  # type: ignore[operator]
+    return g.slice(x, [first], [last], [axis])
+
+
+@lowers(aten.narrow.Tensor)
+def narrow_tensor(g: Emitter, x: Value, dim: int, start: Value, length: Size) -> Value:
+    """narrow.Tensor(Tensor(a) self, int dim, Tensor start, SymInt length) -> Tensor(a)"""
+    places = g.op.Add(g.arange(0, length), g.cast(start, torch.int64))
+    return g.op.Gather(x, places, axis=dim % g.rank(x))
