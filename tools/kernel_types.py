@@ -57,9 +57,6 @@ def render() -> str:
     lines = [HEADER.format(version=onnxruntime.__version__)]
     for op, versions in sorted(collect().items()):
         rows = [(first, last, merge(kernels)) for (first, last), kernels in sorted(versions.items())]
-        rows = [row for row in rows if row[2]]
-        if not rows:
-            continue
         text = ", ".join(f"({first}, {last}, {_braced(variables)})" for first, last, variables in rows)
         lines.append(f'    "{op}": [{text}],\n')
     lines.append("}\n")

@@ -180,6 +180,44 @@ def test_all_missing_lowerings_are_named_at_once(program: Any) -> None:
     assert 'onward.register_custom_op_symbolic("aten::erfinv.default", ...)' in text
 
 
+def test_a_single_missing_lowering_reads_as_one_sentence(program: Any) -> None:
+    table = Registry()
+    table.register(aten.det.default, lambda g, x: g.op.Det(x), since=11)
+    out = TensorFact(f32, ())
+    made = program(
+        lambda graph, inputs: call(graph, aten.det.default, inputs[0], fact=out), [TensorFact(f32, (2, 2))], [out]
+    )
+    with pytest.raises(UnsupportedOpError) as caught:
+        lower_program(made, 9, registry=table)
+    assert str(caught.value) == (
+        "aten.det.default has no lowering for opset 9 (exists from 11)\n"
+        "  at model.py:42 in block.0\n"
+        '  try opset_version=11, or register one: onward.register_custom_op_symbolic("aten::det.default", ...)'
+    )
+
+
+def test_a_result_that_a_lowering_leaves_out_is_an_error_only_if_read(program: Any) -> None:
+    table = Registry()
+    table.register(aten.max.dim, lambda g, x, dim, keepdim: [g.reduce("ReduceMax", x, [dim], keepdim)])
+    facts = (TensorFact(f32, (batch,)), TensorFact(torch.int64, (batch,)))
+
+    def nodes(graph: Any, inputs: list[Any], read: int) -> Any:
+        both = call(graph, aten.max.dim, inputs[0], 1, False, fact=facts)
+        items = [call(graph, operator.getitem, both, i, fact=fact) for i, fact in enumerate(facts)]
+        return items[read]
+
+    source = [TensorFact(f32, (batch, 4))]
+    lower_program(program(lambda a, b: nodes(a, b, 0), source, facts[:1]), 18, registry=table)
+    with pytest.raises(LoweringError, match="aten.max.dim is not supported this way: its result 1 is not computed"):
+        lower_program(program(lambda a, b: nodes(a, b, 1), source, facts[1:]), 18, registry=table)
+
+
+def test_what_onnxruntime_has_no_kernel_for_is_known() -> None:
+    assert Emitter(21).can_run("RandomNormal") and not Emitter(22).can_run("RandomNormal")
+    assert Emitter(22).can_run("GroupNormalization") and not Emitter(26).can_run("Swish")
+    assert not Emitter(9).can_run("Gelu") and Emitter(20).can_run("Gelu")
+
+
 @pytest.mark.parametrize(
     ("op", "text"),
     [

@@ -273,6 +273,11 @@ class Core:
     # Facts
 
     @property
+    def place(self) -> Place:
+        """The ATen node being lowered: its operator's name, module and source line."""
+        return self._session.place
+
+    @property
     def out(self) -> Any:
         """What capture knows of the result of the node being lowered: a TensorFact, a tuple of them, or a SizeFact."""
         return self._session.place.fact
@@ -388,6 +393,11 @@ class Core:
         """The error for what a lowering cannot do: `raise g.unsupported("ceil_mode with dilation > 1")`."""
         op = self._session.place.op
         return self._error(f"{op} is not supported this way: {reason}" if op else reason)
+
+    def can_run(self, op: str) -> bool:
+        """Whether an ONNX operator exists at this opset and onnxruntime runs it: some newer versions have no kernel."""
+        schema = schemas.find(op, self.opset)
+        return schema is not None and schema.runs
 
     def needs_opset(self, opset: int) -> LoweringError:
         """The error for what a newer opset can do."""

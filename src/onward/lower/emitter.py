@@ -22,6 +22,7 @@ dtype differs from what capture saw is cast to it; one whose shape contradicts c
 
 **Facts.**  g.out (TensorFact, or a tuple)  g.out_dtype  g.dims(x) -> (int | SymDim, ...) or None  g.known_dims(x)
     g.rank(x)  g.dtype(x)  g.annotate(x, dims, dtype) where propagation cannot know  g.opset
+    g.place.op, g.place.scope, g.place.source: the ATen node being lowered
 
 **Dtypes.**  g.cast(x, dtype)  g.promote(x, 2, y) -> all as g.out_dtype  g.promote(x, y, dtype=...)
     g.result_type(x, 2) -> what PyTorch would promote to
@@ -41,6 +42,8 @@ dtype differs from what capture saw is cast to it; one whose shape contradicts c
 
 **Subgraphs.**  body = g.subgraph("body"); i = body.input("i", torch.int64, ()); ...; graph = body.graph([outputs]);
     g.node("Loop", [...], {"body": graph}, outputs=n). Values of the outer graph may be used inside, never the reverse.
+
+**Gaps.**  g.can_run("RandomNormal"): the operator exists at this opset and onnxruntime has a kernel for that version.
 
 **Errors.**  raise g.unsupported("ceil_mode with dilation > 1")    raise g.needs_opset(13)
 """

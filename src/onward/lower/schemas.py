@@ -13,6 +13,11 @@ from onward.lower._kernel_types import KERNEL_TYPES
 
 _NEVER_ENDS = 2**31 - 1
 
+# Operators without a kernel run as the function that defines them, if onnxruntime has kernels for its parts.
+_NOT_EVEN_EXPANDED = frozenset({"Bernoulli", "Swish"})  # onnxruntime 1.31, at the opsets where they have no kernel
+_EXPANDS_WITHOUT_DOUBLE = frozenset({"HardSwish", "Mish"})
+_UNEXPANDABLE_TYPES = frozenset({torch.bfloat16})
+
 
 @dataclass(frozen=True, slots=True)
 class Formal:
@@ -37,6 +42,7 @@ class OpSchema:
     required: frozenset[str]  # attributes that must be given
     allowed: dict[str, frozenset[torch.dtype]]  # by type variable; a variable that is absent is not restricted
     single: dict[str, torch.dtype]  # variables that can only be one type
+    runs: bool  # whether onnxruntime's CPU provider has a kernel for this version, or can expand it
 
     def input(self, position: int) -> Formal | None:
         """The formal at a position; a trailing variadic one covers all positions after it."""
@@ -70,7 +76,9 @@ def first_opset(op: str, domain: str = "") -> int | None:
 
 
 def _reduce(schema: onnx.defs.OpSchema) -> OpSchema:
-    kernel = kernel_types(schema.name, schema.since_version) if schema.domain == "" else {}
+    kernel = kernel_types(schema.name, schema.since_version) if schema.domain == "" else None
+    expands = any(getattr(schema, name) for name in ("has_function", "has_context_dependent_function"))
+    unlucky = _UNEXPANDABLE_TYPES | ({torch.float64} if schema.name in _EXPANDS_WITHOUT_DOUBLE else set())
     allowed: dict[str, frozenset[torch.dtype]] = {}
     single: dict[str, torch.dtype] = {}
     for constraint in schema.type_constraints:
@@ -80,9 +88,12 @@ def _reduce(schema: onnx.defs.OpSchema) -> OpSchema:
             continue  # sequences, optionals, strings: nothing for the dtype bridge to do
         if len(constraint.allowed_type_strs) == 1:
             single[variable] = next(iter(types))
-        runs = kernel.get(variable)
         # onnxruntime inserts casts of its own around float16 nodes without a kernel; all else must have one.
-        allowed[variable] = (types & (runs | {torch.float16}) if runs else types) or types
+        if kernel is not None:
+            runs = types & (kernel.get(variable, types) | {torch.float16})
+        else:
+            runs = types - unlucky if expands else types
+        allowed[variable] = runs or types
     return OpSchema(
         name=schema.name,
         since=schema.since_version,
@@ -92,6 +103,7 @@ def _reduce(schema: onnx.defs.OpSchema) -> OpSchema:
         required=frozenset(name for name, attribute in schema.attributes.items() if attribute.required),
         allowed=allowed,
         single=single,
+        runs=kernel is not None or (expands and schema.name not in _NOT_EVEN_EXPANDED) or schema.domain != "",
     )
 
 
@@ -106,8 +118,8 @@ def _formal(parameter: onnx.defs.OpSchema.FormalParameter) -> Formal:
     )
 
 
-def kernel_types(op: str, since: int) -> dict[str, frozenset[torch.dtype]]:
-    """What onnxruntime's CPU kernels accept for the operator version `since`, by type variable.
+def kernel_types(op: str, since: int) -> dict[str, frozenset[torch.dtype]] | None:
+    """What onnxruntime's CPU kernels accept for the operator version `since`, by type variable; None without a kernel.
 
     A kernel with an open end serves only the operator version it starts at: that is how onnxruntime looks them up, so
     that an operator version newer than the runtime is not run by an older kernel.
@@ -115,4 +127,4 @@ def kernel_types(op: str, since: int) -> dict[str, frozenset[torch.dtype]]:
     for first, last, variables in KERNEL_TYPES.get(op, ()):
         if first == since or (first < since <= last < _NEVER_ENDS):
             return {name: frozenset(dtypes.LETTERS[letter] for letter in text) for name, text in variables.items()}
-    return {}
+    return None

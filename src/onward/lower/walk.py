@@ -92,7 +92,7 @@ class _Walk:
     def _call(self, node: fx.Node) -> None:
         target = node.target
         if target is operator.getitem:
-            self.values[node] = self._value(node.args[0])[node.args[1]]
+            self._pick(node)
             return
         self.session.place = place = self._place(node)
         first = len(self.g.nodes)
@@ -109,6 +109,17 @@ class _Walk:
         except Exception as error:
             raise self._failed(error, place) from error
         self._name(self.g.nodes[first:], self.values[node], place)
+
+    def _pick(self, node: fx.Node) -> None:
+        """One result of several. A lowering may leave out (or give None for) results that nobody reads."""
+        origin, index = node.args
+        results = self._value(origin)
+        picked = results[index] if -len(results) <= index < len(results) else None  # type: ignore[operator]
+        if picked is None and node.users:
+            place = self._place(origin)  # type: ignore[arg-type]
+            self.session.place = place
+            raise self.g.unsupported(f"its result {index} is not computed")
+        self.values[node] = picked
 
     def _lower(self, node: fx.Node) -> Any:
         args, kwargs = self._value(node.args), self._value(node.kwargs)
