@@ -7,17 +7,17 @@ do not, so that where sizes are static and it matters the windows are fixed by p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
+from typing import Any
 
 import torch
 
 from onward.capture.facts import Dim
 
-from ..bridge import as_dim
-from ..dims import combine
-from ..emitter import Emitter, SizeValue, Value
+from ..emitter import Emitter, Value
 from ..registry import lowers
 
 aten = torch.ops.aten
@@ -69,6 +69,17 @@ def windows(
     return Windows(sizes, per_axis(stride) if stride else sizes, per_axis(padding), per_axis(dilation), ceil)
 
 
+def by_axes(*ops: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register one function for the 1d, 2d and 3d forms of an operator; it learns the form by the keyword `spatial`."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        for spatial, op in enumerate(ops, 1):
+            lowers(op)(partial(function, spatial=spatial))
+        return function
+
+    return decorate
+
+
 def batched(g: Emitter, x: Value, spatial: int) -> tuple[Value, bool]:
     """x as [batch, channels, *spatial], and whether the batch axis had to be added."""
     return (x, False) if g.rank(x) == spatial + 2 else (g.unsqueeze(x, [0]), True)
@@ -79,7 +90,7 @@ def unbatched(g: Emitter, result: Value, added: bool, shape: Sequence[Dim]) -> V
     return g.squeeze(g.annotate(result, (1, *shape)), [0]) if added else result
 
 
-def _settings(g: Emitter, x: Value, at: Windows) -> dict[str, object]:
+def _settings(g: Emitter, x: Value, at: Windows) -> dict[str, Any]:
     """The attributes that place the windows."""
     sizes = g.known_dims(x)[2:]
     static = [size for size in sizes if isinstance(size, int)]
@@ -112,7 +123,7 @@ def max_pool(g: Emitter, x: Value, at: Windows, outputs: int = 1) -> tuple[Value
     return made if outputs > 1 else (made,)
 
 
-@lowers(aten.max_pool1d.default, aten.max_pool2d.default, aten.max_pool3d.default)
+@by_axes(aten.max_pool1d.default, aten.max_pool2d.default, aten.max_pool3d.default)
 def max_pool_values(
     g: Emitter,
     x: Value,
@@ -121,17 +132,19 @@ def max_pool_values(
     padding: Sequence[int] = (0,),
     dilation: Sequence[int] = (1,),
     ceil_mode: bool = False,
+    *,
+    spatial: int,
 ) -> Value:
     """max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1,
     bool ceil_mode=False) -> Tensor"""
-    spatial = _spatial(g)
     x, added = batched(g, x, spatial)
     (values,) = max_pool(g, x, windows(spatial, kernel, stride, padding, dilation, ceil_mode))
     return unbatched(g, values, added, g.out.shape)
 
 
-@lowers(aten.max_pool1d_with_indices.default, aten.max_pool2d_with_indices.default)
-@lowers(aten.max_pool3d_with_indices.default)
+@by_axes(
+    aten.max_pool1d_with_indices.default, aten.max_pool2d_with_indices.default, aten.max_pool3d_with_indices.default
+)
 def max_pool_with_indices(
     g: Emitter,
     x: Value,
@@ -140,10 +153,11 @@ def max_pool_with_indices(
     padding: Sequence[int] = (0,),
     dilation: Sequence[int] = (1,),
     ceil_mode: bool = False,
+    *,
+    spatial: int,
 ) -> tuple[Value, Value]:
     """max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1,
     bool ceil_mode=False) -> (Tensor, Tensor)"""
-    spatial = _spatial(g)
     x, added = batched(g, x, spatial)
     values, places = max_pool(g, x, windows(spatial, kernel, stride, padding, dilation, ceil_mode), outputs=2)
     shape = g.out[0].shape
@@ -156,16 +170,10 @@ def within_plane(g: Emitter, places: Value, x: Value) -> Value:
     return g.mod(places, g.size(g.numel(x, range(2, g.rank(x)))))
 
 
-def _spatial(g: Emitter) -> int:
-    """How many axes the operator pools over: the digit in its name."""
-    name = g.place.op.split(".")[1]
-    return next(int(letter) for letter in name if letter.isdigit())
-
-
 # Average
 
 
-@lowers(aten.avg_pool1d.default, aten.avg_pool2d.default, aten.avg_pool3d.default)
+@by_axes(aten.avg_pool1d.default, aten.avg_pool2d.default, aten.avg_pool3d.default)
 def avg_pool(
     g: Emitter,
     x: Value,
@@ -175,14 +183,42 @@ def avg_pool(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     divisor_override: int | None = None,
+    *,
+    spatial: int,
 ) -> Value:
     """avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False,
     bool count_include_pad=True, int? divisor_override=None) -> Tensor"""
-    spatial = _spatial(g)
     x, added = batched(g, x, spatial)
     at = windows(spatial, kernel, stride, padding, ceil=ceil_mode)
-    if divisor_override is not None:
-        result = _sum_pool(g, x, at, divisor_override)
-    else:
+    if divisor_override is None:
         result = average_pool(g, x, at, count_include_pad)
+    else:
+        result = _sum_pool(g, x, at, divisor_override)
     return unbatched(g, result, added, g.out.shape)
+
+
+def average_pool(g: Emitter, x: Value, at: Windows, count_include_pad: bool = False) -> Value:
+    """AveragePool on [batch, channels, *spatial]. What rounding up adds beyond the padding is never counted."""
+    settings, spatial = _settings(g, x, at), len(at.kernel)
+    counted = count_include_pad and any(at.padding)
+    if counted and settings["pads"] != at.padding * 2:  # count some of the padding: make that part of the input
+        beyond = [end - pad for end, pad in zip(settings["pads"][spatial:], at.padding, strict=True)]
+        x = g.pad(x, [0, 0, *at.padding] * 2)
+        settings, counted = settings | {"pads": [0] * spatial + beyond}, False
+    return g.node("AveragePool", [x], settings | {"count_include_pad": 1 if counted else None})
+
+
+def _sum_pool(g: Emitter, x: Value, at: Windows, divisor: int) -> Value:
+    """The sum of each window by a number of the caller's: an average that counts everything, scaled."""
+    settings = _settings(g, x, at)
+    if settings["ceil_mode"]:
+        if not at.never_starts_outside():
+            raise g.unsupported(
+                "divisor_override and ceil_mode with windows further apart than they are wide, at dynamic sizes"
+            )
+        ends = [pad + stride - 1 for pad, stride in zip(at.padding, at.stride, strict=True)]
+        settings |= {"pads": [*at.padding, *ends], "ceil_mode": None}
+    average = g.node("AveragePool", [x], settings | {"count_include_pad": 1})
+    g.annotate(average, (*g.known_dims(x)[:2], *g.out.shape[-len(at.kernel) :]))
+    count = prod(at.kernel)
+    return average if count == divisor else g.op.Mul(average, g.like(average, count / divisor))

@@ -1,0 +1,246 @@
+"""Recurrent layers: one ONNX node per layer, both directions in it.
+
+ONNX orders the gates differently, wants both biases in one row, and keeps an axis for the direction. Weights that are
+constants are brought into that form here, so that the graph holds nothing but the layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import onnx_ir as ir
+import torch
+
+from ..emitter import Emitter, Value
+from ..registry import lowers
+
+aten = torch.ops.aten
+
+
+@dataclass(frozen=True, slots=True)
+class _Cell:
+    """An ONNX recurrent operator: its gates in ONNX's order, each by its place in PyTorch's."""
+
+    op: str
+    gates: tuple[int, ...]
+    states: int = 1
+    settings: tuple[tuple[str, object], ...] = ()
+
+
+_LSTM = _Cell("LSTM", (0, 3, 1, 2), states=2)  # input, forget, cell, output -> input, output, forget, cell
+_GRU = _Cell("GRU", (1, 0, 2), settings=(("linear_before_reset", 1),))  # reset, update, new -> update, reset, new
+_RNN = {name: _Cell("RNN", (0,), settings=(("activations", name),)) for name in ("Tanh", "Relu")}
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """What all layers of one call have in common."""
+
+    layers: int
+    directions: int
+    has_biases: bool
+    batch_first: bool
+
+
+def _stack(g: Emitter, rows: Sequence[Value], gates: Sequence[int]) -> Value:
+    """One row per direction, its gates in ONNX's order, as [directions, gates * hidden, ...]."""
+    if all(g.is_const(row) for row in rows):
+        tensors = [g.value_of(row) for row in rows]
+        if len(gates) > 1:
+            tensors = [_reordered(tensor, gates) for tensor in tensors if tensor is not None]
+        stacked = torch.stack([tensor for tensor in tensors if tensor is not None])
+        return g.const_tensor(stacked, f"{rows[0].name}.onnx")
+    return g.op.Concat(*(g.unsqueeze(_reorder(g, row, gates), [0]) for row in rows), axis=0)
+
+
+def _reordered(tensor: torch.Tensor, gates: Sequence[int]) -> torch.Tensor:
+    parts = tensor.chunk(len(gates))
+    return torch.cat([parts[gate] for gate in gates])
+
+
+def _reorder(g: Emitter, row: Value, gates: Sequence[int]) -> Value:
+    """The gates of weights that only the running model knows."""
+    if len(gates) == 1:
+        return row
+    size = g.dim_size(row, 0)
+    parts = g.split(row, [size // len(gates)] * len(gates), 0)
+    return g.op.Concat(*(parts[gate] for gate in gates), axis=0)
+
+
+def _biases(g: Emitter, rows: Sequence[tuple[Value, Value]], gates: Sequence[int]) -> Value:
+    """[directions, 2 * gates * hidden]: those of the input, then those of the recurrence."""
+    of_input, of_state = (_stack(g, [row[which] for row in rows], gates) for which in (0, 1))
+    first, second = g.value_of(of_input), g.value_of(of_state)
+    if first is not None and second is not None:
+        return g.const_tensor(torch.cat([first, second], 1), of_input.name)
+    return g.op.Concat(of_input, of_state, axis=1)
+
+
+def _is_zero(g: Emitter, x: Value) -> bool:
+    """Whether a state is zeros, which is what ONNX assumes if none is given."""
+    tensor = g.value_of(x)
+    if tensor is not None:
+        return tensor.device.type != "meta" and not bool(tensor.any())
+    node = x.producer()
+    if node is None:
+        return False
+    if node.op_type in ("Expand", "Reshape", "Squeeze", "Unsqueeze", "Identity", "Cast", "Tile", "Slice", "Transpose"):
+        return node.inputs[0] is not None and _is_zero(g, node.inputs[0])
+    if node.op_type == "ConstantOfShape":
+        value = node.attributes.get("value")
+        return value is None or (value.type == ir.AttributeType.TENSOR and not value.as_tensor().numpy().any())
+    return False
+
+
+def _initial(g: Emitter, state: Value, layers: int) -> list[Value | None]:
+    """A state [layers * directions, batch, hidden] in parts, one per layer."""
+    if _is_zero(g, state):
+        return [None] * layers
+    count = g.known_dims(state)[0]
+    if not isinstance(count, int):
+        raise g.unsupported("initial states whose first axis is dynamic")
+    return list(g.split(state, [count // layers] * layers, 0))
+
+
+def _run(
+    g: Emitter, cell: _Cell, x: Value, states: Sequence[Value], params: Sequence[Value], layout: _Layout
+) -> list[Value]:
+    """All layers: the output sequence, then the final states."""
+    per_direction = 4 if layout.has_biases else 2
+    initial = [_initial(g, state, layout.layers) for state in states]
+    finals: list[list[Value]] = [[] for _ in states]
+    if layout.batch_first:
+        x = g.op.Transpose(x, perm=[1, 0, 2])
+    for layer in range(layout.layers):
+        first = layer * layout.directions * per_direction
+        rows = [params[first + d * per_direction :][:per_direction] for d in range(layout.directions)]
+        last = layer == layout.layers - 1
+        y, ends = _layer(g, cell, x, [state[layer] for state in initial], rows, layout)
+        x = _merge_directions(g, y, layout.batch_first and last)
+        for final, end in zip(finals, ends, strict=True):
+            final.append(end)
+    return [x, *(g.op.Concat(*final, axis=0) for final in finals)]
+
+
+def _layer(
+    g: Emitter,
+    cell: _Cell,
+    x: Value,
+    states: Sequence[Value | None],
+    rows: Sequence[Sequence[Value]],
+    layout: _Layout,
+) -> tuple[Value, Sequence[Value]]:
+    """One node. Y is [sequence, directions, batch, hidden]."""
+    weights = _stack(g, [row[0] for row in rows], cell.gates)
+    recurrence = _stack(g, [row[1] for row in rows], cell.gates)
+    biases = _biases(g, [(row[2], row[3]) for row in rows], cell.gates) if layout.has_biases else None
+    hidden = g.known_dims(rows[0][1])[1]
+    settings = {name: [value] * layout.directions if name == "activations" else value for name, value in cell.settings}
+    if layout.directions == 2:
+        settings["direction"] = "bidirectional"
+    inputs = [x, weights, recurrence, biases, None, *states]
+    y, *ends = g.node(cell.op, inputs, settings | {"hidden_size": hidden}, outputs=1 + cell.states)
+    length, batch, _ = g.known_dims(x)
+    g.annotate(y, (length, layout.directions, batch, hidden))
+    for end in ends:
+        g.annotate(end, (layout.directions, batch, hidden))
+    return y, ends
+
+
+def _merge_directions(g: Emitter, y: Value, batch_first: bool) -> Value:
+    """[sequence, directions, batch, hidden] as [sequence, batch, directions * hidden], or with the batch first."""
+    length, directions, batch, hidden = g.known_dims(y)
+    if directions == 1:
+        y = g.squeeze(y, [1])
+        return g.op.Transpose(y, perm=[1, 0, 2]) if batch_first else y
+    wide = directions * hidden  # type: ignore[operator]
+    if batch_first:
+        return g.reshape(g.op.Transpose(y, perm=[2, 0, 1, 3]), [batch, length, wide])
+    return g.reshape(g.op.Transpose(y, perm=[0, 2, 1, 3]), [length, batch, wide])
+
+
+def _refuse_dropout(g: Emitter, layers: int, dropout: float, train: bool) -> None:
+    if train and dropout and layers > 1:
+        raise g.unsupported("dropout between layers in training mode; call model.eval() first")
+
+
+@lowers(aten.lstm.input)
+def lstm(
+    g: Emitter,
+    x: Value,
+    states: Sequence[Value],
+    params: Sequence[Value],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> list[Value]:
+    """lstm.input(Tensor input, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, float dropout,
+    bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor, Tensor)"""
+    _refuse_dropout(g, num_layers, dropout, train)
+    layout = _Layout(num_layers, 2 if bidirectional else 1, has_biases, batch_first)
+    return _run(g, _LSTM, x, states, params, layout)
+
+
+@lowers(aten.gru.input)
+def gru(
+    g: Emitter,
+    x: Value,
+    state: Value,
+    params: Sequence[Value],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> list[Value]:
+    """gru.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train,
+    bool bidirectional, bool batch_first) -> (Tensor, Tensor)"""
+    _refuse_dropout(g, num_layers, dropout, train)
+    layout = _Layout(num_layers, 2 if bidirectional else 1, has_biases, batch_first)
+    return _run(g, _GRU, x, [state], params, layout)
+
+
+@lowers(aten.rnn_tanh.input)
+def rnn_tanh(
+    g: Emitter,
+    x: Value,
+    state: Value,
+    params: Sequence[Value],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+    activation: str = "Tanh",
+) -> list[Value]:
+    """rnn_tanh.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout,
+    bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor)"""
+    _refuse_dropout(g, num_layers, dropout, train)
+    layout = _Layout(num_layers, 2 if bidirectional else 1, has_biases, batch_first)
+    return _run(g, _RNN[activation], x, [state], params, layout)
+
+
+@lowers(aten.rnn_relu.input)
+def rnn_relu(
+    g: Emitter,
+    x: Value,
+    state: Value,
+    params: Sequence[Value],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> list[Value]:
+    """rnn_relu.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout,
+    bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor)"""
+    return rnn_tanh(
+        g, x, state, params, has_biases, num_layers, dropout, train, bidirectional, batch_first, activation="Relu"
+    )
