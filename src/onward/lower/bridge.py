@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -210,6 +211,9 @@ class Structure(Sizes):
             return size
         if isinstance(place, int) and place < 0:
             return SizeValue.of(torch.sym_max, size + place, 0)
+        if isinstance(place, SizeValue) and min(place.values) < 0:
+            place = SizeValue.of(torch.sym_ite, SizeValue.of(operator.lt, place, 0), place + size, place)
+            place = SizeValue.of(torch.sym_max, place, 0)
         return place if place == 0 else SizeValue.of(torch.sym_min, place, size)
 
     def split(self, x: Value, sizes: Sequence[Size], axis: int) -> list[Value]:

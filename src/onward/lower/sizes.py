@@ -33,10 +33,9 @@ class SizeValue:
         self.values = values  # one per probe
         self.function = function  # "axis" (tensor, axis), "given" (value,), or a Python function of the operands
         self.operands = operands
-        # Whether the fingerprint alone says what it is: after min, max or a comparison, other sizes may differ.
-        self.exact: bool = function in ("axis", "given") or (
-            function in _POLYNOMIAL and all(o.exact for o in operands if isinstance(o, SizeValue))
-        )
+        # Whether the fingerprint alone says what it is: after min, max, a comparison or a division that rounds, other
+        # sizes may differ (probes are often all even: s // 2 and s - s // 2 look the same there).
+        self.exact: bool = _made_of(_POLYNOMIAL, function, operands)
 
     @property
     def kind(self) -> type:
@@ -86,9 +85,18 @@ class SizeValue:
         return SizeValue.of(operator.neg, self)
 
 
-_POLYNOMIAL = frozenset({
-    operator.add, operator.sub, operator.mul, operator.neg, operator.floordiv, operator.pow, torch.sym_int,
-})  # fmt: skip
+_POLYNOMIAL = frozenset({operator.add, operator.sub, operator.mul, operator.neg, operator.pow, torch.sym_int})
+_FORMULAS = _POLYNOMIAL | {operator.floordiv}
+
+
+def _made_of(functions: frozenset[Any], function: Any, operands: tuple[Any, ...]) -> bool:
+    """Whether a number comes from sizes through these functions alone."""
+    if function in ("axis", "given"):
+        return True
+    return function in functions and all(
+        _made_of(functions, o.function, o.operands) for o in operands if isinstance(o, SizeValue)
+    )
+
 
 Size = int | SymDim | SizeValue | Value
 
@@ -108,7 +116,7 @@ class Sizes(Core):
 
     def note_size(self, size: SizeValue) -> None:
         """Remember a number of the program, for dimensions that are made of it."""
-        if size.kind is int and size.exact:
+        if size.kind is int and _made_of(_FORMULAS, size.function, size.operands):
             self._computed.setdefault(size.values, size)
 
     # What lowerings ask for
