@@ -1,0 +1,136 @@
+"""Reading at indices: `x[i, j]`, gather, take, masks and the places of what is not zero."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from onward.capture.facts import TensorFact
+
+from ..emitter import Emitter, Value
+from ..registry import lowers
+from . import _positions as positions
+
+aten = torch.ops.aten
+
+
+@lowers(aten.index.Tensor, aten._unsafe_index.Tensor)
+def index(g: Emitter, x: Value, indices: Sequence[Value | None]) -> Value:
+    """index.Tensor(Tensor self, Tensor?[] indices) -> Tensor"""
+    given = [each for each in indices if each is not None]
+    if not given:
+        return x
+    mask = _single_mask(g, indices)
+    if mask is not None:
+        return _known(g, g.op.Compress(x, *mask[:1], axis=mask[1]))
+    indices = positions.unmasked(g, indices)
+    how = positions.plan(g, x, indices)
+    if len(how.axes) == 1:
+        axis = how.axes[0]
+        return g.op.Gather(x, positions.readable(g, x, how.indices[0], axis), axis=axis)
+    adjacent = how.first == how.axes[0] and how.axes == tuple(range(how.first, how.first + len(how.axes)))
+    cheap = how.first > 0 and all(positions.never_negative(g, each) for each in how.indices)
+    if adjacent and (g.opset < 11 or cheap):
+        return g.op.Gather(positions.merged(g, x, how), positions.linear_index(g, x, how), axis=how.first)
+    front = g.op.Transpose(x, perm=how.to_front)
+    if g.opset < 11:
+        moved = positions.Plan(tuple(range(len(how.axes))), how.indices, how.shape, 0, how.rank)
+        picked = g.op.Gather(positions.merged(g, front, moved), positions.linear_index(g, front, moved), axis=0)
+    else:
+        picked = g.op.GatherND(front, _rows(g, how) or positions.tuple_index(g, how))
+        others = g.known_dims(x)
+        picked = g.annotate(picked, (*how.shape, *(others[axis] for axis in how.others)))
+    return g.op.Transpose(picked, perm=how.into_place)
+
+
+def _known(g: Emitter, x: Value) -> Value:
+    """With the dimensions that capture saw: a size that depends on data has its name there."""
+    return g.annotate(x, g.out.shape) if isinstance(g.out, TensorFact) else x
+
+
+def _single_mask(g: Emitter, indices: Sequence[Value | None]) -> tuple[Value, int] | None:
+    """The mask with one axis and the axis it masks, if it is the only index: also as `nonzero` of it."""
+    named = [(axis, each) for axis, each in enumerate(indices) if each is not None]
+    if len(named) != 1:
+        return None
+    axis, each = named[0]
+    if positions.is_mask(g, each):
+        return (positions.as_bool(g, each), axis) if g.rank(each) == 1 and not g.is_const(each) else None
+    table = _column_of(g, each)
+    if table is None or table[1] != 0:
+        return None
+    rows = _transposed_nonzero(table[0])
+    if rows is None or g.rank(rows) != 1 or g.dtype(rows) is not torch.bool:
+        return None
+    return rows, axis
+
+
+def _column_of(g: Emitter, index: Value) -> tuple[Value, int] | None:
+    """The table and the column, if an index is a column of a table."""
+    node = index.producer()
+    if node is None or node.op_type != "Gather" or node.inputs[0] is None or g.rank(node.inputs[0]) != 2:
+        return None
+    column = g.value_of(node.inputs[1])
+    axis = node.attributes["axis"].as_int() if "axis" in node.attributes else 0
+    if axis != 1 or column is None or column.dim() != 0:
+        return None
+    return node.inputs[0], int(column)
+
+
+def _transposed_nonzero(table: Value) -> Value | None:
+    """What `nonzero` was asked of, if the table is its answer."""
+    node = table.producer()
+    if node is None or node.op_type != "Transpose" or node.inputs[0] is None:
+        return None
+    rows = node.inputs[0].producer()
+    return rows.inputs[0] if rows is not None and rows.op_type == "NonZero" else None
+
+
+def _rows(g: Emitter, how: positions.Plan) -> Value | None:
+    """The table whose columns, all of them and in order, are the indices: it need not be put together again."""
+    tables = [_column_of(g, each) for each in how.indices]
+    if any(table is None or table[1] != place for place, table in enumerate(tables)) or tables[0] is None:
+        return None
+    table = tables[0][0]
+    same = all(each is not None and each[0] is table for each in tables)
+    return table if same and g.known_dims(table)[1] == len(tables) and g.dtype(table) is torch.int64 else None
+
+
+@lowers(aten.index_select.default)
+def index_select(g: Emitter, x: Value, dim: int, index: Value) -> Value:
+    """index_select(Tensor self, int dim, Tensor index) -> Tensor"""
+    if g.rank(x) == 0:
+        return x
+    return g.op.Gather(x, g.reshape(index, [1]) if g.rank(index) == 0 else index, axis=dim)
+
+
+@lowers(aten.gather.default)
+def gather(g: Emitter, x: Value, dim: int, index: Value, *, sparse_grad: bool = False) -> Value:
+    """gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor"""
+    if g.rank(index) == 0:
+        row = g.reshape(x, [1]) if g.rank(x) == 0 else x
+        return g.reshape(g.gather_elements(row, g.reshape(index, [1]), 0), [])
+    return g.gather_elements(x, index, dim)
+
+
+@lowers(aten.take.default)
+def take(g: Emitter, x: Value, index: Value) -> Value:
+    """take(Tensor self, Tensor index) -> Tensor"""
+    return g.op.Gather(g.flatten(x), positions.readable(g, x, index, None), axis=0)
+
+
+@lowers(aten.nonzero.default, aten.argwhere.default)
+def nonzero(g: Emitter, x: Value) -> Value:
+    """nonzero(Tensor self) -> Tensor"""
+    if g.rank(x) == 0:
+        raise g.unsupported("nonzero of a tensor without axes, whose result has no columns")
+    return _known(g, g.op.Transpose(positions.nonzero_rows(g, x), perm=[1, 0]))
+
+
+@lowers(aten.masked_select.default)
+def masked_select(g: Emitter, x: Value, mask: Value) -> Value:
+    """masked_select(Tensor self, Tensor mask) -> Tensor"""
+    shape = positions.dimensions.broadcast(g.known_dims(x), g.known_dims(mask))
+    x, mask = (g.flatten(g.expand(each, shape)) for each in (x, positions.as_bool(g, mask)))
+    return _known(g, g.op.Compress(x, mask, axis=0))

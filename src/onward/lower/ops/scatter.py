@@ -1,0 +1,345 @@
+"""Writing at indices: `x[i, j] = v`, scatter and its reductions, index_copy, index_fill, index_add."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from onward.capture.facts import Dim
+
+from .. import dims as dimensions
+from ..emitter import Emitter, Number, Value
+from ..registry import lowers
+from . import _positions as positions
+
+aten = torch.ops.aten
+
+
+# onnxruntime 1.31 combines elements of these types in no reduction of ScatterElements and ScatterND.
+_NOT_REDUCED = frozenset({torch.float16, torch.bfloat16, torch.bool})
+
+# x[i, j] = v
+
+
+@lowers(aten.index_put.default, aten._unsafe_index_put.default)
+def index_put(g: Emitter, x: Value, indices: Sequence[Value | None], values: Value, accumulate: bool = False) -> Value:
+    """index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor"""
+    masked = _put_where(g, x, indices, values, accumulate)
+    if masked is not None:
+        return masked
+    how = positions.plan(g, x, positions.unmasked(g, indices, _count(g, x, indices, values)))
+    if not how.axes:
+        whole = g.expand(values, g.known_dims(x))
+        return g.op.Add(x, whole) if accumulate else whole
+    front = g.op.Transpose(x, perm=how.to_front)
+    moved = positions.Plan(tuple(range(len(how.axes))), how.indices, how.shape, 0, how.rank)
+    updates = _updates(g, x, how, values)
+    if g.opset < (16 if accumulate else 11):
+        done = _put_rows(g, front, moved, updates, accumulate)
+    else:
+        places = positions.tuple_index(g, moved)
+        done = g.op.ScatterND(front, places, updates, **({"reduction": "add"} if accumulate else {}))
+    return g.op.Transpose(done, perm=how.back)
+
+
+def _put_where(g: Emitter, x: Value, indices: Sequence[Value | None], values: Value, accumulate: bool) -> Value | None:
+    """One mask and values that do not depend on how often it is true: a choice, element by element."""
+    named = [(axis, index) for axis, index in enumerate(indices) if index is not None]
+    if len(named) != 1 or not positions.is_mask(g, named[0][1]):
+        return None
+    axis, mask = named[0]
+    width, rank = g.rank(mask), g.rank(x)
+    shape = g.known_dims(values)
+    behind = rank - axis - width  # axes of x after the masked ones
+    if len(shape) > behind:
+        if shape[len(shape) - behind - 1] != 1:
+            return None
+        lead = len(shape) - behind - 1
+        values = g.reshape(values, [*shape[:lead], *[1] * width, *shape[lead + 1 :]])
+    condition = positions.as_bool(g, mask)
+    condition = g.unsqueeze(condition, range(width, width + behind)) if behind else condition
+    values = g.cast(values, g.dtype(x))
+    return g.where(condition, g.op.Add(x, values) if accumulate else values, x)
+
+
+def _count(g: Emitter, x: Value, indices: Sequence[Value | None], values: Value) -> Dim | None:
+    """How often a mask among the indices is true, as far as the shape of the values says it."""
+    places = [axis for axis, index in enumerate(indices) if index is not None]
+    taken = sum(g.rank(index) if positions.is_mask(g, index) else 1 for index in indices if index is not None)
+    adjacent = places == list(range(places[0], places[0] + len(places))) if places else True
+    behind = g.rank(x) - taken - (places[0] if adjacent and places else 0)
+    shape = g.known_dims(values)
+    return shape[len(shape) - behind - 1] if len(shape) > behind else None
+
+
+def _updates(g: Emitter, x: Value, how: positions.Plan, values: Value) -> Value:
+    """The values, broadcast to what they replace, indexed axes first."""
+    shape = g.known_dims(x)
+    others = [shape[axis] for axis in how.others]
+    rank = len(how.shape) + len(others)
+    have = g.known_dims(values)
+    if how.first and len(have) > len(others) - how.first:
+        values = g.reshape(values, [*[1] * (rank - len(have)), *have])
+        order = how.into_place
+        values = g.op.Transpose(values, perm=[order.index(place) for place in range(rank)])
+    return g.expand(g.cast(values, g.dtype(x)), [*how.shape, *others])
+
+
+def _put_rows(g: Emitter, x: Value, how: positions.Plan, updates: Value, accumulate: bool) -> Value:
+    """Older opsets: number the places of the indexed axes, and write rows."""
+    index = g.flatten(positions.linear_index(g, x, how))
+    rest = [g.known_dims(x)[axis] for axis in how.others]
+    table = g.flatten(x, 0, len(how.axes) - 1)
+    rows = g.reshape(updates, [g.known_dims(index)[0], *rest])
+    written = put_along(g, table, 0, index, rows, "add" if accumulate else None)
+    return g.reshape(written, g.known_dims(x))
+
+
+def put_along(g: Emitter, x: Value, axis: int, index: Value, updates: Value, reduction: str | None = None) -> Value:
+    """Whole slices of x along an axis, numbered by an index with one axis, replaced by (or combined with) updates."""
+    axis %= g.rank(x)
+    if g.rank(x) == 1:
+        return _scatter(g, x, axis, index, updates, reduction)
+    if axis == 0 and g.opset >= (11 if reduction is None else 16):
+        attributes = {} if reduction is None else {"reduction": reduction}
+        if reduction not in ("max", "min") or g.opset >= 18:
+            places = g.unsqueeze(g.cast(index, torch.int64), [1])
+            return g.op.ScatterND(x, places, updates, **attributes)
+    if reduction == "add" and g.opset < 16:
+        return _add_along(g, x, axis, index, updates)
+    spread = g.unsqueeze(index, [other for other in range(g.rank(x)) if other != axis])
+    return _scatter(g, x, axis, g.expand(spread, g.known_dims(updates)), updates, reduction)
+
+
+def _add_along(g: Emitter, x: Value, axis: int, index: Value, updates: Value) -> Value:
+    """Before opset 16 nothing adds at indices: a product with ones where slice and index meet does.
+
+    (Where updates are infinite or not a number, 0 * inf spreads to the other slices.)
+    """
+    size = g.dim_size(x, axis)
+    choose = g.op.Transpose(g.one_hot(index, size, g.dtype(x)), perm=[1, 0])
+    rank = g.rank(x)
+    swap = list(range(rank))
+    swap[axis], swap[0] = 0, axis
+    moved = g.op.Transpose(updates, perm=swap)
+    shape = g.known_dims(moved)
+    flat = moved if rank == 2 else g.flatten(moved, 1)
+    product = g.op.MatMul(choose, flat)
+    product = g.reshape(product, [g.known_dims(x)[axis], *shape[1:]])
+    return g.op.Add(x, g.op.Transpose(product, perm=swap))
+
+
+# scatter
+
+
+def _scatter(g: Emitter, x: Value, axis: int, index: Value, updates: Value, reduction: str | None = None) -> Value:
+    """ScatterElements, and sums also where it cannot add yet."""
+    dtype = g.dtype(x)
+    if reduction is not None and dtype in _NOT_REDUCED:
+        wide = torch.int32 if dtype is torch.bool else torch.float32
+        return g.cast(_scatter(g, g.cast(x, wide), axis, index, g.cast(updates, wide), reduction), dtype)
+    if reduction == "add" and g.opset < 16:
+        return _scatter_add_by_product(g, x, axis, index, updates)
+    return g.scatter_elements(x, index, updates, axis, reduction)
+
+
+def _scatter_add_by_product(g: Emitter, x: Value, axis: int, index: Value, updates: Value) -> Value:
+    """Sums at indices along an axis as updates [..., 1, m] times ones [..., m, n] where update and place meet.
+
+    (Where updates are infinite or not a number, 0 * inf spreads along the axis.)
+    """
+    rank = g.rank(x)
+    swap = list(range(rank))
+    swap[axis], swap[-1] = rank - 1, axis
+    moved, places = (g.op.Transpose(each, perm=swap) for each in (updates, index))
+    choose = g.one_hot(places, g.dim_size(x, axis), g.dtype(x))
+    product = g.squeeze(g.op.MatMul(g.unsqueeze(moved, [rank - 1]), choose), [rank - 1])
+    product = g.op.Transpose(product, perm=swap)
+    return g.op.Add(x, _padded(g, product, g.known_dims(x), axis))
+
+
+def _padded(g: Emitter, x: Value, wanted: Sequence[Dim], axis: int) -> Value:
+    """Zeros behind x up to the wanted sizes: an index may cover less than the tensor on the other axes."""
+    have = g.known_dims(x)
+    if all(a == b for place, (a, b) in enumerate(zip(have, wanted, strict=True)) if place != axis):
+        return x
+    ends: list[int] = []
+    for place, (a, b) in enumerate(zip(have, wanted, strict=True)):
+        if place == axis or a == b:
+            ends.append(0)
+        elif isinstance(a, int) and isinstance(b, int):
+            ends.append(b - a)
+        else:
+            raise g.needs_opset(16)
+    return g.pad(x, [*[0] * len(have), *ends])
+
+
+def _as_rows(g: Emitter, *values: Value) -> list[Value]:
+    """Tensors without axes as rows of one element."""
+    return [g.reshape(value, [1]) if g.rank(value) == 0 else value for value in values]
+
+
+def _cut(g: Emitter, source: Value, index: Value) -> Value:
+    """The part of the source that the index covers: ONNX wants both of one shape."""
+    have, wanted = g.known_dims(source), g.known_dims(index)
+    axes = [axis for axis, (a, b) in enumerate(zip(have, wanted, strict=True)) if a != b]
+    if not axes:
+        return source
+    return g.slice(source, [0] * len(axes), [g.dim_size(index, axis) for axis in axes], axes)
+
+
+def scatter_at(g: Emitter, x: Value, dim: int, index: Value, source: Value, reduction: str | None = None) -> Value:
+    """Every form of scatter, for tensors with or without axes."""
+    if g.rank(x) == 0:
+        return g.reshape(scatter_at(g, *_as_rows(g, x), 0, *_as_rows(g, index, source), reduction), [])
+    index, source = _as_rows(g, index, source)
+    if g.known_dims(index).count(0):
+        return x
+    return _scatter(g, x, dim % g.rank(x), index, _cut(g, source, index), reduction)
+
+
+def _spread(g: Emitter, x: Value, value: Value | Number, index: Value) -> Value:
+    """A number for every place the index names."""
+    filler = g.as_value(value, g.dtype(x))
+    return g.expand(filler, g.known_dims(index))
+
+
+@lowers(aten.scatter.src)
+def scatter_src(g: Emitter, x: Value, dim: int, index: Value, src: Value) -> Value:
+    """scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor"""
+    return scatter_at(g, x, dim, index, src)
+
+
+@lowers(aten.scatter.value)
+def scatter_value(g: Emitter, x: Value, dim: int, index: Value, value: Number) -> Value:
+    """scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor"""
+    return scatter_at(g, x, dim, index, _spread(g, x, value, index))
+
+
+_OLD_NAMES = {"add": "add", "multiply": "mul"}
+
+
+@lowers(aten.scatter.reduce)
+def scatter_src_reduce(g: Emitter, x: Value, dim: int, index: Value, src: Value, *, reduce: str) -> Value:
+    """scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor"""
+    return scatter_at(g, x, dim, index, src, _OLD_NAMES[reduce])
+
+
+@lowers(aten.scatter.value_reduce)
+def scatter_value_reduce(g: Emitter, x: Value, dim: int, index: Value, value: Number, *, reduce: str) -> Value:
+    """scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor"""
+    return scatter_at(g, x, dim, index, _spread(g, x, value, index), _OLD_NAMES[reduce])
+
+
+@lowers(aten.scatter_add.default)
+def scatter_add(g: Emitter, x: Value, dim: int, index: Value, src: Value) -> Value:
+    """scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor"""
+    return scatter_at(g, x, dim, index, src, "add")
+
+
+_REDUCTIONS = {"sum": "add", "prod": "mul", "mean": "add", "amax": "max", "amin": "min"}
+
+
+@lowers(aten.scatter_reduce.two)
+def scatter_reduce(
+    g: Emitter, x: Value, dim: int, index: Value, src: Value, reduce: str, *, include_self: bool = True
+) -> Value:
+    """scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor"""
+    start = x if include_self else scatter_at(g, x, dim, index, _spread(g, x, _neutral(g, x, reduce), index))
+    result = scatter_at(g, start, dim, index, src, _REDUCTIONS[reduce])
+    if reduce != "mean":
+        return result
+    ones = g.const(1, torch.int64) if not g.dtype(x).is_floating_point else g.like(x, 1)
+    every = g.expand(ones, g.known_dims(x))
+    begin = every if include_self else scatter_at(g, every, dim, index, _spread(g, every, 0, index))
+    count = scatter_at(g, begin, dim, index, g.expand(ones, g.known_dims(index)), "add")
+    count = g.cast(count, g.dtype(x))
+    return g.op.Div(result, count) if g.dtype(x).is_floating_point else g.floor_divide(result, count)
+
+
+def _neutral(g: Emitter, x: Value, reduce: str) -> Number:
+    """The number that a reduction leaves as it was."""
+    dtype = g.dtype(x)
+    if reduce in ("sum", "mean"):
+        return 0
+    if reduce == "prod":
+        return 1
+    if dtype.is_floating_point:
+        return float("-inf") if reduce == "amax" else float("inf")
+    if dtype is torch.bool:
+        return reduce == "amin"
+    limits = torch.iinfo(dtype)
+    return limits.min if reduce == "amax" else limits.max
+
+
+# Whole slices
+
+
+@lowers(aten.index_copy.default)
+def index_copy(g: Emitter, x: Value, dim: int, index: Value, source: Value) -> Value:
+    """index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor"""
+    return _along(g, x, dim, index, source, None)
+
+
+def _along(g: Emitter, x: Value, dim: int, index: Value, source: Value, reduction: str | None) -> Value:
+    if g.rank(x) == 0:
+        return g.reshape(_along(g, *_as_rows(g, x), 0, *_as_rows(g, index, source), reduction), [])
+    index = g.reshape(index, [1]) if g.rank(index) == 0 else index
+    if g.rank(source) < g.rank(x):
+        source = g.reshape(source, [1])
+    return put_along(g, x, dim, index, source, reduction)
+
+
+@lowers(aten.index_fill.int_Scalar, aten.index_fill.int_Tensor)
+def index_fill(g: Emitter, x: Value, dim: int, index: Value, value: Value | Number) -> Value:
+    """index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor"""
+    if g.rank(x) == 0:
+        return g.as_value(value, g.dtype(x))
+    dim %= g.rank(x)
+    index = positions.readable(g, x, g.reshape(index, [1]) if g.rank(index) == 0 else index, dim)
+    shape = g.known_dims(x)
+    filler = g.expand(g.as_value(value, g.dtype(x)), [*shape[:dim], g.known_dims(index)[0], *shape[dim + 1 :]])
+    return put_along(g, x, dim, index, filler)
+
+
+@lowers(aten.index_add.default)
+def index_add(g: Emitter, x: Value, dim: int, index: Value, source: Value, *, alpha: Number = 1) -> Value:
+    """index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor"""
+    source = source if alpha == 1 else g.op.Mul(source, g.like(source, alpha))
+    return _along(g, x, dim, index, source, "add")
+
+
+_ROW_REDUCTIONS = {"prod": "mul", "amax": "max", "amin": "min"}
+
+
+@lowers(aten.index_reduce.default)
+def index_reduce(
+    g: Emitter, x: Value, dim: int, index: Value, source: Value, reduce: str, *, include_self: bool = True
+) -> Value:
+    """index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor"""
+    if reduce not in _ROW_REDUCTIONS:
+        raise g.unsupported(f"reduce={reduce!r}")
+    if not include_self:
+        neutral = g.const(_neutral(g, x, reduce), g.dtype(x))
+        x = _along(g, x, dim, index, g.expand(neutral, g.known_dims(source)), None)
+    return _along(g, x, dim, index, source, _ROW_REDUCTIONS[reduce])
+
+
+@lowers(aten.masked_scatter.default)
+def masked_scatter(g: Emitter, x: Value, mask: Value, source: Value) -> Value:
+    """masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor
+
+    The places where the mask is true take the source's elements in order, which has as many or more.
+    """
+    shape = dimensions.broadcast(g.known_dims(x), g.known_dims(mask))
+    flat = g.flatten(g.expand(x, shape))
+    rows = g.op.NonZero(g.flatten(g.expand(positions.as_bool(g, mask), shape)))
+    places = g.op.Reshape(rows, g.const([-1]))
+    source = g.flatten(g.cast(source, g.dtype(x)))
+    if g.opset >= 10:
+        updates = g.op.Slice(source, g.const([0]), g.op.Shape(places), g.const([0]))
+    else:
+        ones = g.op.ConstantOfShape(g.op.Shape(places), value=torch.ones(1, dtype=torch.int64))
+        updates = g.op.Gather(source, g.op.Reshape(g.op.NonZero(ones), g.const([-1])), axis=0)
+    return g.reshape(g.scatter_elements(flat, places, updates, 0), shape)
