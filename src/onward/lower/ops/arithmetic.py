@@ -1,0 +1,333 @@
+"""Arithmetic on two or three tensors: sums, products, quotients, remainders, powers, extremes."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from ..emitter import Emitter, Number, SizeValue, Value
+from ..registry import lowers
+
+aten = torch.ops.aten
+
+Operand = Value | Number | SizeValue
+
+
+def scaled(g: Emitter, x: Value, factor: Operand) -> Value:
+    """x times a number of its own dtype; nothing if the number is one."""
+    return x if isinstance(factor, (int, float)) and factor == 1 else g.op.Mul(x, g.as_value(factor, g.dtype(x)))
+
+
+@lowers(aten.add.Tensor, aten.add.Scalar)
+def add(g: Emitter, x: Operand, y: Operand, alpha: Number = 1) -> Value:
+    """add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
+    a, b = g.promote(x, y)
+    if g.out_dtype is torch.bool:  # sums of booleans are true where either is
+        return g.op.Or(a, b) if alpha else a
+    return g.op.Add(a, scaled(g, b, alpha))
+
+
+@lowers(aten.sub.Tensor, aten.sub.Scalar, aten.subtract.Tensor, aten.subtract.Scalar)
+def sub(g: Emitter, x: Operand, y: Operand, alpha: Number = 1) -> Value:
+    """sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
+    a, b = g.promote(x, y)
+    return g.op.Sub(a, scaled(g, b, alpha))
+
+
+@lowers(aten.rsub.Tensor, aten.rsub.Scalar)
+def rsub(g: Emitter, x: Operand, y: Operand, alpha: Number = 1) -> Value:
+    """rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
+    return sub(g, y, x, alpha)
+
+
+@lowers(aten.mul.Tensor, aten.mul.Scalar, aten.multiply.Tensor, aten.multiply.Scalar)
+def mul(g: Emitter, x: Operand, y: Operand) -> Value:
+    """mul.Tensor(Tensor self, Tensor other) -> Tensor"""
+    a, b = g.promote(x, y)
+    return g.op.And(a, b) if g.out_dtype is torch.bool else g.op.Mul(a, b)
+
+
+@lowers(
+    aten.div.Tensor,
+    aten.div.Scalar,
+    aten.divide.Tensor,
+    aten.divide.Scalar,
+    aten.true_divide.Tensor,
+    aten.true_divide.Scalar,
+)
+def div(g: Emitter, x: Operand, y: Operand) -> Value:
+    """div.Tensor(Tensor self, Tensor other) -> Tensor"""
+    return g.op.Div(*g.promote(x, y))
+
+
+@lowers(aten.div.Tensor_mode, aten.div.Scalar_mode, aten.divide.Tensor_mode, aten.divide.Scalar_mode)
+def div_mode(g: Emitter, x: Operand, y: Operand, rounding_mode: str | None = None) -> Value:
+    """div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor"""
+    if rounding_mode == "floor":
+        return floor_divide(g, x, y)
+    quotient = g.op.Div(*g.promote(x, y))  # integers: ONNX truncates, as wanted
+    return g.trunc(quotient) if rounding_mode == "trunc" else quotient
+
+
+@lowers(aten.floor_divide.default, aten.floor_divide.Scalar)
+def floor_divide(g: Emitter, x: Operand, y: Operand) -> Value:
+    """floor_divide(Tensor self, Tensor other) -> Tensor"""
+    a, b = g.promote(x, y)
+    divisor = _number(g, b)
+    if divisor is not None and divisor > 0 and not g.out_dtype.is_floating_point:
+        if g.opset >= 10:
+            return g.op.Div(g.op.Sub(a, g.mod(a, b)), b)
+        return g.floor_divide(a, b)
+    if not g.out_dtype.is_floating_point or (divisor and math.frexp(abs(divisor))[0] == 0.5):
+        return g.floor_divide(a, b)
+    # Like PyTorch, by the remainder: the quotient alone may round up to the next integer (1 // 0.1 is 9).
+    exact = g.round(g.op.Div(g.op.Sub(a, _modulo(g, a, b)), b))
+    if divisor:
+        return exact
+    return g.where(g.equal(b, g.like(b, 0)), g.op.Div(a, b), exact)
+
+
+@lowers(aten.remainder.Tensor, aten.remainder.Scalar, aten.remainder.Scalar_Tensor)
+def remainder(g: Emitter, x: Operand, y: Operand) -> Value:
+    """remainder.Tensor(Tensor self, Tensor other) -> Tensor"""
+    return _modulo(g, *g.promote(x, y))
+
+
+@lowers(aten.fmod.Tensor, aten.fmod.Scalar)
+def fmod(g: Emitter, x: Operand, y: Operand) -> Value:
+    """fmod.Tensor(Tensor self, Tensor other) -> Tensor"""
+    return g.fmod(*g.promote(x, y))
+
+
+def _number(g: Emitter, x: Value) -> float | None:
+    """The one number that a constant holds."""
+    tensor = g.value_of(x)
+    return tensor.item() if tensor is not None and tensor.numel() == 1 and tensor.device.type != "meta" else None
+
+
+def _modulo(g: Emitter, x: Value, y: Value) -> Value:
+    """The remainder with the sign of y; a known positive y spares looking at its sign."""
+    divisor = _number(g, y)
+    if divisor is None or divisor <= 0 or (g.opset >= 10 and not g.dtype(x).is_floating_point):
+        return g.mod(x, y)
+    rest = g.fmod(x, y)
+    return g.op.Where(g.op.Less(rest, g.like(x, 0)), g.op.Add(rest, y), rest)
+
+
+# Powers
+
+_LAST_PRODUCT = 4  # integers to a power up to this one are multiplied out, which is exact
+
+
+@lowers(aten.pow.Tensor_Scalar, aten.float_power.Tensor_Scalar)
+def pow_tensor_scalar(g: Emitter, x: Value, exponent: Number | SizeValue) -> Value:
+    """pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor"""
+    base = g.cast(x, g.out_dtype)
+    if isinstance(exponent, SizeValue):
+        return g.pow(base, g.as_value(exponent))
+    if not g.out_dtype.is_floating_point:
+        return _integer_power(g, base, int(exponent))
+    if exponent == -0.5:
+        return g.op.Reciprocal(g.op.Sqrt(base))
+    if exponent == -2:
+        return g.op.Reciprocal(g.op.Mul(base, base))
+    return g.pow(base, exponent)
+
+
+@lowers(aten.pow.Tensor_Tensor, aten.pow.Scalar, aten.float_power.Tensor_Tensor, aten.float_power.Scalar)
+def pow_tensor_tensor(g: Emitter, x: Operand, exponent: Value) -> Value:
+    """pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor"""
+    return g.op.Pow(*g.promote(x, exponent))
+
+
+def _integer_power(g: Emitter, x: Value, exponent: int) -> Value:
+    if not 1 <= exponent <= _LAST_PRODUCT:
+        return g.op.Pow(x, g.like(x, exponent))
+    square = g.op.Mul(x, x) if exponent > 1 else x
+    return {1: x, 2: square}.get(exponent) or g.op.Mul(square, x if exponent == 3 else square)
+
+
+@lowers(aten.square.default)
+def square(g: Emitter, x: Value) -> Value:
+    """square(Tensor self) -> Tensor"""
+    x = g.cast(x, g.out_dtype)
+    return g.op.Mul(x, x)
+
+
+# Extremes
+
+
+@lowers(aten.maximum.default, aten.max.other)
+def maximum(g: Emitter, x: Value, y: Value) -> Value:
+    """maximum(Tensor self, Tensor other) -> Tensor"""
+    return g.max(*g.promote(x, y))
+
+
+@lowers(aten.minimum.default, aten.min.other)
+def minimum(g: Emitter, x: Value, y: Value) -> Value:
+    """minimum(Tensor self, Tensor other) -> Tensor"""
+    return g.min(*g.promote(x, y))
+
+
+@lowers(aten.fmax.default)
+def fmax(g: Emitter, x: Value, y: Value) -> Value:
+    """fmax(Tensor self, Tensor other) -> Tensor: a number rather than nan"""
+    a, b = g.promote(x, y)
+    return _ignoring_nan(g, a, b, g.max(a, b))
+
+
+@lowers(aten.fmin.default)
+def fmin(g: Emitter, x: Value, y: Value) -> Value:
+    """fmin(Tensor self, Tensor other) -> Tensor: a number rather than nan"""
+    a, b = g.promote(x, y)
+    return _ignoring_nan(g, a, b, g.min(a, b))
+
+
+def _ignoring_nan(g: Emitter, x: Value, y: Value, extreme: Value) -> Value:
+    if not g.dtype(x).is_floating_point:
+        return extreme
+    return g.op.Where(g.op.IsNaN(x), y, g.op.Where(g.op.IsNaN(y), x, extreme))
+
+
+Bound = Value | Number | SizeValue | None
+
+
+@lowers(aten.clamp.default, aten.clamp.Tensor, aten.clip.default, aten.clip.Tensor)
+def clamp(g: Emitter, x: Value, lo: Bound = None, hi: Bound = None) -> Value:
+    """clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor"""
+    x = g.cast(x, g.out_dtype)
+    low, high = (_bound(g, bound) for bound in (lo, hi))
+    return g.clip(x, low, high)
+
+
+def _bound(g: Emitter, bound: Bound) -> Value | Number | None:
+    """A bound as `clip` takes it; one of one element as a 0-d tensor if that is not a matter of broadcasting."""
+    if isinstance(bound, (Value, SizeValue)):
+        return g.as_value(bound, g.out_dtype)
+    return bound
+
+
+@lowers(aten.clamp_min.default, aten.clamp_min.Tensor)
+def clamp_min(g: Emitter, x: Value, lo: Bound) -> Value:
+    """clamp_min(Tensor self, Scalar min) -> Tensor"""
+    return clamp(g, x, lo, None)
+
+
+@lowers(aten.clamp_max.default, aten.clamp_max.Tensor)
+def clamp_max(g: Emitter, x: Value, hi: Bound) -> Value:
+    """clamp_max(Tensor self, Scalar max) -> Tensor"""
+    return clamp(g, x, None, hi)
+
+
+# Three operands
+
+
+@lowers(aten.lerp.Scalar, aten.lerp.Tensor)
+def lerp(g: Emitter, start: Value, end: Value, weight: Operand) -> Value:
+    """lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor"""
+    first, last, part = g.promote(start, end, weight)
+    span = g.op.Sub(last, first)
+    if isinstance(weight, (int, float)) and abs(weight) >= 0.5:  # from the nearer end, so that 1 gives the end itself
+        return g.op.Sub(last, g.op.Mul(span, g.like(last, 1 - weight)))
+    return g.op.Add(first, g.op.Mul(span, part))
+
+
+@lowers(aten.addcmul.default)
+def addcmul(g: Emitter, x: Value, first: Value, second: Value, value: Number = 1) -> Value:
+    """addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor"""
+    base, a, b = g.promote(x, first, second)
+    return g.op.Add(base, scaled(g, g.op.Mul(a, b), value))
+
+
+@lowers(aten.addcdiv.default)
+def addcdiv(g: Emitter, x: Value, first: Value, second: Value, value: Number = 1) -> Value:
+    """addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor"""
+    base, a, b = g.promote(x, first, second)
+    return g.op.Add(base, scaled(g, g.op.Div(a, b), value))
+
+
+# Functions of two tensors
+
+
+@lowers(aten.atan2.default, aten.arctan2.default)
+def atan2(g: Emitter, y: Value, x: Value) -> Value:
+    """atan2(Tensor self, Tensor other) -> Tensor"""
+    up, right = g.promote(y, x)
+    zero, pi = g.like(up, 0), g.like(up, math.pi)
+    angle = g.op.Atan(g.op.Div(up, right))
+    angle = g.op.Where(g.equal(right, zero), g.op.Mul(g.op.Sign(up), g.like(up, math.pi / 2)), angle)
+    turn = g.op.Where(g.op.Less(up, zero), g.op.Neg(pi), pi)
+    return g.op.Where(g.op.Less(right, zero), g.op.Add(angle, turn), angle)
+
+
+@lowers(aten.hypot.default)
+def hypot(g: Emitter, x: Value, y: Value) -> Value:
+    """hypot(Tensor self, Tensor other) -> Tensor"""
+    a, b = g.promote(x, y)
+    return g.op.Sqrt(g.op.Add(g.op.Mul(a, a), g.op.Mul(b, b)))
+
+
+@lowers(aten.logaddexp.default)
+def logaddexp(g: Emitter, x: Value, y: Value) -> Value:
+    """logaddexp(Tensor self, Tensor other) -> Tensor"""
+    a, b = g.promote(x, y)
+    return _log_of_sum(g, a, b, 1.0)
+
+
+@lowers(aten.logaddexp2.default)
+def logaddexp2(g: Emitter, x: Value, y: Value) -> Value:
+    """logaddexp2(Tensor self, Tensor other) -> Tensor"""
+    a, b = g.promote(x, y)
+    return _log_of_sum(g, a, b, math.log(2))
+
+
+def _log_of_sum(g: Emitter, x: Value, y: Value, unit: float) -> Value:
+    """log(base^x + base^y), base = e^unit: the greater one, plus what the smaller one adds."""
+    distance = scaled(g, g.op.Abs(g.op.Sub(x, y)), unit)
+    excess = g.op.Log(g.op.Add(g.op.Exp(g.op.Neg(distance)), g.like(x, 1)))
+    result = g.op.Add(g.max(x, y), scaled(g, excess, 1 / unit))
+    return g.where(g.equal(x, y), g.op.Add(x, g.like(x, math.log(2) / unit)), result)  # also where both are infinite
+
+
+@lowers(
+    aten.xlogy.Tensor,
+    aten.xlogy.Scalar_Self,
+    aten.xlogy.Scalar_Other,
+    aten.special_xlogy.default,
+    aten.special_xlogy.self_scalar,
+    aten.special_xlogy.other_scalar,
+)
+def xlogy(g: Emitter, x: Operand, y: Operand) -> Value:
+    """xlogy.Tensor(Tensor self, Tensor other) -> Tensor"""
+    return _x_times(g, *g.promote(x, y), shift=0)
+
+
+@lowers(aten.special_xlog1py.default, aten.special_xlog1py.self_scalar, aten.special_xlog1py.other_scalar)
+def xlog1py(g: Emitter, x: Operand, y: Operand) -> Value:
+    """special_xlog1py(Tensor self, Tensor other) -> Tensor"""
+    return _x_times(g, *g.promote(x, y), shift=1)
+
+
+def _x_times(g: Emitter, x: Value, y: Value, shift: int) -> Value:
+    """x * log(y + shift), and 0 where x is 0, but nan where y is nan."""
+    argument = g.op.Add(y, g.like(y, shift))
+    nothing = g.op.And(g.equal(x, g.like(x, 0)), g.op.Not(g.op.IsNaN(y)))
+    return g.op.Where(nothing, g.like(x, 0), g.op.Mul(x, g.op.Log(argument)))
+
+
+@lowers(aten.heaviside.default)
+def heaviside(g: Emitter, x: Value, values: Value) -> Value:
+    """heaviside(Tensor self, Tensor values) -> Tensor"""
+    a, b = g.promote(x, values)
+    zero = g.like(a, 0)
+    return g.where(g.equal(a, zero), b, g.cast(g.op.Greater(a, zero), g.out_dtype))
+
+
+@lowers(aten.copysign.Tensor, aten.copysign.Scalar)
+def copysign(g: Emitter, x: Operand, y: Operand) -> Value:
+    """copysign.Tensor(Tensor self, Tensor other) -> Tensor"""
+    a, b = g.promote(x, y)
+    zero, size = g.like(b, 0), g.op.Abs(a)
+    negative = g.op.Or(g.op.Less(b, zero), g.op.Less(g.op.Reciprocal(b), zero))  # the second half sees -0.0
+    return g.op.Where(negative, g.op.Neg(size), size)

@@ -1,0 +1,56 @@
+"""Copies: the same numbers, in another dtype or in a memory of their own."""
+
+from __future__ import annotations
+
+import torch
+
+from ..emitter import Emitter, Value
+from ..registry import lowers
+
+aten = torch.ops.aten
+
+
+@lowers(
+    aten.clone.default,
+    aten.alias.default,
+    aten.detach.default,
+    aten.contiguous.default,
+    aten.lift_fresh.default,
+    aten.lift_fresh_copy.default,
+    aten.lift.default,
+    aten.alias_copy.default,
+    aten.detach_copy.default,
+)
+def clone(g: Emitter, x: Value) -> Value:
+    """clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor; values of a graph have no memory to share"""
+    return x
+
+
+@lowers(
+    aten.to.dtype,
+    aten.to.device,
+    aten.to.dtype_layout,
+    aten.to.other,
+    aten.to.prim_Device,
+    aten.to.prim_dtype,
+    aten.to.prim_other,
+    aten._to_copy.default,
+    aten.type_as.default,
+    aten._cast_Byte.default,
+    aten._cast_Char.default,
+    aten._cast_Double.default,
+    aten._cast_Float.default,
+    aten._cast_Half.default,
+    aten._cast_Int.default,
+    aten._cast_Long.default,
+    aten._cast_Short.default,
+)
+def to(g: Emitter, x: Value, *rest: object, dtype: object = None) -> Value:
+    """to.dtype(Tensor self, ScalarType dtype, bool non_blocking=False, bool copy=False, ...) -> Tensor"""
+    return g.cast(x, g.out_dtype)
+
+
+@lowers(aten.copy.default)
+def copy(g: Emitter, x: Value, source: Value, non_blocking: bool = False) -> Value:
+    """copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor: src in the shape and dtype of self"""
+    return g.expand(g.cast(source, g.out_dtype), g.out.shape)

@@ -1,0 +1,167 @@
+"""Tensors made from sizes and numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+
+from ..bridge import as_dim
+from ..emitter import Emitter, Number, Size, SizeValue, Value
+from ..registry import lowers
+
+aten = torch.ops.aten
+
+Scalar = Value | Number | SizeValue
+
+
+def filled(g: Emitter, sizes: Sequence[Size], value: Scalar, dtype: torch.dtype) -> Value:
+    """A tensor of the given sizes with one value everywhere."""
+    if not isinstance(value, (int, float)):
+        return g.expand(g.as_value(value, dtype), sizes)
+    dims = [as_dim(size) for size in sizes]
+    one = torch.full((1,), value, dtype=dtype)
+    if not sizes:
+        return g.const_tensor(one.reshape(()))
+    result = g.op.ConstantOfShape(g.shape(sizes), value=one)
+    return result if None in dims else g.annotate(result, dims)  # type: ignore[arg-type]
+
+
+def _as_result(g: Emitter, value: Scalar) -> Value:
+    """One value everywhere in the shape and dtype that capture saw."""
+    return filled(g, g.out.shape, value, g.out_dtype)
+
+
+@lowers(aten.zeros.default, aten.empty.memory_format, aten.empty_strided.default, aten.empty_permuted.default)
+def zeros(g: Emitter, size: Sequence[Size], *rest: object, dtype: object = None) -> Value:
+    """zeros(SymInt[] size, *, ScalarType? dtype=None, ...) -> Tensor; what was never written is zero too"""
+    return filled(g, size, 0, g.out_dtype)
+
+
+@lowers(aten.ones.default)
+def ones(g: Emitter, size: Sequence[Size], dtype: object = None) -> Value:
+    """ones(SymInt[] size, *, ScalarType? dtype=None, ...) -> Tensor"""
+    return filled(g, size, 1, g.out_dtype)
+
+
+@lowers(aten.full.default)
+def full(g: Emitter, size: Sequence[Size], value: Scalar, dtype: object = None) -> Value:
+    """full(SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, ...) -> Tensor"""
+    return filled(g, size, value, g.out_dtype)
+
+
+@lowers(aten.new_zeros.default, aten.new_empty.default, aten.new_empty_strided.default)
+def new_zeros(g: Emitter, x: Value, size: Sequence[Size], *rest: object, dtype: object = None) -> Value:
+    """new_zeros(Tensor self, SymInt[] size, *, ScalarType? dtype=None, ...) -> Tensor"""
+    return filled(g, size, 0, g.out_dtype)
+
+
+@lowers(aten.new_ones.default)
+def new_ones(g: Emitter, x: Value, size: Sequence[Size], dtype: object = None) -> Value:
+    """new_ones(Tensor self, SymInt[] size, *, ScalarType? dtype=None, ...) -> Tensor"""
+    return filled(g, size, 1, g.out_dtype)
+
+
+@lowers(aten.new_full.default)
+def new_full(g: Emitter, x: Value, size: Sequence[Size], value: Scalar, dtype: object = None) -> Value:
+    """new_full(Tensor self, SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, ...) -> Tensor"""
+    return filled(g, size, value, g.out_dtype)
+
+
+@lowers(aten.zeros_like.default, aten.empty_like.default, aten.zero.default)
+def zeros_like(g: Emitter, x: Value, dtype: object = None) -> Value:
+    """zeros_like(Tensor self, *, ScalarType? dtype=None, ...) -> Tensor"""
+    return _as_result(g, 0)
+
+
+@lowers(aten.ones_like.default)
+def ones_like(g: Emitter, x: Value, dtype: object = None) -> Value:
+    """ones_like(Tensor self, *, ScalarType? dtype=None, ...) -> Tensor"""
+    return _as_result(g, 1)
+
+
+@lowers(aten.full_like.default, aten.fill.Scalar, aten.fill.Tensor)
+def full_like(g: Emitter, x: Value, value: Scalar, dtype: object = None) -> Value:
+    """full_like(Tensor self, Scalar fill_value, *, ScalarType? dtype=None, ...) -> Tensor"""
+    return _as_result(g, value)
+
+
+@lowers(aten.scalar_tensor.default)
+def scalar_tensor(g: Emitter, value: Scalar, dtype: object = None) -> Value:
+    """scalar_tensor(Scalar s, *, ScalarType? dtype=None, ...) -> Tensor"""
+    return g.as_value(value, g.out_dtype)
+
+
+# Sequences of numbers
+
+
+@lowers(aten.arange.default)
+def arange(g: Emitter, end: Scalar, dtype: object = None) -> Value:
+    """arange(Scalar end, *, ScalarType? dtype=None, ...) -> Tensor"""
+    return arange_start_step(g, 0, end)
+
+
+@lowers(aten.arange.start, aten.arange.start_step, aten.range.step, aten.range.default)
+def arange_start_step(g: Emitter, start: Scalar, end: Scalar, step: Scalar = 1, dtype: object = None) -> Value:
+    """arange.start_step(Scalar start, Scalar end, Scalar step=1, *, ScalarType? dtype=None, ...) -> Tensor"""
+    whole = all(isinstance(bound, int) or (isinstance(bound, SizeValue) and bound.kind is int) for bound in (
+        start, end, step
+    ))  # fmt: skip
+    fixed = all(isinstance(bound, (int, float)) for bound in (start, end, step))
+    if whole or fixed or any(isinstance(bound, Value) for bound in (start, end, step)):
+        return g.arange(start, end, step, g.out_dtype)
+    # Range adds up the step, and with it its rounding errors: count instead, then scale.
+    count = SizeValue.of(math.ceil, (end - start) / step)  # type: ignore[operator]
+    places = g.arange(0, count, 1, torch.int64)
+    return _ramp(g, places, start, step)
+
+
+def _ramp(g: Emitter, places: Value, start: Scalar, step: Scalar) -> Value:
+    """start + place * step, computed in the type PyTorch accumulates in."""
+    wide = torch.float64 if g.out_dtype is torch.float64 else torch.float32
+    result = g.op.Mul(g.cast(places, wide), g.as_value(step, wide))
+    return g.cast(g.op.Add(result, g.as_value(start, wide)), g.out_dtype)
+
+
+@lowers(aten.linspace.default, aten.linspace.Tensor_Tensor, aten.linspace.Tensor_Scalar, aten.linspace.Scalar_Tensor)
+def linspace(g: Emitter, start: Scalar, end: Scalar, steps: int | SizeValue, dtype: object = None) -> Value:
+    """linspace(Scalar start, Scalar end, int steps, *, ScalarType? dtype=None, ...) -> Tensor"""
+    if all(isinstance(bound, (int, float)) for bound in (start, end)) and isinstance(steps, int):
+        return g.const_tensor(torch.linspace(start, end, steps, dtype=g.out_dtype))  # type: ignore[arg-type]
+    wide = torch.float64 if g.out_dtype is torch.float64 else torch.float32
+    gaps = max(steps - 1, 1) if isinstance(steps, int) else SizeValue.of(torch.sym_max, steps - 1, 1)
+    first, last, count = g.promote(start, end, gaps, dtype=wide)
+    step = g.op.Div(g.op.Sub(last, first), count)
+    return g.annotate(_ramp(g, g.arange(0, steps), first, step), g.out.shape)
+
+
+@lowers(aten.eye.default)
+def eye(g: Emitter, rows: int | SizeValue, dtype: object = None) -> Value:
+    """eye(SymInt n, *, ScalarType? dtype=None, ...) -> Tensor"""
+    return eye_m(g, rows, rows)
+
+
+@lowers(aten.eye.m)
+def eye_m(g: Emitter, rows: int | SizeValue, columns: int | SizeValue, dtype: object = None) -> Value:
+    """eye.m(SymInt n, SymInt m, *, ScalarType? dtype=None, ...) -> Tensor"""
+    blank = filled(g, [rows, columns], 0, torch.float32)
+    return g.annotate(g.op.EyeLike(blank, dtype=torch.float32), g.out.shape)
+
+
+@lowers(aten._dim_arange.default)
+def dim_arange(g: Emitter, like: Value, dim: int) -> Value:
+    """_dim_arange(Tensor like, int dim) -> Tensor"""
+    return g.arange(0, g.dim_size(like, dim))
+
+
+@lowers(aten.tril_indices.default)
+def tril_indices(g: Emitter, rows: int, columns: int, offset: int = 0, dtype: object = None) -> Value:
+    """tril_indices(int row, int col, int offset=0, *, ScalarType? dtype=long, ...) -> Tensor"""
+    return g.const_tensor(torch.tril_indices(rows, columns, offset, dtype=g.out_dtype))
+
+
+@lowers(aten.triu_indices.default)
+def triu_indices(g: Emitter, rows: int, columns: int, offset: int = 0, dtype: object = None) -> Value:
+    """triu_indices(int row, int col, int offset=0, *, ScalarType? dtype=long, ...) -> Tensor"""
+    return g.const_tensor(torch.triu_indices(rows, columns, offset, dtype=g.out_dtype))

@@ -1,0 +1,312 @@
+"""Functions of one tensor, element by element."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from ..emitter import Emitter, Value
+from ..registry import lowers
+
+aten = torch.ops.aten
+
+
+def _floats(g: Emitter, x: Value) -> Value:
+    """Integers become floats before a function that has no integer results."""
+    return g.cast(x, g.out_dtype)
+
+
+# One ONNX operator each, on floats.
+
+
+def _register(name: str, *ops: object) -> None:
+    @lowers(*ops)
+    def function(g: Emitter, x: Value) -> Value:
+        """sqrt(Tensor self) -> Tensor, and its kin"""
+        return g.node(name, [_floats(g, x)])
+
+
+_register("Sqrt", aten.sqrt.default)
+_register("Reciprocal", aten.reciprocal.default)
+_register("Exp", aten.exp.default)
+_register("Log", aten.log.default)
+_register("Sin", aten.sin.default)
+_register("Cos", aten.cos.default)
+_register("Asin", aten.asin.default, aten.arcsin.default)
+_register("Acos", aten.acos.default, aten.arccos.default)
+_register("Atan", aten.atan.default, aten.arctan.default)
+_register("Asinh", aten.asinh.default, aten.arcsinh.default)
+_register("Acosh", aten.acosh.default, aten.arccosh.default)
+_register("Tanh", aten.tanh.default)
+_register("Erf", aten.erf.default, aten.special_erf.default)
+_register("Sigmoid", aten.sigmoid.default, aten.special_expit.default)
+
+
+@lowers(aten.tan.default)
+def tan(g: Emitter, x: Value) -> Value:
+    """tan(Tensor self) -> Tensor. onnxruntime 1.31 has Tan for float32 only."""
+    x = _floats(g, x)
+    return g.op.Div(g.op.Sin(x), g.op.Cos(x)) if g.dtype(x) is torch.float64 else g.op.Tan(x)
+
+
+@lowers(aten.sinh.default)
+def sinh(g: Emitter, x: Value) -> Value:
+    """sinh(Tensor self) -> Tensor"""
+    return _hyperbolic(g, _floats(g, x), "Sinh", "Sub")
+
+
+@lowers(aten.cosh.default)
+def cosh(g: Emitter, x: Value) -> Value:
+    """cosh(Tensor self) -> Tensor"""
+    return _hyperbolic(g, _floats(g, x), "Cosh", "Add")
+
+
+def _hyperbolic(g: Emitter, x: Value, name: str, combine: str) -> Value:
+    """onnxruntime 1.31 has Sinh and Cosh for float32 only; float64 by exponentials."""
+    if g.dtype(x) is not torch.float64:
+        return g.node(name, [x])
+    return g.op.Mul(g.node(combine, [g.op.Exp(x), g.op.Exp(g.op.Neg(x))]), g.like(x, 0.5))
+
+
+@lowers(aten.atanh.default, aten.arctanh.default)
+def atanh(g: Emitter, x: Value) -> Value:
+    """atanh(Tensor self) -> Tensor"""
+    x = _floats(g, x)
+    if g.dtype(x) is not torch.float64:
+        return g.op.Atanh(x)
+    one = g.like(x, 1)
+    return g.op.Mul(g.op.Log(g.op.Div(g.op.Add(one, x), g.op.Sub(one, x))), g.like(x, 0.5))
+
+
+# Powers and logarithms
+
+
+@lowers(aten.rsqrt.default)
+def rsqrt(g: Emitter, x: Value) -> Value:
+    """rsqrt(Tensor self) -> Tensor"""
+    return g.op.Reciprocal(g.op.Sqrt(_floats(g, x)))
+
+
+@lowers(aten.exp2.default, aten.special_exp2.default)
+def exp2(g: Emitter, x: Value) -> Value:
+    """exp2(Tensor self) -> Tensor"""
+    x = _floats(g, x)
+    return g.op.Pow(g.like(x, 2), x)
+
+
+@lowers(aten.expm1.default, aten.special_expm1.default)
+def expm1(g: Emitter, x: Value) -> Value:
+    """expm1(Tensor self) -> Tensor"""
+    x = _floats(g, x)
+    return g.op.Sub(g.op.Exp(x), g.like(x, 1))
+
+
+@lowers(aten.log1p.default, aten.special_log1p.default)
+def log1p(g: Emitter, x: Value) -> Value:
+    """log1p(Tensor self) -> Tensor"""
+    x = _floats(g, x)
+    return g.op.Log(g.op.Add(x, g.like(x, 1)))
+
+
+@lowers(aten.log2.default)
+def log2(g: Emitter, x: Value) -> Value:
+    """log2(Tensor self) -> Tensor"""
+    return _logarithm(g, x, 2)
+
+
+@lowers(aten.log10.default)
+def log10(g: Emitter, x: Value) -> Value:
+    """log10(Tensor self) -> Tensor"""
+    return _logarithm(g, x, 10)
+
+
+def _logarithm(g: Emitter, x: Value, base: int) -> Value:
+    x = _floats(g, x)
+    return g.op.Div(g.op.Log(x), g.like(x, math.log(base)))
+
+
+@lowers(aten.logit.default, aten.special_logit.default)
+def logit(g: Emitter, x: Value, eps: float | None = None) -> Value:
+    """logit(Tensor self, float? eps=None) -> Tensor"""
+    x = _floats(g, x)
+    x = x if eps is None else g.clip(x, eps, 1 - eps)
+    return g.op.Log(g.op.Div(x, g.op.Sub(g.like(x, 1), x)))
+
+
+@lowers(aten.erfc.default, aten.special_erfc.default)
+def erfc(g: Emitter, x: Value) -> Value:
+    """erfc(Tensor self) -> Tensor"""
+    x = _floats(g, x)
+    return g.op.Sub(g.like(x, 1), g.op.Erf(x))
+
+
+@lowers(aten.sinc.default, aten.special_sinc.default)
+def sinc(g: Emitter, x: Value) -> Value:
+    """sinc(Tensor self) -> Tensor"""
+    x = _floats(g, x)
+    angle = g.op.Mul(x, g.like(x, math.pi))
+    return g.op.Where(g.equal(x, g.like(x, 0)), g.like(x, 1), g.op.Div(g.op.Sin(angle), angle))
+
+
+@lowers(aten.deg2rad.default)
+def deg2rad(g: Emitter, x: Value) -> Value:
+    """deg2rad(Tensor self) -> Tensor"""
+    x = _floats(g, x)
+    return g.op.Mul(x, g.like(x, math.pi / 180))
+
+
+@lowers(aten.rad2deg.default)
+def rad2deg(g: Emitter, x: Value) -> Value:
+    """rad2deg(Tensor self) -> Tensor"""
+    x = _floats(g, x)
+    return g.op.Mul(x, g.like(x, 180 / math.pi))
+
+
+# Signs
+
+
+@lowers(aten.neg.default, aten.negative.default)
+def neg(g: Emitter, x: Value) -> Value:
+    """neg(Tensor self) -> Tensor"""
+    return g.op.Neg(x)
+
+
+@lowers(aten.abs.default, aten.absolute.default)
+def abs_(g: Emitter, x: Value) -> Value:
+    """abs(Tensor self) -> Tensor"""
+    return x if g.dtype(x) is torch.bool else g.op.Abs(x)
+
+
+@lowers(aten.sign.default, aten.sgn.default)
+def sign(g: Emitter, x: Value) -> Value:
+    """sign(Tensor self) -> Tensor"""
+    if g.dtype(x) is torch.bool:
+        return x
+    if not g.dtype(x).is_floating_point:
+        return g.op.Sign(x)
+    # PyTorch calls nan's sign 0, onnxruntime nan
+    return g.op.Where(g.op.IsNaN(x), g.like(x, 0), g.op.Sign(x))
+
+
+@lowers(aten.signbit.default)
+def signbit(g: Emitter, x: Value) -> Value:
+    """signbit(Tensor self) -> Tensor"""
+    zero = g.like(x, 0)
+    negative = g.op.Less(x, zero)
+    if not g.dtype(x).is_floating_point:
+        return negative
+    return g.op.Or(negative, g.op.Less(g.op.Reciprocal(x), zero))  # the second half sees -0.0
+
+
+# Rounding: integers are themselves.
+
+
+@lowers(aten.ceil.default)
+def ceil(g: Emitter, x: Value) -> Value:
+    """ceil(Tensor self) -> Tensor"""
+    return g.op.Ceil(x) if g.dtype(x).is_floating_point else x
+
+
+@lowers(aten.floor.default)
+def floor(g: Emitter, x: Value) -> Value:
+    """floor(Tensor self) -> Tensor"""
+    return g.op.Floor(x) if g.dtype(x).is_floating_point else x
+
+
+@lowers(aten.trunc.default, aten.fix.default)
+def trunc(g: Emitter, x: Value) -> Value:
+    """trunc(Tensor self) -> Tensor"""
+    return g.trunc(x)
+
+
+@lowers(aten.frac.default)
+def frac(g: Emitter, x: Value) -> Value:
+    """frac(Tensor self) -> Tensor"""
+    return g.op.Sub(x, g.trunc(x))
+
+
+@lowers(aten.round.default, aten.round.decimals, aten.special_round.default)
+def round_(g: Emitter, x: Value, decimals: int = 0) -> Value:
+    """round.decimals(Tensor self, *, int decimals) -> Tensor"""
+    if decimals == 0 or not g.dtype(x).is_floating_point:
+        return g.round(x)
+    scale = g.like(x, 10.0 ** abs(decimals))
+    there, back = (g.op.Mul, g.op.Div) if decimals > 0 else (g.op.Div, g.op.Mul)
+    return back(g.round(there(x, scale)), scale)
+
+
+# Numbers that are none
+
+
+@lowers(aten.isnan.default)
+def isnan(g: Emitter, x: Value) -> Value:
+    """isnan(Tensor self) -> Tensor"""
+    return g.op.IsNaN(x) if g.dtype(x).is_floating_point else _never(g, x)
+
+
+@lowers(aten.isinf.default)
+def isinf(g: Emitter, x: Value) -> Value:
+    """isinf(Tensor self) -> Tensor. Before opset 10: greater than any number."""
+    if not g.dtype(x).is_floating_point:
+        return _never(g, x)
+    if g.opset >= 10:
+        return g.op.IsInf(x)
+    return g.op.Greater(g.op.Abs(x), g.like(x, torch.finfo(g.dtype(x)).max))
+
+
+@lowers(aten.isposinf.default)
+def isposinf(g: Emitter, x: Value) -> Value:
+    """isposinf(Tensor self) -> Tensor"""
+    return _beyond(g, x, "Greater", math.inf)
+
+
+@lowers(aten.isneginf.default)
+def isneginf(g: Emitter, x: Value) -> Value:
+    """isneginf(Tensor self) -> Tensor"""
+    return _beyond(g, x, "Less", -math.inf)
+
+
+def _beyond(g: Emitter, x: Value, comparison: str, infinity: float) -> Value:
+    if not g.dtype(x).is_floating_point:
+        return _never(g, x)
+    return g.node(comparison, [x, g.like(x, math.copysign(torch.finfo(g.dtype(x)).max, infinity))])
+
+
+@lowers(aten.isfinite.default)
+def isfinite(g: Emitter, x: Value) -> Value:
+    """isfinite(Tensor self) -> Tensor: nan is not less than anything"""
+    if not g.dtype(x).is_floating_point:
+        return g.op.Not(_never(g, x))
+    return g.op.Less(g.op.Abs(x), g.like(x, math.inf))
+
+
+def _never(g: Emitter, x: Value) -> Value:
+    """False for each element."""
+    return g.op.Xor(x, x) if g.dtype(x) is torch.bool else g.op.Less(x, x)
+
+
+@lowers(aten.nan_to_num.default)
+def nan_to_num(
+    g: Emitter, x: Value, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
+) -> Value:
+    """nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor"""
+    if not g.dtype(x).is_floating_point:
+        return x
+    limits = torch.finfo(g.dtype(x))
+    result = x
+    if posinf is not None:
+        result = g.op.Where(g.op.Greater(x, g.like(x, limits.max)), g.like(x, posinf), result)
+    if neginf is not None:
+        result = g.op.Where(g.op.Less(x, g.like(x, limits.min)), g.like(x, neginf), result)
+    if posinf is None or neginf is None:
+        result = g.clip(result, limits.min if neginf is None else None, limits.max if posinf is None else None)
+    return g.op.Where(g.op.IsNaN(x), g.like(x, nan or 0.0), result)
+
+
+@lowers(
+    aten.positive.default, aten.real.default, aten.conj.default, aten.resolve_conj.default, aten.resolve_neg.default
+)
+def positive(g: Emitter, x: Value) -> Value:
+    """positive(Tensor self) -> Tensor; real numbers are their own conjugates"""
+    return x
