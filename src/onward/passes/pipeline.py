@@ -9,9 +9,15 @@ from collections.abc import Callable
 
 import onnx_ir as ir
 
+from .drop_unused_weights import drop_unused_weights
+from .fuse_conv_batch_norm import fuse_conv_batch_norm
+
 Pass = Callable[[ir.Model], bool]
 
-PIPELINE: tuple[Pass, ...] = ()
+PIPELINE: tuple[Pass, ...] = (
+    fuse_conv_batch_norm,
+    drop_unused_weights,  # last: the others leave old weights behind
+)
 
 
 def tidy(model: ir.Model) -> ir.Model:

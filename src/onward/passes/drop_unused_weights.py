@@ -1,0 +1,21 @@
+"""Constants that no node reads, and that are no output, go.
+
+    initializers a, b; y = Relu(x)     ->     y = Relu(x)
+
+Declines for constants that are also inputs of the graph: callers may feed them.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+
+def drop_unused_weights(model: ir.Model) -> bool:
+    """Run on a model, in place; whether anything changed."""
+    changed = False
+    for graph in model.graphs():
+        for name, value in list(graph.initializers.items()):
+            if not value.uses() and not value.is_graph_output() and not value.is_graph_input():
+                del graph.initializers[name]
+                changed = True
+    return changed

@@ -1,0 +1,44 @@
+"""Constants as passes see them: read as PyTorch tensors, made anew without computing them before they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx_ir as ir
+import torch
+from onnx_ir.tensor_adapters import TorchTensor, to_torch_dtype
+
+
+def is_weight(value: ir.Value | None) -> bool:
+    """Whether a value is a constant of its graph that nobody can feed from outside."""
+    return value is not None and value.is_initializer() and not value.is_graph_input() and value.const_value is not None
+
+
+def as_torch(value: ir.Value) -> torch.Tensor:
+    """A constant's content; the live model's own memory where it comes from there."""
+    tensor = value.const_value
+    assert tensor is not None, "checked by is_weight"
+    if isinstance(tensor, ir.LazyTensor):
+        tensor = tensor.raw()
+    raw = getattr(tensor, "raw", None)
+    if isinstance(raw, torch.Tensor):
+        return raw.detach()
+    array = tensor.numpy()
+    if array.dtype.kind == "V" or array.dtype.name in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
+        return torch.from_numpy(array.view(np.uint8).copy()).view(to_torch_dtype(tensor.dtype)).reshape(array.shape)
+    return torch.from_numpy(np.ascontiguousarray(array))
+
+
+def add_weight(graph: ir.Graph, name: str, like: ir.Value, compute: Callable[[], torch.Tensor]) -> ir.Value:
+    """A constant of the same type and shape as another, computed each time it is read and never kept."""
+    assert like.const_value is not None and like.dtype is not None
+    taken = graph.initializers
+    unique, number = name, 1
+    while unique in taken:
+        unique, number = f"{name}_{number}", number + 1
+    shape = ir.Shape(like.const_value.shape.numpy())
+    tensor = ir.LazyTensor(lambda: TorchTensor(compute()), dtype=like.dtype, shape=shape, name=unique, cache=False)
+    value = ir.Value(name=unique, shape=shape, type=ir.TensorType(like.dtype), const_value=tensor)
+    graph.register_initializer(value)
+    return value

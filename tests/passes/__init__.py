@@ -1,0 +1,1 @@
+"""Tests of passes: ONNX text in, ONNX text out."""
