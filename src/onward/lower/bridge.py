@@ -197,11 +197,11 @@ class Structure(Sizes):
             elif step < 0:
                 raise self.needs_opset(10)
             else:
-                picked = self.arange(self._bound(start, size), self._bound(end, size), step)
+                picked = self.arange(self.bound(start, size), self.bound(end, size), step)
             x = self.op.Gather(x, picked, axis=axis)
         return x
 
-    def _bound(self, place: Any, size: Any) -> Any:
+    def bound(self, place: Any, size: Any) -> Any:
         """A slice's bound, counted from the front and inside the axis."""
         if isinstance(place, SymDim):
             place = SizeValue(place.values, "given", (self.size(place),))

@@ -1,7 +1,9 @@
-"""Parts of a tensor by position: select, slice, narrow, flip, roll, diagonal."""
+"""Parts of a tensor by position: select, slice, narrow, flip, roll."""
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -76,3 +78,65 @@ def narrow_tensor(g: Emitter, x: Value, dim: int, start: Value, length: Size) ->
     """narrow.Tensor(Tensor(a) self, int dim, Tensor start, SymInt length) -> Tensor(a)"""
     places = g.op.Add(g.arange(0, length), g.cast(start, torch.int64))
     return g.op.Gather(x, places, axis=dim % g.rank(x))
+
+
+@lowers(aten.flip.default)
+def flip(g: Emitter, x: Value, dims: Sequence[int]) -> Value:
+    """flip(Tensor self, int[] dims) -> Tensor"""
+    shape = g.known_dims(x)
+    axes = [axis % len(shape) for axis in dims]
+    if not axes:
+        return x
+    if g.opset >= 10:
+        return g.slice(x, [-1] * len(axes), [-END] * len(axes), axes, [-1] * len(axes))
+    for axis in axes:  # before opset 10 a slice has no steps
+        size = g.dim_size(x, axis)
+        places = g.op.Sub(g.as_value(size - 1, torch.int64), g.arange(0, size))
+        x = g.op.Gather(x, places, axis=axis)
+    return x
+
+
+@lowers(aten.fliplr.default)
+def fliplr(g: Emitter, x: Value) -> Value:
+    """fliplr(Tensor self) -> Tensor"""
+    return flip(g, x, [1])
+
+
+@lowers(aten.flipud.default)
+def flipud(g: Emitter, x: Value) -> Value:
+    """flipud(Tensor self) -> Tensor"""
+    return flip(g, x, [0])
+
+
+@lowers(aten.roll.default)
+def roll(g: Emitter, x: Value, shifts: Sequence[Size], dims: Sequence[int] = ()) -> Value:
+    """roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor"""
+    shape = g.known_dims(x)
+    if not shape:
+        return x
+    if not dims:
+        return g.reshape(_roll_axis(g, g.flatten(x), shifts[0], 0), shape)
+    for shift, dim in zip(shifts, dims, strict=True):
+        x = _roll_axis(g, x, shift, dim % len(shape))
+    return x
+
+
+def _roll_axis(g: Emitter, x: Value, shift: Any, axis: int) -> Value:
+    """What lies beyond the seam comes first. One Gather where the seam is known and whole rows move."""
+    size = g.dim_size(x, axis)
+    if isinstance(size, int) and isinstance(shift, int):
+        seam = -shift % max(size, 1)
+        if seam == 0:
+            return x
+        if axis < g.rank(x) - 1:
+            return g.op.Gather(x, g.const_tensor(torch.arange(size).roll(shift)), axis=axis)
+        left, right = g.split(x, [seam, size - seam], axis)
+        return g.op.Concat(right, left, axis=axis)
+    if isinstance(shift, int) and abs(shift) <= 1:  # right at any size; a larger shift may go round more than once
+        if shift == 0:
+            return x
+        seam_value: Any = -shift
+    else:
+        seam_value = SizeValue.of(operator.mod, -shift, size)
+    left, right = g.slice(x, [0], [seam_value], [axis]), g.slice(x, [seam_value], [END], [axis])
+    return g.op.Concat(right, left, axis=axis)

@@ -1,0 +1,123 @@
+"""Writes into a part of a tensor, as functions: the tensor with that part replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from ..emitter import Emitter, Size, SizeValue, Value
+from ..registry import lowers
+from .select import END, bounds
+from .window import positions
+
+aten = torch.ops.aten
+
+
+@lowers(aten.slice_scatter.default)
+def slice_scatter(
+    g: Emitter,
+    x: Value,
+    src: Value,
+    dim: int = 0,
+    start: Size | None = None,
+    end: Size | None = None,
+    step: Size = 1,
+) -> Value:
+    """slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1)"""
+    if not isinstance(step, int):
+        raise g.unsupported("a step that depends on sizes")
+    axis = dim % g.rank(x)
+    src = g.cast(src, g.dtype(x))
+    if g.known_dims(src)[axis] == 0:
+        return x
+    first, last = bounds(g, x, axis, start, end)
+    if step != 1:
+        return _every(g, x, src, axis, first, last, step)
+    return _between(g, x, src, axis, first, last)
+
+
+def _between(g: Emitter, x: Value, src: Value, axis: int, first: Any, last: Any) -> Value:
+    """What comes before, the new part, what comes after; either may be missing."""
+    parts = [src]
+    rest: Any = last
+    if not _in_order(first, last):
+        size = g.dim_size(x, axis)
+        first, rest = g.bound(first, size), SizeValue.of(torch.sym_max, g.bound(first, size), g.bound(last, size))
+    if not (isinstance(first, int) and first == 0):
+        parts.insert(0, g.slice(x, [0], [first], [axis]))
+    if not (isinstance(rest, int) and rest == END):
+        parts.append(g.slice(x, [rest], [END], [axis]))
+    return g.op.Concat(*parts, axis=axis)
+
+
+def _in_order(first: Any, last: Any) -> bool:
+    """Whether a slice's end cannot come before its start, however long the axis is."""
+    if (isinstance(last, int) and last == END) or (isinstance(first, int) and first == 0):
+        return True
+    if isinstance(first, int) and isinstance(last, int):
+        return (first < 0) == (last < 0) and first <= last
+    if isinstance(first, SizeValue) and isinstance(last, SizeValue) and first.exact and last.exact:
+        lengths = {b - a for a, b in zip(first.values, last.values, strict=True)}
+        return len(lengths) == 1 and min(first.values) >= 0 <= lengths.pop()
+    return False
+
+
+def _every(g: Emitter, x: Value, src: Value, axis: int, first: Any, last: Any, step: int) -> Value:
+    """With a step: both tensors side by side, and for each place the number of the element that goes there."""
+    size = g.dim_size(x, axis)
+    if isinstance(size, int) and isinstance(first, int) and isinstance(last, int):
+        chosen = torch.arange(size)
+        written = torch.arange(size)[first:last:step]
+        chosen[written] = size + torch.arange(len(written))
+        places = g.const_tensor(chosen)
+    else:
+        places = _places(g, size, g.bound(first, size), g.bound(last, size), step)
+    return g.op.Gather(g.op.Concat(x, src, axis=axis), places, axis=axis)
+
+
+def _places(g: Emitter, size: Any, first: Any, last: Any, step: int) -> Value:
+    here = g.arange(0, size)
+    start = g.as_value(first, torch.int64)
+    past = g.op.Sub(here, start)
+    inside = g.op.And(g.greater_or_equal(past, g.const(0)), g.op.Less(here, g.as_value(last, torch.int64)))
+    met = g.op.And(inside, g.equal(g.mod(past, g.const(step)), g.const(0)))
+    return g.op.Where(met, g.op.Add(g.as_value(size, torch.int64), g.op.Div(past, g.const(step))), here)
+
+
+@lowers(aten.select_scatter.default)
+def select_scatter(g: Emitter, x: Value, src: Value, dim: int, index: Size) -> Value:
+    """select_scatter(Tensor self, Tensor src, int dim, SymInt index) -> Tensor"""
+    shape = g.known_dims(x)
+    axis = dim % len(shape)
+    src = g.cast(src, g.dtype(x))
+    size = shape[axis]
+    if size == 1:
+        return g.unsqueeze(src, [axis])
+    if isinstance(index, int) and index < 0 and isinstance(size, int):
+        index += size
+    if axis == 0 and g.opset >= 11:
+        return g.op.ScatterND(x, g.size(index), src)
+    if isinstance(index, SizeValue) and min(index.values) < 0:
+        index = index + g.dim_size(x, axis)
+    part = g.unsqueeze(src, [axis])
+    if isinstance(index, int):
+        return _between(g, x, part, axis, *bounds(g, x, axis, index, index + 1 or END))
+    return _between(g, x, part, axis, index, index + 1)  # type: ignore[operator]
+
+
+@lowers(aten.as_strided_scatter.default)
+def as_strided_scatter(
+    g: Emitter, x: Value, src: Value, size: Sequence[Size], stride: Sequence[Size], offset: Size | None = None
+) -> Value:
+    """as_strided_scatter(Tensor self, Tensor src, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None)"""
+    shape = [dim for dim in g.known_dims(x) if isinstance(dim, int)]
+    places = g.value_of(positions(g, size, stride, offset or 0))
+    if places is None or len(shape) < g.rank(x):
+        raise g.unsupported("sizes or strides that depend on a dynamic axis")
+    count = torch.Size(shape).numel()
+    chosen = torch.arange(count)
+    chosen[places.reshape(-1)] = count + torch.arange(places.numel())
+    both = g.op.Concat(g.reshape(x, [-1]), g.reshape(g.cast(src, g.dtype(x)), [-1]), axis=0)
+    return g.op.Gather(both, g.const_tensor(chosen.reshape(shape)), axis=0)
