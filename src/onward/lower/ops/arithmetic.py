@@ -300,13 +300,15 @@ def _log_of_sum(g: Emitter, x: Value, y: Value, unit: float) -> Value:
 )
 def xlogy(g: Emitter, x: Operand, y: Operand) -> Value:
     """xlogy.Tensor(Tensor self, Tensor other) -> Tensor"""
-    return _x_times(g, *g.promote(x, y), shift=0)
+    a, b = g.promote(x, y)
+    return _x_times(g, a, b, shift=0)
 
 
 @lowers(aten.special_xlog1py.default, aten.special_xlog1py.self_scalar, aten.special_xlog1py.other_scalar)
 def xlog1py(g: Emitter, x: Operand, y: Operand) -> Value:
     """special_xlog1py(Tensor self, Tensor other) -> Tensor"""
-    return _x_times(g, *g.promote(x, y), shift=1)
+    a, b = g.promote(x, y)
+    return _x_times(g, a, b, shift=1)
 
 
 def _x_times(g: Emitter, x: Value, y: Value, shift: int) -> Value:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 
 import torch
@@ -102,19 +103,23 @@ def arange(g: Emitter, end: Scalar, dtype: object = None) -> Value:
     return arange_start_step(g, 0, end)
 
 
-@lowers(aten.arange.start, aten.arange.start_step, aten.range.step, aten.range.default)
+@lowers(aten.arange.start, aten.arange.start_step)
 def arange_start_step(g: Emitter, start: Scalar, end: Scalar, step: Scalar = 1, dtype: object = None) -> Value:
     """arange.start_step(Scalar start, Scalar end, Scalar step=1, *, ScalarType? dtype=None, ...) -> Tensor"""
-    whole = all(isinstance(bound, int) or (isinstance(bound, SizeValue) and bound.kind is int) for bound in (
-        start, end, step
-    ))  # fmt: skip
-    fixed = all(isinstance(bound, (int, float)) for bound in (start, end, step))
-    if whole or fixed or any(isinstance(bound, Value) for bound in (start, end, step)):
+    bounds = (start, end, step)
+    whole = all(isinstance(bound, int) or (isinstance(bound, SizeValue) and bound.kind is int) for bound in bounds)
+    if whole or not _varies(*bounds) or any(isinstance(bound, Value) for bound in bounds):
         return g.arange(start, end, step, g.out_dtype)
     # Range adds up the step, and with it its rounding errors: count instead, then scale.
-    count = SizeValue.of(math.ceil, (end - start) / step)  # type: ignore[operator]
+    span = SizeValue.of(operator.sub, end, start) if _varies(end, start) else end - start
+    count = SizeValue.of(math.ceil, SizeValue.of(operator.truediv, span, step))
     places = g.arange(0, count, 1, torch.int64)
     return _ramp(g, places, start, step)
+
+
+def _varies(*bounds: object) -> bool:
+    """Whether a number depends on sizes."""
+    return any(isinstance(bound, SizeValue) for bound in bounds)
 
 
 def _ramp(g: Emitter, places: Value, start: Scalar, step: Scalar) -> Value:

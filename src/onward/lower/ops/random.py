@@ -1,0 +1,185 @@
+"""Random numbers. Without a seed of its own, each node draws anew in every run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from ..emitter import Emitter, Number, Size, SizeValue, Value
+from ..registry import lowers
+from .creation import filled
+
+aten = torch.ops.aten
+
+
+def _draw(g: Emitter, kind: str, sizes: Sequence[Size], dtype: torch.dtype | None = None, **settings: float) -> Value:
+    """`RandomNormal` or `RandomUniform` of the given sizes; float64 if asked for, else drawn as float32 and cast."""
+    wanted = g.out_dtype if dtype is None else dtype
+    drawn = torch.float64 if wanted is torch.float64 else torch.float32
+    attributes: dict[str, Any] = {"dtype": drawn, **settings}
+    if all(isinstance(size, int) for size in sizes) and sizes:
+        result = g.node(kind, [], attributes | {"shape": list(sizes)})
+    else:  # sizes that vary are taken from a tensor that has them
+        result = g.node(f"{kind}Like", [filled(g, sizes, 0, torch.float32)], attributes)
+    shape = g.out.shape
+    return g.cast(g.annotate(result, shape, drawn) if len(shape) == len(sizes) else result, wanted)
+
+
+def _draw_like(g: Emitter, kind: str, x: Value, dtype: torch.dtype | None = None, **settings: float) -> Value:
+    """The same, of the sizes of x."""
+    wanted = g.out_dtype if dtype is None else dtype
+    drawn = torch.float64 if wanted is torch.float64 else torch.float32
+    result = g.node(f"{kind}Like", [x], {"dtype": drawn, **settings})
+    return g.cast(g.annotate(result, g.dims(x), drawn), wanted)
+
+
+@lowers(aten.rand.default, aten.rand.generator)
+def rand(g: Emitter, size: Sequence[Size], dtype: object = None) -> Value:
+    """rand(SymInt[] size, *, ScalarType? dtype=None, ...) -> Tensor"""
+    return _draw(g, "RandomUniform", size)
+
+
+@lowers(aten.randn.default, aten.randn.generator)
+def randn(g: Emitter, size: Sequence[Size], dtype: object = None) -> Value:
+    """randn(SymInt[] size, *, ScalarType? dtype=None, ...) -> Tensor"""
+    return _draw(g, "RandomNormal", size)
+
+
+@lowers(aten.rand_like.default)
+def rand_like(g: Emitter, x: Value, dtype: object = None) -> Value:
+    """rand_like(Tensor self, *, ScalarType? dtype=None, ...) -> Tensor"""
+    return _draw_like(g, "RandomUniform", x)
+
+
+@lowers(aten.randn_like.default)
+def randn_like(g: Emitter, x: Value, dtype: object = None) -> Value:
+    """randn_like(Tensor self, *, ScalarType? dtype=None, ...) -> Tensor"""
+    return _draw_like(g, "RandomNormal", x)
+
+
+# Integers: drawn as float64, so that every integer of a wide range has its chance and the upper end is never reached.
+
+
+@lowers(aten.randint.default, aten.randint.generator)
+def randint(g: Emitter, high: int | SizeValue, size: Sequence[Size], dtype: object = None) -> Value:
+    """randint(SymInt high, SymInt[] size, *, ScalarType? dtype=long, ...) -> Tensor"""
+    return randint_low(g, 0, high, size)
+
+
+@lowers(aten.randint.low, aten.randint.low_generator)
+def randint_low(
+    g: Emitter, low: int | SizeValue, high: int | SizeValue, size: Sequence[Size], dtype: object = None
+) -> Value:
+    """randint.low(SymInt low, SymInt high, SymInt[] size, *, ScalarType? dtype=long, ...) -> Tensor"""
+    return _integers(g, _draw(g, "RandomUniform", size, torch.float64), low, high)
+
+
+@lowers(aten.randint_like.default)
+def randint_like(g: Emitter, x: Value, high: int | SizeValue, dtype: object = None) -> Value:
+    """randint_like(Tensor self, SymInt high, *, ScalarType? dtype=None, ...) -> Tensor"""
+    return _integers(g, _draw_like(g, "RandomUniform", x, torch.float64), 0, high)
+
+
+@lowers(aten.randint_like.low_dtype)
+def randint_like_low(g: Emitter, x: Value, low: int | SizeValue, high: int | SizeValue, dtype: object = None) -> Value:
+    """randint_like.low_dtype(Tensor self, SymInt low, SymInt high, *, ScalarType? dtype=None, ...) -> Tensor"""
+    return _integers(g, _draw_like(g, "RandomUniform", x, torch.float64), low, high)
+
+
+def _integers(g: Emitter, uniform: Value, low: int | SizeValue, high: int | SizeValue) -> Value:
+    span = high - low if isinstance(high, SizeValue) or isinstance(low, int) else -(low - high)
+    places = g.cast(g.op.Mul(uniform, g.as_value(span, torch.float64)), torch.int64)  # the cast cuts off the fraction
+    return g.op.Add(places, g.as_value(low, torch.int64))
+
+
+@lowers(aten.randperm.default, aten.randperm.generator)
+def randperm(g: Emitter, n: int | SizeValue, dtype: object = None) -> Value:
+    """randperm(SymInt n, *, ScalarType? dtype=long, ...) -> Tensor: the order of n random numbers"""
+    return g.topk(_draw(g, "RandomUniform", [n], torch.float32), n, 0)[1]
+
+
+# Distributions over the shape of a tensor
+
+
+@lowers(aten.bernoulli.default)
+def bernoulli(g: Emitter, x: Value) -> Value:
+    """bernoulli(Tensor self, *, Generator? generator=None) -> Tensor: ones with the chances x"""
+    return _happens(g, x, x)
+
+
+@lowers(aten.bernoulli.p)
+def bernoulli_p(g: Emitter, x: Value, p: float = 0.5) -> Value:
+    """bernoulli.p(Tensor self, float p, *, Generator? generator=None) -> Tensor"""
+    return _happens(g, x, g.const(p, torch.float32))
+
+
+@lowers(aten.bernoulli.Tensor)
+def bernoulli_tensor(g: Emitter, x: Value, p: Value) -> Value:
+    """bernoulli.Tensor(Tensor self, Tensor p, *, Generator? generator=None) -> Tensor"""
+    return _happens(g, x, p)
+
+
+def _happens(g: Emitter, like: Value, chance: Value) -> Value:
+    """onnxruntime 1.31 expands opset 15's Bernoulli to just this, with more casts."""
+    kind = torch.float64 if g.dtype(chance) is torch.float64 else torch.float32
+    uniform = _draw_like(g, "RandomUniform", like, kind)
+    return g.cast(g.op.Less(uniform, g.cast(chance, kind)), g.out_dtype)
+
+
+@lowers(aten.uniform.default)
+def uniform(g: Emitter, x: Value, low: float = 0, high: float = 1) -> Value:
+    """uniform(Tensor self, float from=0, float to=1, *, Generator? generator=None) -> Tensor"""
+    return _draw_like(g, "RandomUniform", x, low=low, high=high)
+
+
+@lowers(aten.exponential.default)
+def exponential(g: Emitter, x: Value, rate: float = 1) -> Value:
+    """exponential(Tensor self, float lambd=1, *, Generator? generator=None) -> Tensor"""
+    return _exponential(g, x, g.out_dtype, rate)
+
+
+def _exponential(g: Emitter, like: Value, dtype: torch.dtype, rate: float = 1) -> Value:
+    uniform = _draw_like(g, "RandomUniform", like, dtype)
+    rest = g.op.Sub(g.const(1, dtype), uniform)  # never zero
+    return g.op.Div(g.op.Log(rest), g.const(-rate, dtype))
+
+
+@lowers(aten.normal.float_float)
+def normal(g: Emitter, mean: float, std: float, size: Sequence[Size], dtype: object = None) -> Value:
+    """normal.float_float(float mean, float std, SymInt[] size, *, ...) -> Tensor"""
+    return _draw(g, "RandomNormal", size, mean=mean, scale=std)
+
+
+@lowers(aten.normal_functional.default)
+def normal_functional(g: Emitter, x: Value, mean: float = 0, std: float = 1) -> Value:
+    """normal_functional(Tensor self, float mean=0, float std=1, *, Generator? generator=None) -> Tensor"""
+    return _draw_like(g, "RandomNormal", x, mean=mean, scale=std)
+
+
+@lowers(aten.normal.Tensor_float, aten.normal.float_Tensor, aten.normal.Tensor_Tensor)
+def normal_tensor(g: Emitter, mean: Value | Number, std: Value | Number = 1) -> Value:
+    """normal.Tensor_float(Tensor mean, float std=1, *, Generator? generator=None) -> Tensor"""
+    middle, width = g.promote(mean, std)
+    if isinstance(mean, Value) and g.dims(middle) == g.out.shape:
+        drawn = _draw_like(g, "RandomNormal", middle)
+    else:
+        drawn = _draw(g, "RandomNormal", g.out.shape)
+    return g.op.Add(g.op.Mul(drawn, width), middle)
+
+
+@lowers(aten.multinomial.default)
+def multinomial(g: Emitter, x: Value, samples: int, replacement: bool = False) -> Value:
+    """multinomial(Tensor self, SymInt num_samples, bool replacement=False, *, Generator? generator=None) -> Tensor"""
+    weights = x if g.dtype(x) is torch.float64 else g.cast(x, torch.float32)
+    if not replacement or not isinstance(samples, int):
+        # Each weight over an exponential draw: the order of the results is that of drawing one after the other.
+        if replacement:
+            raise g.unsupported("a number of samples that depends on sizes, with replacement")
+        races = g.op.Div(weights, _exponential(g, weights, g.dtype(weights)))
+        return g.topk(races, samples, -1)[1]
+    alone = g.rank(x) == 1
+    logits = g.op.Log(g.cast(g.unsqueeze(weights, [0]) if alone else weights, torch.float32))
+    drawn = g.op.Multinomial(logits, sample_size=samples, dtype=torch.int64)
+    return g.squeeze(g.annotate(drawn, (1, *g.out.shape)), [0]) if alone else drawn
