@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 from .capture import bind_call, dynamic_inputs, trace
 from .capture.model import check_model, evaluation_mode, unwrap
 from .errors import InputError
-from .lower import has_lowering, lower_program
+from .lower import has_lowering, load_families, lower_program
 from .options import DEFAULT_OPSET, ExportOptions
 from .passes import tidy
 from .program import Program
@@ -59,6 +59,7 @@ def export(
         load_onnxruntime()
     if isinstance(f, (str, os.PathLike)):
         check_path(os.fsdecode(f))
+    load_families()
     model = unwrap(model)
     check_model(model)
     call = bind_call(model, args, kwargs, options.input_names)
