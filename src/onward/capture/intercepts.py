@@ -35,48 +35,67 @@ def _is_number_tensor(index: Any) -> bool:
     )
 
 
-@_intercepts(torch.Tensor.__getitem__)
-def getitem(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """`x[i]` with a 0-d tensor: a gather with one index, whose axis then goes, rather than a number read from data."""
-    tensor, index = args
+def _numbers(tensor: torch.Tensor, index: Any) -> tuple[list[Any], tuple[Any, ...]] | None:
+    """An index with 0-d tensors in it, as what `aten.index` takes for these, and what is left for a second index.
+
+    PyTorch reads a 0-d tensor as a number: its axis goes before anything else is indexed.
+    """
     entries = index if isinstance(index, tuple) else (index,)
     if not any(_is_number_tensor(entry) for entry in entries):
+        return None
+    widths = [_width(entry) for entry in entries]
+    numbers: list[Any] = [None] * tensor.dim()
+    axis = 0
+    for entry, width in zip(entries, widths, strict=True):
+        if _is_number_tensor(entry):
+            numbers[axis] = entry
+        axis += tensor.dim() - sum(widths) if entry is Ellipsis else width
+    while numbers[-1] is None:
+        numbers.pop()
+    rest = tuple(entry for entry in entries if not _is_number_tensor(entry))
+    plain = all(entry is Ellipsis or (isinstance(entry, slice) and entry == slice(None)) for entry in rest)
+    return numbers, () if plain else rest
+
+
+def _width(entry: Any) -> int:
+    """How many axes an entry of an index takes."""
+    if entry is None or entry is Ellipsis or isinstance(entry, bool):
+        return 0
+    is_mask = isinstance(entry, torch.Tensor) and entry.dtype in (torch.bool, torch.uint8)
+    return entry.dim() if is_mask else 1
+
+
+@_intercepts(torch.Tensor.__getitem__)
+def getitem(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """`x[i]` with a 0-d tensor: an index like any other, rather than a number read from data."""
+    tensor, index = args
+    found = _numbers(tensor, index)
+    if found is None:
         return NotImplemented
-    spread = tuple(entry.reshape(1) if _is_number_tensor(entry) else entry for entry in entries)
-    if any(isinstance(entry, (torch.Tensor, list)) for entry in entries if not _is_number_tensor(entry)):
-        return tensor[spread]  # other tensors broadcast against it
-    axes, axis = [], 0
-    consumed = sum(1 for entry in entries if entry is not None and entry is not Ellipsis)
-    for entry in entries:
-        if entry is Ellipsis:
-            axis += tensor.dim() - consumed
-        elif _is_number_tensor(entry):
-            axes.append(axis)
-            axis += 1
-        elif not isinstance(entry, int) or isinstance(entry, bool):
-            axis += 1
-    plain = tuple(slice(None) if _is_number_tensor(entry) else entry for entry in entries)
-    result = tensor[plain]
-    numbers = [entry for entry in entries if _is_number_tensor(entry)]
-    for position, entry in reversed(list(zip(axes, numbers, strict=True))):
-        result = result.index_select(position, entry.reshape(1)).squeeze(position)
-    return result
+    numbers, rest = found
+    result = torch.ops.aten.index.Tensor(tensor, numbers)
+    return result[rest] if rest else result
 
 
 @_intercepts(torch.Tensor.__setitem__)
 def setitem(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """`x[i] = v` with a 0-d tensor `i`: an index_put with one index."""
+    """`x[i] = v` with a 0-d tensor `i`: the part at `i` is written as a whole."""
     tensor, index, value = args
-    entries = index if isinstance(index, tuple) else (index,)
-    if not any(_is_number_tensor(entry) for entry in entries):
+    found = _numbers(tensor, index)
+    if found is None:
         return NotImplemented
-    if not isinstance(value, torch.Tensor):
-        value = torch.as_tensor(value, dtype=tensor.dtype)
-    spread = tuple(entry.reshape(1) if _is_number_tensor(entry) else entry for entry in entries)
-    whole = [entry for entry in entries if not _is_number_tensor(entry)]
-    if value.dim() and not whole:
-        value = value.unsqueeze(0)
-    tensor[spread] = value
+    numbers, rest = found
+    if rest:
+        part = torch.ops.aten.index.Tensor(tensor, numbers)
+        part[rest] = value
+        value = part
+    elif not isinstance(value, torch.Tensor):
+        single = isinstance(value, (bool, int, float, complex, *SYMBOLIC))
+        value = (torch.scalar_tensor if single else torch.as_tensor)(value, dtype=tensor.dtype)
+    rank = tensor.dim() - sum(each is not None for each in numbers)
+    while value.dim() > rank:
+        value = value.squeeze(0)
+    torch.ops.aten.index_put_.default(tensor, numbers, value.to(tensor.dtype))
     return None
 
 

@@ -12,6 +12,7 @@ from torch._ops import OpOverload
 
 from ..errors import CaptureError
 from .aliasing import PARENT, Cell, ViewStep, put_back
+from .data_sizes import DataSizes, is_data_sized
 from .decisions import Decisions
 from .dims import DimTable
 from .facts import Dim, SizeFact, Source, TensorFact
@@ -34,8 +35,6 @@ class ProbeRejected(Exception):
         self.op, self.source, self.scope, self.reason = op, source, scope, reason
 
 
-# Ops whose result has a size that depends on data: the axis with that size.
-_DATA_SIZED = {aten.nonzero.default: 0, aten.masked_select.default: 0}
 # Ops that update running statistics without saying so in their schema: positions of these, of the training flag.
 _HIDDEN_WRITES = {aten.batch_norm.default: ((3, 4), 5), aten.instance_norm.default: ((3, 4), 5)}
 
@@ -62,7 +61,7 @@ class Tracer:
         self.decisions = Decisions(self.dims, self.scopes)
         self.plain = PlainTensors(self, model)
         self._size_nodes: dict[Any, fx.Node | AxisOf] = {}
-        self._fresh = 0
+        self._data_sizes = DataSizes(self.dims, self.graph, probes)
         self.failed_decompositions: dict[OpOverload, Exception] = {}
 
     # --- inputs ----------------------------------------------------------------------------------------------------
@@ -270,7 +269,10 @@ class Tracer:
             same = self._unchanged(op, args, kwargs, traced[0])
             if same is not None:
                 return same
-        layouts = self._probe(op, args, kwargs, out)
+        if is_data_sized(op):
+            layouts = self._data_sizes.layouts(op, node_args, lambda place, probe: _at_probe(args[place], probe), out)
+        else:
+            layouts = self._probe(op, args, kwargs, out)
         node = self.graph.create_node("call_function", op, node_args, node_kwargs)
         node.meta["scope"] = self.scopes.current
         node.meta["source"] = user_source()
@@ -304,8 +306,6 @@ class Tracer:
 
     def _probe(self, op: OpOverload, args: tuple, kwargs: dict[str, Any], out: Any) -> tuple[Any, ...]:
         """What the other probes' results look like."""
-        if op in _DATA_SIZED:
-            return self._data_sized(op, out)
         if not self._is_dynamic((*args, *kwargs.values())):
             layout = _layout_of(out)
             return (layout,) * (self.probes - 1)
@@ -338,19 +338,6 @@ class Tracer:
                 raise ProbeRejected(str(op), user_source(), self.scopes.current.path, reason)
             for each, other in zip(out, layout, strict=True):
                 self._same_structure(op, each, other)
-
-    def _data_sized(self, op: OpOverload, out: torch.Tensor) -> tuple[Layout, ...]:
-        axis = _DATA_SIZED[op]
-        self._fresh += 1
-        sizes = tuple(1009 + 97 * self._fresh + 211 * probe * probe for probe in range(1, self.probes))
-        stem = op._schema.name.split("::")[1]
-        self.dims.fresh((out.size(axis), *sizes), f"{stem}_{self._fresh}")
-        layouts = []
-        for size in sizes:
-            shape = list(out.size())
-            shape[axis] = size
-            layouts.append(Layout.of(torch.empty(shape, dtype=out.dtype, device="meta")))
-        return tuple(layouts)
 
     def _is_dynamic(self, values: tuple | list) -> bool:
         for value in values:

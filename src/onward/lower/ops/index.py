@@ -21,9 +21,11 @@ def index(g: Emitter, x: Value, indices: Sequence[Value | None]) -> Value:
     given = [each for each in indices if each is not None]
     if not given:
         return x
-    mask = _single_mask(g, indices)
-    if mask is not None:
-        return _known(g, g.op.Compress(x, *mask[:1], axis=mask[1]))
+    masked = _only_mask(g, indices)
+    if masked is not None:
+        mask, axis = masked
+        table = g.flatten(x, axis, axis + g.rank(mask) - 1)
+        return _known(g, g.op.Compress(table, g.flatten(mask), axis=axis))
     indices = positions.unmasked(g, indices)
     how = positions.plan(g, x, indices)
     if len(how.axes) == 1:
@@ -38,7 +40,7 @@ def index(g: Emitter, x: Value, indices: Sequence[Value | None]) -> Value:
         moved = positions.Plan(tuple(range(len(how.axes))), how.indices, how.shape, 0, how.rank)
         picked = g.op.Gather(positions.merged(g, front, moved), positions.linear_index(g, front, moved), axis=0)
     else:
-        picked = g.op.GatherND(front, _rows(g, how) or positions.tuple_index(g, how))
+        picked = g.op.GatherND(front, _table_of(g, how.indices) or positions.tuple_index(g, how))
         others = g.known_dims(x)
         picked = g.annotate(picked, (*how.shape, *(others[axis] for axis in how.others)))
     return g.op.Transpose(picked, perm=how.into_place)
@@ -49,21 +51,17 @@ def _known(g: Emitter, x: Value) -> Value:
     return g.annotate(x, g.out.shape) if isinstance(g.out, TensorFact) else x
 
 
-def _single_mask(g: Emitter, indices: Sequence[Value | None]) -> tuple[Value, int] | None:
-    """The mask with one axis and the axis it masks, if it is the only index: also as `nonzero` of it."""
+def _only_mask(g: Emitter, indices: Sequence[Value | None]) -> tuple[Value, int] | None:
+    """The mask and the first axis it masks, if it is the only index: as it is, or as the columns of its nonzero."""
     named = [(axis, each) for axis, each in enumerate(indices) if each is not None]
-    if len(named) != 1:
+    first, start = named[0][1], named[0][0]
+    if positions.is_mask(g, first):
+        return (positions.as_bool(g, first), start) if len(named) == 1 and not g.is_const(first) else None
+    if [axis for axis, _ in named] != list(range(start, start + len(named))):
         return None
-    axis, each = named[0]
-    if positions.is_mask(g, each):
-        return (positions.as_bool(g, each), axis) if g.rank(each) == 1 and not g.is_const(each) else None
-    table = _column_of(g, each)
-    if table is None or table[1] != 0:
-        return None
-    rows = _transposed_nonzero(table[0])
-    if rows is None or g.rank(rows) != 1 or g.dtype(rows) is not torch.bool:
-        return None
-    return rows, axis
+    table = _table_of(g, [each for _, each in named])
+    mask = _transposed_nonzero(table) if table is not None else None
+    return (mask, start) if mask is not None and g.dtype(mask) is torch.bool else None
 
 
 def _column_of(g: Emitter, index: Value) -> tuple[Value, int] | None:
@@ -87,14 +85,14 @@ def _transposed_nonzero(table: Value) -> Value | None:
     return rows.inputs[0] if rows is not None and rows.op_type == "NonZero" else None
 
 
-def _rows(g: Emitter, how: positions.Plan) -> Value | None:
+def _table_of(g: Emitter, indices: Sequence[Value]) -> Value | None:
     """The table whose columns, all of them and in order, are the indices: it need not be put together again."""
-    tables = [_column_of(g, each) for each in how.indices]
-    if any(table is None or table[1] != place for place, table in enumerate(tables)) or tables[0] is None:
+    columns = [_column_of(g, each) for each in indices]
+    first = columns[0]
+    if first is None or any(each != (first[0], place) for place, each in enumerate(columns)):
         return None
-    table = tables[0][0]
-    same = all(each is not None and each[0] is table for each in tables)
-    return table if same and g.known_dims(table)[1] == len(tables) and g.dtype(table) is torch.int64 else None
+    table = first[0]
+    return table if g.known_dims(table)[1] == len(columns) and g.dtype(table) is torch.int64 else None
 
 
 @lowers(aten.index_select.default)
@@ -120,7 +118,7 @@ def take(g: Emitter, x: Value, index: Value) -> Value:
     return g.op.Gather(g.flatten(x), positions.readable(g, x, index, None), axis=0)
 
 
-@lowers(aten.nonzero.default, aten.argwhere.default)
+@lowers(aten.nonzero.default)
 def nonzero(g: Emitter, x: Value) -> Value:
     """nonzero(Tensor self) -> Tensor"""
     if g.rank(x) == 0:

@@ -16,8 +16,10 @@ from . import _positions as positions
 aten = torch.ops.aten
 
 
-# onnxruntime 1.31 combines elements of these types in no reduction of ScatterElements and ScatterND.
-_NOT_REDUCED = frozenset({torch.float16, torch.bfloat16, torch.bool})
+# Some reductions of ScatterElements and ScatterND fail on these types in onnxruntime 1.31: compute in wider ones.
+_WIDER = {torch.float16: torch.float32, torch.bfloat16: torch.float32, torch.bool: torch.int32}
+
+_SCATTER_SINCE = {None: 11, "add": 16, "mul": 16, "max": 18, "min": 18}  # the opset of ScatterND
 
 # x[i, j] = v
 
@@ -38,8 +40,7 @@ def index_put(g: Emitter, x: Value, indices: Sequence[Value | None], values: Val
     if g.opset < (16 if accumulate else 11):
         done = _put_rows(g, front, moved, updates, accumulate)
     else:
-        places = positions.tuple_index(g, moved)
-        done = g.op.ScatterND(front, places, updates, **({"reduction": "add"} if accumulate else {}))
+        done = _scatter_nd(g, front, positions.tuple_index(g, moved), updates, "add" if accumulate else None)
     return g.op.Transpose(done, perm=how.back)
 
 
@@ -101,15 +102,19 @@ def put_along(g: Emitter, x: Value, axis: int, index: Value, updates: Value, red
     axis %= g.rank(x)
     if g.rank(x) == 1:
         return _scatter(g, x, axis, index, updates, reduction)
-    if axis == 0 and g.opset >= (11 if reduction is None else 16):
-        attributes = {} if reduction is None else {"reduction": reduction}
-        if reduction not in ("max", "min") or g.opset >= 18:
-            places = g.unsqueeze(g.cast(index, torch.int64), [1])
-            return g.op.ScatterND(x, places, updates, **attributes)
+    if axis == 0 and g.opset >= _SCATTER_SINCE[reduction]:
+        return _scatter_nd(g, x, g.unsqueeze(g.cast(index, torch.int64), [1]), updates, reduction)
     if reduction == "add" and g.opset < 16:
         return _add_along(g, x, axis, index, updates)
     spread = g.unsqueeze(index, [other for other in range(g.rank(x)) if other != axis])
     return _scatter(g, x, axis, g.expand(spread, g.known_dims(updates)), updates, reduction)
+
+
+def _scatter_nd(g: Emitter, x: Value, places: Value, updates: Value, reduction: str | None) -> Value:
+    wide = _WIDER.get(g.dtype(x)) if reduction is not None else None
+    if wide is not None:
+        return g.cast(_scatter_nd(g, g.cast(x, wide), places, g.cast(updates, wide), reduction), g.dtype(x))
+    return g.op.ScatterND(x, places, updates, reduction=reduction)
 
 
 def _add_along(g: Emitter, x: Value, axis: int, index: Value, updates: Value) -> Value:
@@ -135,10 +140,9 @@ def _add_along(g: Emitter, x: Value, axis: int, index: Value, updates: Value) ->
 
 def _scatter(g: Emitter, x: Value, axis: int, index: Value, updates: Value, reduction: str | None = None) -> Value:
     """ScatterElements, and sums also where it cannot add yet."""
-    dtype = g.dtype(x)
-    if reduction is not None and dtype in _NOT_REDUCED:
-        wide = torch.int32 if dtype is torch.bool else torch.float32
-        return g.cast(_scatter(g, g.cast(x, wide), axis, index, g.cast(updates, wide), reduction), dtype)
+    wide = _WIDER.get(g.dtype(x)) if reduction is not None else None
+    if wide is not None:
+        return g.cast(_scatter(g, g.cast(x, wide), axis, index, g.cast(updates, wide), reduction), g.dtype(x))
     if reduction == "add" and g.opset < 16:
         return _scatter_add_by_product(g, x, axis, index, updates)
     return g.scatter_elements(x, index, updates, axis, reduction)
@@ -175,9 +179,9 @@ def _padded(g: Emitter, x: Value, wanted: Sequence[Dim], axis: int) -> Value:
     return g.pad(x, [*[0] * len(have), *ends])
 
 
-def _as_rows(g: Emitter, *values: Value) -> list[Value]:
-    """Tensors without axes as rows of one element."""
-    return [g.reshape(value, [1]) if g.rank(value) == 0 else value for value in values]
+def _as_row(g: Emitter, value: Value) -> Value:
+    """A tensor without axes as a row of one element."""
+    return g.reshape(value, [1]) if g.rank(value) == 0 else value
 
 
 def _cut(g: Emitter, source: Value, index: Value) -> Value:
@@ -192,8 +196,8 @@ def _cut(g: Emitter, source: Value, index: Value) -> Value:
 def scatter_at(g: Emitter, x: Value, dim: int, index: Value, source: Value, reduction: str | None = None) -> Value:
     """Every form of scatter, for tensors with or without axes."""
     if g.rank(x) == 0:
-        return g.reshape(scatter_at(g, *_as_rows(g, x), 0, *_as_rows(g, index, source), reduction), [])
-    index, source = _as_rows(g, index, source)
+        return g.reshape(scatter_at(g, _as_row(g, x), 0, index, source, reduction), [])
+    index, source = _as_row(g, index), _as_row(g, source)
     if g.known_dims(index).count(0):
         return x
     return _scatter(g, x, dim % g.rank(x), index, _cut(g, source, index), reduction)
@@ -245,7 +249,8 @@ _REDUCTIONS = {"sum": "add", "prod": "mul", "mean": "add", "amax": "max", "amin"
 def scatter_reduce(
     g: Emitter, x: Value, dim: int, index: Value, src: Value, reduce: str, *, include_self: bool = True
 ) -> Value:
-    """scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor"""
+    """scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True)
+    -> Tensor"""
     start = x if include_self else scatter_at(g, x, dim, index, _spread(g, x, _neutral(g, x, reduce), index))
     result = scatter_at(g, start, dim, index, src, _REDUCTIONS[reduce])
     if reduce != "mean":
@@ -284,11 +289,8 @@ def index_copy(g: Emitter, x: Value, dim: int, index: Value, source: Value) -> V
 
 def _along(g: Emitter, x: Value, dim: int, index: Value, source: Value, reduction: str | None) -> Value:
     if g.rank(x) == 0:
-        return g.reshape(_along(g, *_as_rows(g, x), 0, *_as_rows(g, index, source), reduction), [])
-    index = g.reshape(index, [1]) if g.rank(index) == 0 else index
-    if g.rank(source) < g.rank(x):
-        source = g.reshape(source, [1])
-    return put_along(g, x, dim, index, source, reduction)
+        return g.reshape(_along(g, _as_row(g, x), 0, index, source, reduction), [])
+    return put_along(g, x, dim, _as_row(g, index), _as_row(g, source), reduction)
 
 
 @lowers(aten.index_fill.int_Scalar, aten.index_fill.int_Tensor)
@@ -297,7 +299,7 @@ def index_fill(g: Emitter, x: Value, dim: int, index: Value, value: Value | Numb
     if g.rank(x) == 0:
         return g.as_value(value, g.dtype(x))
     dim %= g.rank(x)
-    index = positions.readable(g, x, g.reshape(index, [1]) if g.rank(index) == 0 else index, dim)
+    index = positions.readable(g, x, _as_row(g, index), dim)
     shape = g.known_dims(x)
     filler = g.expand(g.as_value(value, g.dtype(x)), [*shape[:dim], g.known_dims(index)[0], *shape[dim + 1 :]])
     return put_along(g, x, dim, index, filler)
@@ -317,7 +319,8 @@ _ROW_REDUCTIONS = {"prod": "mul", "amax": "max", "amin": "min"}
 def index_reduce(
     g: Emitter, x: Value, dim: int, index: Value, source: Value, reduce: str, *, include_self: bool = True
 ) -> Value:
-    """index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor"""
+    """index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True)
+    -> Tensor"""
     if reduce not in _ROW_REDUCTIONS:
         raise g.unsupported(f"reduce={reduce!r}")
     if not include_self:

@@ -14,7 +14,8 @@ aten = torch.ops.aten
 def topk(
     g: Emitter, x: Value, k: int | SizeValue, dim: int = -1, largest: bool = True, sorted: bool = True
 ) -> tuple[Value, Value]:
-    """topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)"""
+    """topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True)
+    -> (Tensor values, Tensor indices)"""
     return g.topk(x, k, dim, largest, sorted)
 
 
@@ -32,7 +33,8 @@ def sort(g: Emitter, x: Value, dim: int = -1, descending: bool = False) -> tuple
 def sort_stable(
     g: Emitter, x: Value, *, stable: bool | None, dim: int = -1, descending: bool = False
 ) -> tuple[Value, Value]:
-    """sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)"""
+    """sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False)
+    -> (Tensor values, Tensor indices)"""
     return sort(g, x, dim, descending)
 
 
