@@ -22,7 +22,7 @@ _FAR = 2**63 - 1
 def as_dim(size: Any) -> Dim | None:
     """A wanted size as a dimension; None where only the running model knows."""
     if isinstance(size, SizeValue):
-        return size.dim if size.kind is int and size.function != "given" else SymDim(size.values, "")
+        return size.dim if size.kind is int and size.exact and size.function != "given" else SymDim(size.values, "")
     return size if isinstance(size, (int, SymDim)) else None
 
 
@@ -186,6 +186,9 @@ class Structure(Sizes):
             after[axis] = dimensions.combine(
                 lambda n, a, b, t=step: len(range(n)[slice(a, b, t)]), after[axis], first, last
             )
+            computed = [bound for bound in (start, end) if isinstance(bound, SizeValue)]
+            if isinstance(after[axis], int) and not all(bound.exact for bound in computed):
+                return None  # the same in every probe, perhaps not at every size
         return after
 
     def _slice_by_gather(self, x: Value, starts: Any, ends: Any, axes: Any, steps: Any) -> Value:
@@ -197,7 +200,10 @@ class Structure(Sizes):
             elif step < 0:
                 raise self.needs_opset(10)
             else:
-                picked = self.arange(self.bound(start, size), self.bound(end, size), step)
+                first, last = self.bound(start, size), self.bound(end, size)
+                if not (isinstance(first, int) and first == 0) and last is not size:
+                    last = SizeValue.of(torch.sym_max, last, first)
+                picked = self.arange(first, last, step)
             x = self.op.Gather(x, picked, axis=axis)
         return x
 

@@ -52,16 +52,33 @@ def constant_pad_nd(g: Emitter, x: Value, pad: Sequence[Size], value: Number = 0
 def _pad_by_concat(g: Emitter, x: Value, pairs: dict[int, tuple[Any, Any]], value: Any) -> Value:
     """Blocks of the value beside x: where Pad takes neither computed amounts nor integers."""
     for axis, pair in pairs.items():
-        if any(isinstance(p, SizeValue) and min(p.values) < 0 for p in pair):
-            raise g.needs_opset(11)
-        filler = g.as_value(value, g.dtype(x))
-        sizes: list[Any] = [g.dim_size(x, a) for a in range(g.rank(x))]
-        blocks = [
-            None if isinstance(p, int) and p == 0 else g.expand(filler, [*sizes[:axis], p, *sizes[axis + 1 :]])
-            for p in pair
-        ]
-        x = g.op.Concat(*(part for part in (blocks[0], x, blocks[1]) if part is not None), axis=axis)
+        before, after = (_part(torch.sym_max, amount) for amount in pair)
+        cut, end = (_part(torch.sym_min, amount) for amount in pair)
+        if not (isinstance(cut, int) and isinstance(end, int)):
+            size = g.dim_size(x, axis)
+            x = g.slice(x, [-cut], [END if isinstance(end, int) else size + end], [axis])
+        parts = [_block(g, x, axis, before, value), x, _block(g, x, axis, after, value)]
+        x = g.op.Concat(*(part for part in parts if part is not None), axis=axis)
     return x
+
+
+def _part(extreme: Any, amount: Any) -> Any:
+    """The positive (sym_max) or negative (sym_min) part of an amount."""
+    if isinstance(amount, SizeValue):
+        one_sided = min(amount.values) >= 0 and extreme is torch.sym_max
+        return amount if one_sided else SizeValue.of(extreme, amount, 0) if min(amount.values) < 0 else 0
+    return extreme(amount, 0)
+
+
+def _block(g: Emitter, x: Value, axis: int, amount: Any, value: Any) -> Value | None:
+    """A tensor of the value, as long along the axis as the amount and like x along the others."""
+    if isinstance(amount, int) and amount == 0:
+        return None
+    sizes: list[Any] = list(g.known_dims(x))
+    sizes[axis] = amount
+    if isinstance(value, SizeValue):
+        return g.expand(g.as_value(value, g.dtype(x)), sizes)
+    return g.op.ConstantOfShape(g.shape(sizes), value=torch.full((1,), value, dtype=g.dtype(x)))
 
 
 @lowers(
@@ -99,11 +116,13 @@ def pad(g: Emitter, x: Value, pad: Sequence[Size], mode: str = "constant", value
 
 
 def _pad_from_inside(g: Emitter, x: Value, pad: Sequence[Size], mode: str) -> Value:
+    """Padding made of x's own elements. A reflection may reach what a negative amount cuts off: no crop before it."""
     pairs = _pairs(g.rank(x), pad)
-    if (mode == "wrap" and g.opset >= 19) or mode != "wrap":
+    crops = any(isinstance(p, int) and p < 0 for pair in pairs.values() for p in pair)
+    if not (crops and mode == "reflect"):
         x, pairs = _crop(g, x, pairs)
         fixed = all(isinstance(p, int) for pair in pairs.values() for p in pair)
-        if g.opset >= 11 or fixed:
+        if g.opset >= 19 or (mode != "wrap" and (fixed or g.opset >= 11)):
             return g.pad(x, _onnx_pads(g.rank(x), pairs), mode)
     return _pad_by_gather(g, x, pairs, mode)
 
