@@ -1,12 +1,12 @@
-"""Matrix products, and the triangles and diagonals of matrices."""
+"""Matrix products."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 
-from ..emitter import Emitter, Number, SizeValue, Value
+from ..emitter import Emitter, Number, Value
 from ..registry import lowers
 
 aten = torch.ops.aten
@@ -15,7 +15,7 @@ aten = torch.ops.aten
 @lowers(aten.linear.default)
 def linear(g: Emitter, x: Value, weight: Value, bias: Value | None = None) -> Value:
     """linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor"""
-    if g.rank(x) == 2 and g.rank(weight) == 2 and _gemm_serves(g, x):
+    if g.rank(x) == 2 and g.rank(weight) == 2 and _gemm_serves(g, x, bias):
         return g.op.Gemm(x, weight, bias, transB=1)
     if g.rank(weight) == 2:
         weight = g.op.Transpose(weight, perm=[1, 0])
@@ -23,9 +23,9 @@ def linear(g: Emitter, x: Value, weight: Value, bias: Value | None = None) -> Va
     return product if bias is None else g.op.Add(product, bias)
 
 
-def _gemm_serves(g: Emitter, x: Value) -> bool:
-    """onnxruntime 1.31 has Gemm for floats only; MatMul takes integers as they are."""
-    return g.dtype(x).is_floating_point
+def _gemm_serves(g: Emitter, x: Value, bias: Value | None) -> bool:
+    """Before opset 11 Gemm needs a bias. onnxruntime 1.31 has it for floats only; MatMul takes integers as they are."""
+    return g.dtype(x).is_floating_point and (bias is not None or g.opset >= 11)
 
 
 @lowers(aten.matmul.default, aten.linalg_matmul.default, aten.mm.default, aten.bmm.default, aten.mv.default)
@@ -51,14 +51,13 @@ def outer(g: Emitter, x: Value, y: Value) -> Value:
 @lowers(aten.addmm.default)
 def addmm(g: Emitter, bias: Value, x: Value, y: Value, *, beta: Number = 1, alpha: Number = 1) -> Value:
     """addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
-    if not _gemm_serves(g, x):
+    counted = None if beta == 0 else bias
+    if not _gemm_serves(g, x, counted):
         return _scaled_sum(g, bias, g.op.MatMul(x, y), beta, alpha)
     x, flip_x = _untransposed(x)
     y, flip_y = _untransposed(y)
-    settings: dict[str, Any] = {"transA": flip_x, "transB": flip_y, "alpha": None if alpha == 1 else float(alpha)}
-    if beta == 0:
-        return g.op.Gemm(x, y, **settings)
-    return g.op.Gemm(x, y, bias, beta=None if beta == 1 else float(beta), **settings)
+    factors = {"alpha": None if alpha == 1 else float(alpha), "beta": None if beta in (0, 1) else float(beta)}
+    return g.op.Gemm(x, y, counted, transA=flip_x, transB=flip_y, **factors)
 
 
 def _untransposed(x: Value) -> tuple[Value, int | None]:
@@ -85,8 +84,7 @@ def _scaled_sum(g: Emitter, x: Value, product: Value, beta: Number, alpha: Numbe
 @lowers(aten.baddbmm.default, aten.addmv.default)
 def baddbmm(g: Emitter, x: Value, batch1: Value, batch2: Value, *, beta: Number = 1, alpha: Number = 1) -> Value:
     """baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
-    result = _scaled_sum(g, x, g.op.MatMul(batch1, batch2), beta, alpha)
-    return result
+    return _scaled_sum(g, x, g.op.MatMul(batch1, batch2), beta, alpha)
 
 
 @lowers(aten.addbmm.default)
@@ -103,25 +101,15 @@ def addr(g: Emitter, x: Value, vec1: Value, vec2: Value, *, beta: Number = 1, al
     return _scaled_sum(g, x, g.op.Mul(g.unsqueeze(vec1, [1]), vec2), beta, alpha)
 
 
-@lowers(aten.tril.default)
-def tril(g: Emitter, x: Value, diagonal: int | SizeValue = 0) -> Value:
-    """tril(Tensor self, SymInt diagonal=0) -> Tensor"""
-    return _triangle(g, x, diagonal, upper=False)
+@lowers(aten.einsum.default, since=12)
+def einsum(g: Emitter, equation: str, tensors: Sequence[Value], *, path: Sequence[int] | None = None) -> Value:
+    """einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor
 
-
-@lowers(aten.triu.default)
-def triu(g: Emitter, x: Value, diagonal: int | SizeValue = 0) -> Value:
-    """triu(Tensor self, SymInt diagonal=0) -> Tensor"""
-    return _triangle(g, x, diagonal, upper=True)
-
-
-def _triangle(g: Emitter, x: Value, diagonal: int | SizeValue, *, upper: bool) -> Value:
-    """An operator from opset 14; before, rows and columns are numbered and compared."""
-    if g.opset >= 14:
-        offset = None if isinstance(diagonal, int) and diagonal == 0 else g.scalar(diagonal)
-        return g.op.Trilu(x, offset, upper=int(upper))
-    rows = g.unsqueeze(g.arange(0, g.dim_size(x, -2)), [1])
-    columns = g.arange(0, g.dim_size(x, -1))
-    shifted = g.op.Add(rows, g.scalar(diagonal))
-    kept = g.less_or_equal(shifted, columns) if upper else g.less_or_equal(columns, shifted)
-    return g.op.And(x, kept) if g.dtype(x) is torch.bool else g.where(kept, x, g.like(x, 0))
+    The path is the order of the products; the result does not depend on it. Before opset 12 PyTorch's own decomposition
+    is taken.
+    """
+    terms, arrow, result = equation.replace(" ", "").partition("->")
+    if not arrow:
+        letters = sorted({c for c in terms if c.isalpha() and terms.count(c) == 1})
+        result = ("..." if "..." in terms else "") + "".join(letters)
+    return g.op.Einsum(*g.promote(*tensors), equation=f"{terms}->{result}")

@@ -1,4 +1,7 @@
-"""Reductions: sums, products, means, extremes, and whether any or all elements hold."""
+"""Reductions: sums, products, means, extremes, and whether any or all elements hold.
+
+ONNX does not say what the maximum of numbers and nan is; onnxruntime 1.31 may pass over the nan that PyTorch returns.
+"""
 
 from __future__ import annotations
 
@@ -180,9 +183,3 @@ def count_nonzero(g: Emitter, x: Value, dim: Axes = None) -> Value:
 def logsumexp(g: Emitter, x: Value, dim: Axes, keepdim: bool = False) -> Value:
     """logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor"""
     return reduced(g, "ReduceLogSumExp", g.cast(x, g.out_dtype), dim, keepdim)
-
-
-@lowers(aten.cumsum.default)
-def cumsum(g: Emitter, x: Value, dim: int, *, dtype: torch.dtype | None = None) -> Value:
-    """cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor"""
-    return g.cumsum(g.cast(x, g.out_dtype), dim)
