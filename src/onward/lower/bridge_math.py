@@ -283,8 +283,8 @@ class Bridge(Structure):
             settings["nearest_mode"] = nearest_mode
         if mode == "cubic":
             settings["cubic_coeff_a"] = cubic
-        if antialias:
-            settings["antialias"] = 1
+        if antialias:  # PyTorch weighs only what lies inside
+            settings |= {"antialias": 1, "exclude_outside": 1}
         blank = self.const_tensor(torch.empty(0)) if self.opset < 13 else None  # inputs became optional in 13
         if sizes is None:
             return self.op.Resize(x, blank, self.const(list(scales or ()), torch.float32), **settings)

@@ -15,7 +15,8 @@ import torch
 from ..bridge import as_dim
 from ..emitter import Emitter, SizeValue, Value
 from ..registry import lowers
-from .pool import average_pool, batched, by_axes, max_pool, unbatched, windows, within_plane
+from ._spatial import apply_matrix, batched, by_axes, per_axis, unbatched
+from .pool import average_pool, max_pool, windows, within_plane
 
 aten = torch.ops.aten
 
@@ -64,7 +65,7 @@ def _size(size: Any) -> Any:
 @by_axes(aten.adaptive_avg_pool1d.default, aten.adaptive_avg_pool2d.default, aten.adaptive_avg_pool3d.default)
 def adaptive_avg_pool(g: Emitter, x: Value, output: Sequence[Any], *, spatial: int) -> Value:
     """adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor"""
-    output = [_size(size) for size in (list(output) * spatial if len(output) == 1 else output)]
+    output = [_size(size) for size in per_axis(output, spatial)]
     x, added = batched(g, x, spatial)
     return unbatched(g, _average(g, x, output), added, g.out.shape)
 
@@ -100,19 +101,13 @@ def _average(g: Emitter, x: Value, output: Sequence[Any]) -> Value:
 
 def _average_axis(g: Emitter, x: Value, axis: int, count: Any) -> Value:
     """A product with the matrix [size, count] that holds 1 / length inside each window."""
-    size, rank = g.dim_size(x, axis), g.rank(x)
+    size = g.dim_size(x, axis)
     begins, ends = _bounds(g, size, count)
     places = g.unsqueeze(g.arange(0, size), [1])
     inside = g.op.And(g.greater_or_equal(places, begins), g.op.Less(places, ends))
     lengths = g.cast(g.op.Sub(ends, begins), g.dtype(x))
     matrix = g.op.Div(g.cast(inside, g.dtype(x)), lengths)
-    if axis == rank - 1:
-        return g.op.MatMul(x, matrix)
-    if axis == rank - 2:
-        return g.op.MatMul(g.op.Transpose(matrix, perm=[1, 0]), x)
-    order = [a for a in range(rank) if a != axis] + [axis]
-    back = [order.index(a) for a in range(rank)]
-    return g.op.Transpose(g.op.MatMul(g.op.Transpose(x, perm=order), matrix), perm=back)
+    return apply_matrix(g, x, matrix, axis)
 
 
 # Maximum
@@ -121,7 +116,7 @@ def _average_axis(g: Emitter, x: Value, axis: int, count: Any) -> Value:
 @by_axes(aten.adaptive_max_pool1d.default, aten.adaptive_max_pool2d.default, aten.adaptive_max_pool3d.default)
 def adaptive_max_pool(g: Emitter, x: Value, output: Sequence[Any], *, spatial: int) -> tuple[Value, Value]:
     """adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)"""
-    output = [_size(size) for size in (list(output) * spatial if len(output) == 1 else output)]
+    output = [_size(size) for size in per_axis(output, spatial)]
     x, added = batched(g, x, spatial)
     shape = g.out[0].shape
     values = unbatched(g, _maximum(g, x, output), added, shape)
@@ -160,6 +155,8 @@ def _places(g: Emitter, x: Value, output: Sequence[Any]) -> Value:
     """Where in its plane each maximum lies."""
     kinds, shape = _kinds(g, x, output), g.known_dims(x)
     result = (*shape[:2], *(as_dim(size) for size in output))
+    if len(kinds["one"]) == len(output):
+        return g.reshape(g.op.ArgMax(g.flatten(x, 2, -1), axis=-1, keepdims=0), result)  # type: ignore[arg-type]
     if not kinds["uneven"] and all(isinstance(size, int) for size in shape[2:]):
         evenly = _even_windows(g, x, output, [*kinds["one"], *kinds["even"]])
         places = max_pool(g, x, evenly, outputs=2)[1]

@@ -8,13 +8,9 @@ import torch
 
 from ..emitter import Emitter, Value
 from ..registry import lowers
+from ._spatial import batched, per_axis, unbatched
 
 aten = torch.ops.aten
-
-
-def _per_axis(values: Sequence[int], count: int) -> list[int]:
-    """PyTorch lets one number stand for all spatial axes."""
-    return list(values) * count if len(values) == 1 else list(values)
 
 
 def _kernel(g: Emitter, weight: Value) -> list[int]:
@@ -23,20 +19,6 @@ def _kernel(g: Emitter, weight: Value) -> list[int]:
     if not all(isinstance(size, int) for size in sizes):
         raise g.unsupported("a kernel whose size is dynamic")
     return list(sizes)  # type: ignore[arg-type]
-
-
-def _batched(g: Emitter, x: Value, spatial: int) -> tuple[Value, bool]:
-    """x as [batch, channels, *spatial], and whether the batch axis had to be added."""
-    if g.rank(x) == spatial + 2:
-        return x, False
-    return g.unsqueeze(x, [0]), True
-
-
-def _unbatched(g: Emitter, result: Value, added: bool) -> Value:
-    if not added:
-        return result
-    g.annotate(result, (1, *g.out.shape))
-    return g.squeeze(result, [0])
 
 
 def _convolve(
@@ -51,18 +33,18 @@ def _convolve(
 ) -> Value:
     """One Conv; pads are all begins, then all ends."""
     kernel = _kernel(g, weight)
-    x, added = _batched(g, x, len(kernel))
+    x, added = batched(g, x, len(kernel))
     result = g.op.Conv(
         x,
         weight,
         bias,
         kernel_shape=kernel,
-        strides=_per_axis(stride, len(kernel)),
+        strides=per_axis(stride, len(kernel)),
         pads=list(pads),
-        dilations=_per_axis(dilation, len(kernel)),
+        dilations=per_axis(dilation, len(kernel)),
         group=groups,
     )
-    return _unbatched(g, result, added)
+    return unbatched(g, result, added, g.out.shape)
 
 
 @lowers(aten.conv1d.default, aten.conv2d.default, aten.conv3d.default)
@@ -78,7 +60,7 @@ def conv(
 ) -> Value:
     """conv2d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, SymInt[2] padding=0,
     SymInt[2] dilation=1, SymInt groups=1) -> Tensor"""
-    pads = _per_axis(padding, len(_kernel(g, weight))) * 2
+    pads = per_axis(padding, len(_kernel(g, weight))) * 2
     return _convolve(g, x, weight, bias, stride, pads, dilation, groups)
 
 
@@ -98,7 +80,7 @@ def conv_padding(
     kernel = _kernel(g, weight)
     totals = [0] * len(kernel)
     if padding == "same":  # an odd total goes to the end
-        totals = [d * (k - 1) for k, d in zip(kernel, _per_axis(dilation, len(kernel)), strict=True)]
+        totals = [d * (k - 1) for k, d in zip(kernel, per_axis(dilation, len(kernel)), strict=True)]
     pads = [total // 2 for total in totals] + [total - total // 2 for total in totals]
     return _convolve(g, x, weight, bias, stride, pads, dilation, groups)
 
@@ -115,20 +97,20 @@ def _convolve_transposed(
     dilation: Sequence[int],
 ) -> Value:
     kernel = _kernel(g, weight)
-    extra = _per_axis(output_padding, len(kernel))
-    x, added = _batched(g, x, len(kernel))
+    extra = per_axis(output_padding, len(kernel))
+    x, added = batched(g, x, len(kernel))
     result = g.op.ConvTranspose(
         x,
         weight,
         bias,
         kernel_shape=kernel,
-        strides=_per_axis(stride, len(kernel)),
-        pads=_per_axis(padding, len(kernel)) * 2,
+        strides=per_axis(stride, len(kernel)),
+        pads=per_axis(padding, len(kernel)) * 2,
         output_padding=extra if any(extra) else None,
-        dilations=_per_axis(dilation, len(kernel)),
+        dilations=per_axis(dilation, len(kernel)),
         group=groups,
     )
-    return _unbatched(g, result, added)
+    return unbatched(g, result, added, g.out.shape)
 
 
 @lowers(aten.conv_transpose1d.default, aten.conv_transpose2d.input, aten.conv_transpose3d.input)

@@ -7,18 +7,15 @@ do not, so that where sizes are static and it matters the windows are fixed by p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from math import prod
 from typing import Any
 
 import torch
 
-from onward.capture.facts import Dim
-
 from ..emitter import Emitter, Value
-from ..registry import lowers
+from ._spatial import batched, by_axes, per_axis, unbatched
 
 aten = torch.ops.aten
 
@@ -61,33 +58,9 @@ def windows(
     ceil: bool = False,
 ) -> Windows:
     """The arguments of a pooling with one number per spatial axis; no stride means the kernel's size."""
-
-    def per_axis(values: Sequence[int]) -> list[int]:
-        return list(values) * count if len(values) == 1 else list(values)
-
-    sizes = per_axis(kernel)
-    return Windows(sizes, per_axis(stride) if stride else sizes, per_axis(padding), per_axis(dilation), ceil)
-
-
-def by_axes(*ops: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register one function for the 1d, 2d and 3d forms of an operator; it learns the form by the keyword `spatial`."""
-
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        for spatial, op in enumerate(ops, 1):
-            lowers(op)(partial(function, spatial=spatial))
-        return function
-
-    return decorate
-
-
-def batched(g: Emitter, x: Value, spatial: int) -> tuple[Value, bool]:
-    """x as [batch, channels, *spatial], and whether the batch axis had to be added."""
-    return (x, False) if g.rank(x) == spatial + 2 else (g.unsqueeze(x, [0]), True)
-
-
-def unbatched(g: Emitter, result: Value, added: bool, shape: Sequence[Dim]) -> Value:
-    """The result without the batch axis that was added."""
-    return g.squeeze(g.annotate(result, (1, *shape)), [0]) if added else result
+    sizes = per_axis(kernel, count)
+    steps = per_axis(stride, count) if stride else sizes
+    return Windows(sizes, steps, per_axis(padding, count), per_axis(dilation, count), ceil)
 
 
 def _settings(g: Emitter, x: Value, at: Windows) -> dict[str, Any]:
