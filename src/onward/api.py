@@ -10,11 +10,11 @@ from .capture import bind_call, dynamic_inputs, trace
 from .capture.model import check_model, evaluation_mode, unwrap
 from .errors import InputError
 from .lower import has_lowering, load_families, lower_program
-from .options import DEFAULT_OPSET, ExportOptions
+from .options import DEFAULT_OPSET, ExportOptions, check_flag
 from .passes import tidy
 from .program import Program
 from .verify import load_onnxruntime
-from .write.files import check_path
+from .write.staging import check_target
 
 
 def export(
@@ -46,19 +46,18 @@ def export(
     verify             compare onnxruntime with PyTorch on the example and at other sizes; a difference raises
     allow_static_axes  an axis that the model freezes is written as fixed, with a warning, instead of an error
     """
+    check_target(f)
     options = ExportOptions(
         input_names=input_names,
         output_names=output_names,
         dynamic_axes=dynamic_axes,
         opset_version=DEFAULT_OPSET if opset_version is None else opset_version,
-        external_data=_external(external_data, use_external_data_format),
+        external_data=_external(external_data, use_external_data_format, f),
         verify=verify,
         allow_static_axes=allow_static_axes,
     )
     if options.verify:
         load_onnxruntime()
-    if isinstance(f, (str, os.PathLike)):
-        check_path(os.fsdecode(f))
     load_families()
     model = unwrap(model)
     check_model(model)
@@ -84,11 +83,23 @@ def export(
     return program
 
 
-def _external(external_data: bool | None, use_external_data_format: bool | None) -> bool | None:
+def _external(external_data: bool | None, use_external_data_format: bool | None, f: Any) -> bool | None:
     """The old name and the new one for the same thing."""
-    given = {bool(flag) for flag in (external_data, use_external_data_format) if flag is not None}
-    if len(given) > 1:
-        raise InputError("external_data and use_external_data_format contradict each other", hint="give one of them")
+    check_flag("external_data", external_data, "True, False or None")
+    check_flag("use_external_data_format", use_external_data_format, "True, False or None")
+    if None not in (external_data, use_external_data_format) and external_data is not use_external_data_format:
+        raise InputError(
+            f"external_data={external_data!r} and use_external_data_format={use_external_data_format!r} "
+            "contradict each other",
+            hint="give external_data alone",
+        )
     if external_data is None and use_external_data_format:
-        return True  # False was the old default, and never kept a large model from being split
+        external_data = True  # False was the old default, and never kept a large model from being split
+    if external_data is not None and f is None:
+        raise InputError(
+            f"external_data={external_data!r} says how to write a file, and there is none to write",
+            hint="give a path, or pass external_data to program.save(path) later",
+        )
+    if external_data and not isinstance(f, (str, os.PathLike)):
+        raise InputError("a stream has no place for a data file", hint="give a path, or leave external_data out")
     return external_data

@@ -30,14 +30,23 @@ class ExportOptions:
     def __post_init__(self) -> None:
         for name in ("input_names", "output_names"):
             value = getattr(self, name)
-            if isinstance(value, str) or not (value is None or isinstance(value, Sequence)):
-                raise InputError(f"{name} must be a list of names, not {value!r}", hint=f'try {name}=["{value}"]')
+            if isinstance(value, (str, bytes)) or not (value is None or isinstance(value, Sequence)):
+                example = value if isinstance(value, str) and value else "x"
+                raise InputError(f"{name} must be a list of names, not {value!r}", hint=f'try {name}=["{example}"]')
         if not (self.dynamic_axes is None or isinstance(self.dynamic_axes, Mapping)):
             raise InputError(
                 f"dynamic_axes must be a dict of input name to axes, not {type(self.dynamic_axes).__name__}",
                 hint='for example dynamic_axes={"x": {0: "batch"}}',
             )
         check_opset(self.opset_version)
+        for name in ("verify", "allow_static_axes"):
+            check_flag(name, getattr(self, name), "True or False")
+
+
+def check_flag(name: str, value: Any, allowed: str) -> None:
+    """Refuse what only looks like a flag: "no" would count as true."""
+    if not (isinstance(value, bool) or (value is None and "None" in allowed)):
+        raise InputError(f"{name} must be {allowed}, not {value!r}")
 
 
 def check_opset(version: Any) -> None:

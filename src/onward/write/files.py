@@ -23,6 +23,7 @@ from onward.errors import InputError, WriteError
 
 _GATHER_BYTES = 256 << 10  # smaller writes are collected up to this size
 _SLICE_BYTES = 16 << 20  # larger ones are cut, so that progress is told and an interrupt is heard
+_OTHER_FOLDER = "choose a directory that you may write to"
 
 
 class Sink:
@@ -165,14 +166,22 @@ def sync_directory(path: str) -> None:
 
 def check_path(path: str) -> None:
     """What can be known to fail before any work is done."""
+    if not path or "\0" in path:
+        raise InputError(f"{path!r} is not the name of a file", hint="give a path, such as 'model.onnx'")
     directory = os.path.dirname(os.path.realpath(path))
-    if not os.path.basename(path) or os.path.isdir(path):
-        raise _tell(errno.EISDIR, f"cannot write '{path}': it is a directory", "give the name of a file")
+    if os.path.isdir(path):
+        raise _tell(errno.EISDIR, f"cannot write '{path}': it is a directory", "give the name of a file in it")
+    if not os.path.basename(path):
+        raise _tell(errno.EISDIR, f"cannot write '{path}': it names a directory", "add the name of a file")
     if not os.path.isdir(directory):
         exists = os.path.lexists(directory)
         number = errno.ENOTDIR if exists else errno.ENOENT
         reason = f"'{directory}' is not a directory" if exists else f"the directory '{directory}' does not exist"
         raise _tell(number, f"cannot write '{path}': {reason}", "create it first, or choose another path")
+    # A device or a pipe is opened, a file is replaced: that takes the right to write to its folder.
+    needed = path if is_special(path) else directory
+    if not os.access(needed, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
+        raise _tell(errno.EACCES, f"cannot write '{path}': no permission to write to '{needed}'", _OTHER_FOLDER)
 
 
 def is_special(path: str) -> bool:
@@ -207,18 +216,19 @@ def told_clearly(name: str, needed: int, *, atomic: bool = True) -> Iterator[Non
 def _explain(error: OSError, name: str, needed: int, atomic: bool) -> WriteError:
     reason = error.strerror or str(error)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        with contextlib.suppress(OSError):
-            where = os.path.dirname(os.path.realpath(name)) if atomic else name
-            reason += f" ({readable(shutil.disk_usage(where).free)} free)"
+        if atomic or os.path.isfile(name):  # a device has no space of its own
+            with contextlib.suppress(OSError):
+                reason += f" ({readable(shutil.disk_usage(os.path.dirname(os.path.realpath(name))).free)} free)"
         hint = "free some space, or choose a path on another disk"
         hint += "; nothing was left behind, and a file that was there before is untouched" if atomic else ""
     elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        hint = "choose a directory that you may write to"
+        hint = _OTHER_FOLDER
     elif error.errno == errno.EFBIG:
         hint = "choose a path on a file system that takes files of this size"
     else:
         hint = "choose another path"
-    return _tell(error.errno, f"cannot write '{name}' ({readable(needed)}): {reason}", hint)
+    size = f" ({readable(needed)})" if needed else ""
+    return _tell(error.errno, f"cannot write '{name}'{size}: {reason}", hint)
 
 
 def _tell(number: int | None, what: str, hint: str) -> WriteError:

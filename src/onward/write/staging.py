@@ -8,7 +8,8 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 
-from onward.write.files import Replacement, check_path, commit_pair, told_clearly
+from onward.errors import ExportError
+from onward.write.files import Replacement, check_path, check_stream, commit_pair, told_clearly
 
 
 @contextlib.contextmanager
@@ -25,7 +26,8 @@ def publish(target: str | os.PathLike[str]) -> Iterator[str]:
         staging = tempfile.mkdtemp(prefix=".onward-", dir=directory)
     try:
         staged = os.path.join(staging, name)
-        yield staged
+        with _told_of(path, staged):
+            yield staged
         with told_clearly(path, 0), contextlib.ExitStack() as stack:
             model = stack.enter_context(Replacement(path))
             model.adopt(staged)
@@ -37,6 +39,35 @@ def publish(target: str | os.PathLike[str]) -> Iterator[str]:
                 model.commit()
     finally:
         shutil.rmtree(staging, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _told_of(path: str, staged: str) -> Iterator[None]:
+    """Errors speak of the file that was asked for, not of where it was for a moment."""
+    try:
+        yield
+    except ExportError as error:
+        if staged not in error.what:
+            raise
+        told = type(error)(
+            error.what.replace(staged, path),
+            op=error.op,
+            module=error.module,
+            source=error.source,
+            hint=error.hint,
+            details=error.details,
+        )
+        if isinstance(error, OSError):
+            told.errno = error.errno  # type: ignore[attr-defined]
+        raise told from error.__cause__
+
+
+def check_target(target: object) -> None:
+    """Refuse before any work what cannot be written to: a path without a folder, a stream of text."""
+    if isinstance(target, (str, os.PathLike)):
+        check_path(os.fsdecode(target))
+    elif target is not None:
+        check_stream(target)
 
 
 def can_publish(target: object) -> bool:
