@@ -186,9 +186,9 @@ class Structure(Sizes):
             after[axis] = dimensions.combine(
                 lambda n, a, b, t=step: len(range(n)[slice(a, b, t)]), after[axis], first, last
             )
-            computed = [bound for bound in (start, end) if isinstance(bound, SizeValue)]
-            if isinstance(after[axis], int) and not all(bound.exact for bound in computed):
-                return None  # the same in every probe, perhaps not at every size
+            doubtful = [bound for bound in (start, end) if isinstance(bound, SizeValue) and not bound.exact]
+            if isinstance(after[axis], int) and doubtful:  # the same in every probe, perhaps not at every size
+                after[axis] = SymDim((after[axis],) * len(doubtful[0].values), "")
         return after
 
     def _slice_by_gather(self, x: Value, starts: Any, ends: Any, axes: Any, steps: Any) -> Value:

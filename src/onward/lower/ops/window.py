@@ -45,10 +45,17 @@ def unfold(g: Emitter, x: Value, dim: int, size: int, step: int) -> Value:
     if rank == 0:
         return g.unsqueeze(x, [0])
     axis = dim % rank
-    count = (g.dim_size(x, axis) - size) // step + 1
-    picked = g.op.Gather(x, positions(g, [count, size], [step, 1]), axis=axis)
+    starts = g.arange(0, g.dim_size(x, axis) - (size - 1), step)
+    picked = g.op.Gather(x, _each_pair(g, starts, torch.arange(size)), axis=axis)
     order = [*range(axis + 1), *range(axis + 2, rank + 1), axis + 1]
     return g.op.Transpose(picked, perm=order)
+
+
+def _each_pair(g: Emitter, starts: Value, steps: torch.Tensor, *, transposed: bool = False) -> Value:
+    """starts[i] + steps[j] at [i, j], or at [j, i]."""
+    if transposed:
+        return g.op.Add(g.unsqueeze(starts, [0]), g.const_tensor(steps.unsqueeze(1)))
+    return g.op.Add(g.unsqueeze(starts, [1]), g.const_tensor(steps.unsqueeze(0)))
 
 
 @lowers(aten.im2col.default)
@@ -60,10 +67,10 @@ def im2col(
     image = x if g.rank(x) == 4 else g.unsqueeze(x, [0])
     image = constant_pad_nd(g, image, [pad[1], pad[1], pad[0], pad[0]])
     for side, axis in ((0, 2), (1, 4)):  # [N, C, H, W] -> [N, C, kh, oh, W] -> [N, C, kh, oh, kw, ow]
-        reach = dilation[side] * (kernel[side] - 1) + 1
-        count = (g.dim_size(image, axis) - reach) // stride[side] + 1
-        places = positions(g, [kernel[side], count], [dilation[side], stride[side]])
-        image = g.op.Gather(image, places, axis=axis)
+        reach = dilation[side] * (kernel[side] - 1)
+        starts = g.arange(0, g.dim_size(image, axis) - reach, stride[side])
+        steps = torch.arange(kernel[side]) * dilation[side]
+        image = g.op.Gather(image, _each_pair(g, starts, steps, transposed=True), axis=axis)
     columns = g.op.Transpose(image, perm=[0, 1, 2, 4, 3, 5])
     return g.reshape(columns, g.out.shape)
 
@@ -84,8 +91,9 @@ def col2im(
     """
     kernel, dilation, pad, stride = (_pair(pair) for pair in (kernel, dilation, pad, stride))
     x, dtype = _with_batch(g, x), g.dtype(x)
+    sides: Sequence[Any] = size
     reach = [d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True)]
-    spans: list[Any] = [side + 2 * p - r for side, p, r in zip(size, pad, reach, strict=True)]
+    spans: list[Any] = [side + 2 * p - r for side, p, r in zip(sides, pad, reach, strict=True)]
     over = [_fixed(g, span, step) for span, step in zip(spans, stride, strict=True)]
     counts = [span // step + 1 for span, step in zip(spans, stride, strict=True)]
     area = kernel[0] * kernel[1]

@@ -7,6 +7,9 @@ from typing import Any
 
 import torch
 
+from onward.capture.facts import Dim
+
+from .. import schemas
 from ..emitter import Emitter, Size, SizeValue, Value
 from ..registry import lowers
 from .select import END, bounds
@@ -33,23 +36,66 @@ def slice_scatter(
     if g.known_dims(src)[axis] == 0:
         return x
     first, last = bounds(g, x, axis, start, end)
+    size = g.known_dims(x)[axis]
+    if isinstance(size, int) and isinstance(first, int) and isinstance(last, int) and _where_runs(g, x):
+        origin = _origin(g, src)
+        if _size_at(g, origin, axis - g.rank(x)) == 1 and (step != 1 or last - first < size):
+            return _where(g, x, origin, axis, torch.arange(size)[first:last:step])
     if step != 1:
         return _every(g, x, src, axis, first, last, step)
     return _between(g, x, src, axis, first, last)
 
 
+def _where_runs(g: Emitter, x: Value) -> bool:
+    """Whether onnxruntime has a Where for x's dtype; with casts around it, other ways are shorter."""
+    schema = schemas.find("Where", g.opset)
+    return schema is not None and g.dtype(x) in schema.allowed.get("T", ())
+
+
+def _origin(g: Emitter, src: Value) -> Value:
+    """The tensor that src only repeats: a number, or what an Expand has spread."""
+    tensor = g.value_of(src)
+    if tensor is not None and 0 < tensor.numel() <= 65536 and tensor.device.type != "meta":
+        first = tensor.reshape(-1)[0]
+        return g.const_tensor(first.clone()) if bool((tensor == first).all()) else src
+    node = src.producer()
+    inner = node.inputs[0] if node is not None and node.op_type == "Expand" else None
+    return src if inner is None or g.dims(inner) is None else inner
+
+
+def _size_at(g: Emitter, x: Value, axis: int) -> Dim:
+    """The size along an axis counted from the end; 1 where x has no such axis, as in broadcasting."""
+    shape = g.known_dims(x)
+    return shape[axis] if -axis <= len(shape) else 1
+
+
+def _where(g: Emitter, x: Value, src: Value, axis: int, written: torch.Tensor) -> Value:
+    """x with src, broadcast, at the written places of a static axis."""
+    shape = g.known_dims(x)
+    mask = torch.zeros(shape[axis], dtype=torch.bool)  # type: ignore[arg-type]
+    mask[written] = True
+    return g.op.Where(g.const_tensor(mask.reshape(-1, *[1] * (len(shape) - axis - 1))), src, x)
+
+
 def _between(g: Emitter, x: Value, src: Value, axis: int, first: Any, last: Any) -> Value:
     """What comes before, the new part, what comes after; either may be missing."""
     parts = [src]
-    rest: Any = last
+    rest = last
     if not _in_order(first, last):
         size = g.dim_size(x, axis)
-        first, rest = g.bound(first, size), SizeValue.of(torch.sym_max, g.bound(first, size), g.bound(last, size))
+        rest = SizeValue.of(torch.sym_max, _from_front(g, first, size), _from_front(g, last, size))
     if not (isinstance(first, int) and first == 0):
         parts.insert(0, g.slice(x, [0], [first], [axis]))
     if not (isinstance(rest, int) and rest == END):
         parts.append(g.slice(x, [rest], [END], [axis]))
     return g.op.Concat(*parts, axis=axis)
+
+
+def _from_front(g: Emitter, place: Any, size: Any) -> Any:
+    """A bound counted from the front, perhaps outside of the axis."""
+    if isinstance(place, int):
+        return place if place >= 0 else size + place
+    return place if min(place.values) >= 0 else g.bound(place, size)
 
 
 def _in_order(first: Any, last: Any) -> bool:
@@ -78,11 +124,14 @@ def _every(g: Emitter, x: Value, src: Value, axis: int, first: Any, last: Any, s
 
 
 def _places(g: Emitter, size: Any, first: Any, last: Any, step: int) -> Value:
+    """Along a dynamic axis: places that the step meets get the elements after x's own, in order."""
     here = g.arange(0, size)
-    start = g.as_value(first, torch.int64)
-    past = g.op.Sub(here, start)
-    inside = g.op.And(g.greater_or_equal(past, g.const(0)), g.op.Less(here, g.as_value(last, torch.int64)))
-    met = g.op.And(inside, g.equal(g.mod(past, g.const(step)), g.const(0)))
+    past = g.op.Sub(here, g.as_value(first, torch.int64))
+    met = g.equal(g.mod(past, g.const(step)), g.const(0))
+    if not (isinstance(first, int) and first == 0):
+        met = g.op.And(met, g.greater_or_equal(past, g.const(0)))
+    if last is not size:
+        met = g.op.And(met, g.op.Less(here, g.as_value(last, torch.int64)))
     return g.op.Where(met, g.op.Add(g.as_value(size, torch.int64), g.op.Div(past, g.const(step))), here)
 
 
@@ -97,6 +146,12 @@ def select_scatter(g: Emitter, x: Value, src: Value, dim: int, index: Size) -> V
         return g.unsqueeze(src, [axis])
     if isinstance(index, int) and index < 0 and isinstance(size, int):
         index += size
+    origin = _origin(g, src)
+    scatters = axis == 0 and g.opset >= 11 and origin is src
+    if isinstance(size, int) and isinstance(index, int) and not scatters and _where_runs(g, x):
+        from_end = axis - len(shape)
+        inside = g.rank(origin) > 0 and -from_end <= g.rank(origin) + 1
+        return _where(g, x, g.unsqueeze(origin, [from_end]) if inside else origin, axis, torch.tensor([index]))
     if axis == 0 and g.opset >= 11:
         return g.op.ScatterND(x, g.size(index), src)
     if isinstance(index, SizeValue) and min(index.values) < 0:
