@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from ..bridge import as_dim
 from ..emitter import Emitter, Number, Size, SizeValue, Value
 from ..registry import lowers
 from .select import END
@@ -78,7 +79,8 @@ def _block(g: Emitter, x: Value, axis: int, amount: Any, value: Any) -> Value | 
     sizes[axis] = amount
     if isinstance(value, SizeValue):
         return g.expand(g.as_value(value, g.dtype(x)), sizes)
-    return g.op.ConstantOfShape(g.shape(sizes), value=torch.full((1,), value, dtype=g.dtype(x)))
+    block = g.op.ConstantOfShape(g.shape(sizes), value=torch.full((1,), value, dtype=g.dtype(x)))
+    return g.annotate(block, [as_dim(size) for size in sizes])  # type: ignore[misc]
 
 
 @lowers(

@@ -159,17 +159,17 @@ def _fixed(g: Emitter, span: Any, step: int) -> int:
 # Diagonals
 
 
-def _last_two(rank: int, dim1: int, dim2: int) -> list[int]:
+def last_two(rank: int, dim1: int, dim2: int) -> list[int]:
     """The permutation that puts two axes at the end."""
     dim1, dim2 = dim1 % rank, dim2 % rank
     return [*(axis for axis in range(rank) if axis not in (dim1, dim2)), dim1, dim2]
 
 
-def _inverse(order: Sequence[int]) -> list[int]:
+def inverse(order: Sequence[int]) -> list[int]:
     return sorted(range(len(order)), key=order.__getitem__)
 
 
-def _diagonal_length(rows: Any, columns: Any, offset: int) -> Any:
+def diagonal_length(rows: Any, columns: Any, offset: int) -> Any:
     length = smaller(rows, columns - offset) if offset >= 0 else smaller(rows + offset, columns)
     return max(length, 0) if isinstance(length, int) else length
 
@@ -183,9 +183,9 @@ def on_diagonal(g: Emitter, rows: Any, columns: Any, offset: int) -> Value:
 @lowers(aten.diagonal.default, aten.diagonal_copy.default, aten.linalg_diagonal.default)
 def diagonal(g: Emitter, x: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
     """diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)"""
-    matrices = g.op.Transpose(x, perm=_last_two(g.rank(x), dim1, dim2))
+    matrices = g.op.Transpose(x, perm=last_two(g.rank(x), dim1, dim2))
     rows, columns = g.dim_size(matrices, -2), g.dim_size(matrices, -1)
-    length = _diagonal_length(rows, columns, offset)
+    length = diagonal_length(rows, columns, offset)
     start = offset if offset >= 0 else columns * -offset
     places = positions(g, [length], [columns + 1], start)
     return g.op.Gather(g.flatten(matrices, -2), places, axis=g.rank(x) - 2)
@@ -195,25 +195,14 @@ def diagonal(g: Emitter, x: Value, offset: int = 0, dim1: int = 0, dim2: int = 1
 def diag_embed(g: Emitter, x: Value, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Value:
     """diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor"""
     size = g.dim_size(x, -1) + abs(offset)
-    matrices = _where_diagonal(g, x, g.like(x, 0), size, size, abs(offset), offset)
-    return g.op.Transpose(matrices, perm=_inverse(_last_two(g.rank(x) + 1, dim1, dim2)))
+    matrices = where_diagonal(g, x, g.like(x, 0), size, size, abs(offset), offset)
+    return g.op.Transpose(matrices, perm=inverse(last_two(g.rank(x) + 1, dim1, dim2)))
 
 
-def _where_diagonal(g: Emitter, x: Value, other: Value, rows: Any, columns: Any, missing: Any, offset: int) -> Value:
+def where_diagonal(g: Emitter, x: Value, other: Value, rows: Any, columns: Any, missing: Any, offset: int) -> Value:
     """x on the diagonal, the other elsewhere: x is spread over rows (or columns, below the main diagonal)."""
     spread = g.unsqueeze(constant_pad_nd(g, x, [0, missing]), [-1 if offset >= 0 else -2])
     return g.op.Where(on_diagonal(g, rows, columns, offset), spread, other)
-
-
-@lowers(aten.diagonal_scatter.default)
-def diagonal_scatter(g: Emitter, x: Value, src: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
-    """diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor"""
-    order = _last_two(g.rank(x), dim1, dim2)
-    matrices = g.op.Transpose(x, perm=order)
-    rows, columns = g.dim_size(matrices, -2), g.dim_size(matrices, -1)
-    missing = (rows if offset >= 0 else columns) - _diagonal_length(rows, columns, offset)
-    written = _where_diagonal(g, g.cast(src, g.dtype(x)), matrices, rows, columns, missing, offset)
-    return g.op.Transpose(written, perm=_inverse(order))
 
 
 # Strided views

@@ -13,7 +13,7 @@ from .. import schemas
 from ..emitter import Emitter, Size, SizeValue, Value
 from ..registry import lowers
 from .select import END, bounds
-from .window import positions
+from .window import diagonal_length, inverse, last_two, on_diagonal, positions, where_diagonal
 
 aten = torch.ops.aten
 
@@ -160,6 +160,21 @@ def select_scatter(g: Emitter, x: Value, src: Value, dim: int, index: Size) -> V
     if isinstance(index, int):
         return _between(g, x, part, axis, *bounds(g, x, axis, index, index + 1 or END))
     return _between(g, x, part, axis, index, index + 1)  # type: ignore[operator]
+
+
+@lowers(aten.diagonal_scatter.default)
+def diagonal_scatter(g: Emitter, x: Value, src: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
+    """diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor"""
+    order = last_two(g.rank(x), dim1, dim2)
+    matrices, src = g.op.Transpose(x, perm=order), g.cast(src, g.dtype(x))
+    rows, columns = g.dim_size(matrices, -2), g.dim_size(matrices, -1)
+    origin = _origin(g, src)
+    if g.rank(origin) == 0:
+        written = g.op.Where(on_diagonal(g, rows, columns, offset), origin, matrices)
+    else:
+        missing = (rows if offset >= 0 else columns) - diagonal_length(rows, columns, offset)
+        written = where_diagonal(g, src, matrices, rows, columns, missing, offset)
+    return g.op.Transpose(written, perm=inverse(order))
 
 
 @lowers(aten.as_strided_scatter.default)
