@@ -84,7 +84,8 @@ class Bridge(Structure):
             return x
         numbers = all(bound is None or isinstance(bound, (int, float)) for bound in (lo, hi))
         small = self.dtype(x) in (torch.float32, torch.float16)
-        if self.opset < 11 and numbers and small:
+        crossed = numbers and lo is not None and hi is not None and lo > hi  # type: ignore[operator]
+        if self.opset < 11 and numbers and small and not crossed:  # onnxruntime 1.31 refuses such attributes
             return self.op.Clip(x, min=lo, max=hi)
         scalars = all(not isinstance(bound, Value) or self.dims(bound) == () for bound in (lo, hi))
         low, high = self._limit(x, lo), self._limit(x, hi)
@@ -104,10 +105,11 @@ class Bridge(Structure):
         """The remainder with the sign of x, as C has it."""
         if self.opset >= 10:
             return self.op.Mod(x, y, fmod=1)
-        quotient = self.op.Div(x, y)
-        if self.dtype(x).is_floating_point:
-            quotient = self.trunc(quotient)
-        return self.op.Sub(x, self.op.Mul(quotient, y))
+        if self.dtype(x).is_floating_point:  # float64, so that quotient and product are exact
+            wide, by = self.cast(x, torch.float64), self.cast(y, torch.float64)
+            rest = self.op.Sub(wide, self.op.Mul(self.trunc(self.op.Div(wide, by)), by))
+            return self.cast(rest, self.dtype(x))
+        return self.op.Sub(x, self.op.Mul(self.op.Div(x, y), y))
 
     def mod(self, x: Value, y: Value) -> Value:
         """The remainder with the sign of y, as Python has it."""
@@ -210,7 +212,8 @@ class Bridge(Structure):
             return self.op.LayerNormalization(x, weight, bias, axis=-axes, epsilon=epsilon)
         last = list(range(len(shape) - axes, len(shape)))
         centred = self.op.Sub(x, self.reduce("ReduceMean", x, last, keepdims=True))
-        variance = self.reduce("ReduceMean", self.op.Mul(centred, centred), last, keepdims=True)
+        squares = self.op.Pow(centred, self.like(x, 2))  # as a product onnxruntime 1.31 would not fuse the whole
+        variance = self.reduce("ReduceMean", squares, last, keepdims=True)
         result = self.op.Div(centred, self.op.Sqrt(self.op.Add(variance, self.like(x, epsilon))))
         result = result if weight is None else self.op.Mul(result, weight)
         return result if bias is None else self.op.Add(result, bias)

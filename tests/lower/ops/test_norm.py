@@ -60,6 +60,47 @@ CASES = [
     case("rms_norm with epsilon", shaken(nn.RMSNorm((3, 6), eps=1e-5)), [f32(2, 3, 6)], opsets=SOME_OPSETS),
     case("rms_norm, not affine", nn.RMSNorm(6, elementwise_affine=False), [f32(2, 6)], opsets=(9, 23, 26)),
     case("rms_norm float16", shaken(nn.RMSNorm(6).half()), [floats(2, 6, dtype=torch.float16)], opsets=(9, 23, 26)),
+    case("instance_norm", shaken(nn.InstanceNorm2d(3, affine=True)), [f32(2, 3, 4, 5)], dynamic={0: {0: "b", 2: "h"}}),
+    case("instance_norm, not affine", nn.InstanceNorm1d(3), [f32(2, 3, 4)], opsets=SOME_OPSETS),
+    case(
+        "instance_norm by statistics",
+        shaken(nn.InstanceNorm1d(3, affine=True, track_running_stats=True)),
+        [f32(2, 3, 4)],
+        opsets=FEW,
+    ),
+    case("instance_norm unbatched", shaken(nn.InstanceNorm2d(3, affine=True)), [f32(3, 4, 5)], opsets=FEW),
+    case(
+        "instance_norm float64", nn.InstanceNorm3d(3).double(), [floats(2, 3, 2, 2, 2, dtype=torch.float64)], opsets=FEW
+    ),
+    case("instance_norm float16", nn.InstanceNorm2d(3).half(), [floats(2, 3, 2, 2, dtype=torch.float16)], opsets=FEW),
+    case("group_norm", shaken(nn.GroupNorm(2, 4)), [f32(2, 4, 3, 5)], dynamic={0: {0: "b", 2: "h", 3: "w"}}),
+    case("group_norm of a matrix", shaken(nn.GroupNorm(2, 4)), [f32(2, 4)], opsets=FEW),
+    case("group_norm, not affine", nn.GroupNorm(2, 4, affine=False), [f32(2, 4, 3)], opsets=FEW),
+    case("group_norm float64", shaken(nn.GroupNorm(2, 4).double()), [floats(2, 4, 3, dtype=torch.float64)], opsets=FEW),
+    case("group_norm float16", shaken(nn.GroupNorm(2, 4).half()), [floats(2, 4, 3, dtype=torch.float16)], opsets=FEW),
+    case(
+        "native_layer_norm",
+        lambda x: torch.native_layer_norm(x, (3, 4), None, None, 1e-5),
+        [f32(2, 3, 4)],
+        opsets=FEW,
+    ),
+    case(
+        "native_group_norm",
+        lambda x, w, b: torch.native_group_norm(x, w, b, 2, 4, 3, 2, 1e-5),
+        [f32(2, 4, 3), f32(4), f32(4, seed=1)],
+        opsets=FEW,
+    ),
+    case(
+        "native_batch_norm in training",
+        lambda x, w, b: torch.native_batch_norm(x, w, b, None, None, True, 0.1, 1e-5),
+        [f32(2, 4, 3), f32(4), f32(4, seed=1)],
+        opsets=FEW,
+    ),
+    case("local_response_norm", nn.LocalResponseNorm(3), [f32(2, 4, 5, 5)], dynamic={0: {0: "b"}}, opsets=FEW),
+    case("weight_norm", nn.utils.parametrizations.weight_norm(nn.Linear(4, 3)), [f32(2, 4)], opsets=FEW),
+    case(
+        "weight_norm of computed weights", lambda v, w: torch._weight_norm(v, w, 0), [f32(3, 4), f32(3, 1)], opsets=FEW
+    ),
 ]
 
 
