@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, BinaryIO
 
 from .capture import bind_call, dynamic_inputs, trace
-from .capture.model import check_model, evaluation_mode, unwrap
+from .capture.model import check_model, evaluation_mode, unwrap, without_compiling
 from .errors import InputError
 from .lower import has_lowering, load_families, lower_program
 from .options import DEFAULT_OPSET, ExportOptions, check_flag
@@ -63,7 +63,7 @@ def export(
     check_model(model)
     call = bind_call(model, args, kwargs, options.input_names)
     input_axes, output_axes = dynamic_inputs(call, options.dynamic_axes, options.output_names)
-    with evaluation_mode(model):
+    with evaluation_mode(model), without_compiling():
         captured = trace(
             model,
             call,

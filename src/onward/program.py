@@ -6,13 +6,14 @@ import os
 from collections.abc import Sequence
 from typing import Any, BinaryIO
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 import torch
 
-from .capture import CapturedProgram, Port
+from .capture import Call, CapturedProgram, Port
 from .capture.inputs import bind_call
-from .capture.model import evaluation_mode
+from .capture.model import evaluation_mode, without_compiling
 from .errors import InputError
 from .verify import Session, Verification, verify_at_sizes
 from .write import WrittenFiles, to_proto, write_model
@@ -72,10 +73,12 @@ class Program:
     def verify(self, f: str | os.PathLike[str] | None = None) -> Verification:
         """Compare onnxruntime with PyTorch, on the example and at other sizes of every dynamic axis.
 
-        `f` is a file that was saved from this program; without it the program itself is run. A difference beyond the
-        documented tolerance raises VerifyError.
+        `f` is a file that was saved from this program; without it the program itself is run, as `model` is now. A
+        difference beyond the documented tolerance raises VerifyError.
         """
         captured = self._captured
+        if f is None:
+            self._session = None
         verification = verify_at_sizes(
             self._own_session() if f is None else Session(f),
             captured.inputs,
@@ -88,15 +91,32 @@ class Program:
         return verification
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the exported model in onnxruntime, called as the original is. Returns what the original returns."""
-        call = bind_call(self._source, args, kwargs, None)
-        if len(call.tensors) != len(self.inputs):
-            raise InputError(
-                f"{len(call.tensors)} tensors given, and the program has {len(self.inputs)} inputs "
-                f"({', '.join(port.name for port in self.inputs)})"
-            )
-        outputs = self._own_session().run(list(call.tensors))
+        """Run the exported model in onnxruntime, called as the original is. Returns what the original returns.
+
+        The first call loads `model` as it is then; `verify()` loads it anew.
+        """
+        outputs = self._own_session().run(self._inputs_of(bind_call(self._source, args, kwargs, None)))
         return self._captured.results.assemble(outputs)
+
+    def _inputs_of(self, call: Call) -> list[torch.Tensor]:
+        """The tensors of a call in the order of the inputs. What was baked in can be repeated, but not changed."""
+        exported = self._captured.call
+        given, known = call.by_parameter, exported.by_parameter
+        inputs = dict(zip([exported.keys[i] for i in exported.positions], exported.names, strict=True))
+        for key in [*known, *(key for key in given if key not in known)]:
+            if key in inputs and not isinstance(given.get(key), torch.Tensor):
+                what = f"is of type {type(given[key]).__name__}, not a tensor" if key in given else "is missing"
+                raise InputError(
+                    f"the argument {key!r} {what}",
+                    hint=f"call the program as the model was called when it was exported: {', '.join(known)}",
+                )
+            if key not in inputs and key in given and not _same(given[key], known.get(key, call.defaults.get(key))):
+                raise InputError(
+                    f"the argument {key!r} cannot be changed: the model was exported "
+                    + (f"with {known[key]!r}" if key in known else "without it"),
+                    hint="export the model again with the value you need, or make it a tensor to have it as an input",
+                )
+        return [given[key] for key in inputs]
 
     def _own_session(self) -> Session:
         if self._session is None:
@@ -106,7 +126,7 @@ class Program:
     def _eager(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """The original model's outputs for other inputs, flat, in the order of `outputs`."""
         args, kwargs = self._captured.call.arguments([each.clone() for each in inputs])
-        with evaluation_mode(self._source), torch.no_grad():
+        with evaluation_mode(self._source), without_compiling(), torch.no_grad():
             return self._captured.results.select(self._source(*args, **kwargs))
 
     def __repr__(self) -> str:
@@ -118,3 +138,15 @@ class Program:
             f"Program({self._captured.model_name}, opset {self.opset_version}, {nodes} nodes)\n"
             f"  inputs   {listed(self.inputs)}\n  outputs  {listed(self.outputs)}"
         )
+
+
+def _same(first: Any, second: Any) -> bool:
+    """Whether two baked-in arguments are equal; objects that cannot be compared are if they are one object."""
+    if first is second:
+        return True
+    if isinstance(first, torch.Tensor) or isinstance(second, torch.Tensor):
+        return False
+    try:
+        return bool(np.all(first == second))
+    except (TypeError, ValueError):
+        return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -13,6 +13,7 @@ from ..errors import InputError
 from .tree import Path, Structure, flatten
 
 AxisNames = dict[int, str]
+NAMES_HINT = "use the names in input_names and output_names, or the parameter names of forward"
 
 
 @dataclass(frozen=True)
@@ -23,10 +24,18 @@ class Call:
     structure: Structure  # of (args, kwargs)
     positions: tuple[int, ...]  # of the tensors among the leaves
     names: tuple[str, ...]  # of the tensors
+    keys: tuple[str, ...]  # of all leaves: the parameter, and the way to the leaf inside it
+    defaults: Mapping[str, Any] = field(default_factory=dict)  # of the parameters that have one
+    remarks: tuple[str, ...] = ()  # how arguments were understood, worth saying if the model refuses them
 
     @property
     def tensors(self) -> tuple[torch.Tensor, ...]:
         return tuple(self.leaves[i] for i in self.positions)
+
+    @property
+    def by_parameter(self) -> dict[str, Any]:
+        """Every leaf under its parameter, however it was passed."""
+        return dict(zip(self.keys, self.leaves, strict=True))
 
     def arguments(self, tensors: Sequence[Any]) -> tuple[tuple, dict[str, Any]]:
         """The call with other tensors in place of the given ones."""
@@ -39,18 +48,55 @@ class Call:
 
 def bind_call(function: Any, args: Any, kwargs: Mapping[str, Any] | None, input_names: Sequence[str] | None) -> Call:
     """Flatten the arguments and name every tensor after the parameter it is passed for."""
+    given = args
     args, kwargs = _split_keywords(function, args, kwargs)
     signature = _signature(function)
-    parameter_names = _check_signature(function, signature, args, kwargs)
+    parameter_names = _check_signature(function, signature, args, kwargs, isinstance(given, list))
     leaves, structure = flatten((args, kwargs))
     positions = tuple(i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor))
-    defaults = [_leaf_name(structure.paths[i], parameter_names) for i in positions]
-    names = _chosen_names(unique_names(defaults), input_names)
-    return Call(tuple(leaves), structure, positions, names)
+    keys = unique_names([_leaf_name(path, parameter_names) for path in structure.paths])
+    for i in positions:
+        _check_tensor(keys[i], leaves[i])
+    names = _chosen_names([keys[i] for i in positions], input_names)
+    remarks = _remarks(given, args, parameter_names, keys, leaves)
+    parameters = signature.parameters.values() if signature else ()
+    defaults = {each.name: each.default for each in parameters if each.default is not each.empty}
+    return Call(tuple(leaves), structure, positions, names, tuple(keys), defaults, remarks)
+
+
+def _check_tensor(name: str, tensor: torch.Tensor) -> None:
+    if tensor.layout is not torch.strided or tensor.is_quantized:
+        kind = "quantized" if tensor.is_quantized else str(tensor.layout).removeprefix("torch.")
+        raise InputError(
+            f"the tensor for {name!r} is {kind}, and inputs of an ONNX model are dense",
+            hint="pass a dense tensor, and convert it inside the model if need be",
+        )
+
+
+def _remarks(given: Any, args: tuple, parameters: list[str], keys: list[str], leaves: list[Any]) -> tuple[str, ...]:
+    """What a user may have meant otherwise."""
+    remarks = []
+    if isinstance(given, list):
+        remarks.append(f"args is a list, which is one argument ({parameters[0]!r}); pass a tuple for several")
+    elif args and isinstance(args[-1], dict) and len(args) > 1 and all(isinstance(key, str) for key in args[-1]):
+        remarks.append(
+            f"the dict at the end of args was passed for {parameters[-1]!r}: not all of its keys "
+            f"({', '.join(args[-1])}) are parameters of the model"
+        )
+    arrays = [key for key, leaf in zip(keys, leaves, strict=True) if type(leaf).__module__ == "numpy"]
+    if arrays:
+        remarks.append(f"{', '.join(map(repr, arrays))} came as numpy; pass tensors: torch.from_numpy(...)")
+    if not remarks and not any(isinstance(leaf, torch.Tensor) for leaf in leaves):
+        remarks.append("there is no tensor among args, so the model has no input")
+    return tuple(remarks)
 
 
 def _split_keywords(function: Any, args: Any, kwargs: Mapping[str, Any] | None) -> tuple[tuple, dict[str, Any]]:
     """A trailing dict among the arguments holds keyword arguments, as `torch.onnx.export` has always had it."""
+    if not (kwargs is None or isinstance(kwargs, Mapping)):
+        raise InputError(
+            f"kwargs must be a dict of keyword arguments, not {type(kwargs).__name__}", hint='try kwargs={"mask": mask}'
+        )
     args = args if isinstance(args, tuple) else (args,)
     named = dict(kwargs or {})
     if not args or not isinstance(args[-1], dict):
@@ -62,7 +108,10 @@ def _split_keywords(function: Any, args: Any, kwargs: Mapping[str, Any] | None) 
     if all(isinstance(key, str) and (takes_any or key in parameters) for key in trailing):
         twice = sorted(set(trailing) & set(named))
         if twice:
-            raise InputError(f"{', '.join(twice)} given twice: in the trailing dict of args and in kwargs")
+            raise InputError(
+                f"{', '.join(map(repr, twice))} given twice: in the dict at the end of args and in kwargs",
+                hint="pass keyword arguments in one of the two",
+            )
         return args[:-1], {**named, **trailing}
     return args, named
 
@@ -74,18 +123,22 @@ def _signature(function: Any) -> inspect.Signature | None:
         return None
 
 
-def _check_signature(function: Any, signature: inspect.Signature | None, args: tuple, kwargs: dict) -> list[str]:
+def _check_signature(
+    function: Any, signature: inspect.Signature | None, args: tuple, kwargs: dict, came_as_list: bool
+) -> list[str]:
     """The parameter name of every positional argument. A call that does not fit is the user's mistake, said early."""
-    name = type(function).__name__ if isinstance(function, torch.nn.Module) else getattr(function, "__name__", "model")
+    is_module = isinstance(function, torch.nn.Module)
+    name = f"{type(function).__name__}.forward" if is_module else getattr(function, "__name__", "the model")
     if signature is None:
         return [f"input_{i}" for i in range(len(args))]
     try:
         signature.bind(*args, **kwargs)
     except TypeError as error:
+        counted = f"{len(args)} positional and {len(kwargs)} keyword argument{'s' * (len(kwargs) != 1)} given"
+        advice = "args is a list, which is one argument" if came_as_list else counted
         raise InputError(
-            f"the arguments do not fit {name}.forward{signature}: {error}",
-            hint=f"args has {len(args)} positional and {len(kwargs)} keyword arguments; "
-            "pass a tuple with one entry per parameter of forward",
+            f"the arguments do not fit {name}{signature}: {error}",
+            hint=f"{advice}; pass a tuple with one entry per parameter, and keyword arguments in kwargs",
         ) from error
     positional = [p for p in signature.parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     names = [p.name for p in positional][: len(args)]
@@ -103,7 +156,10 @@ def checked_names(parameter: str, names: Sequence[Any] | None) -> list[str]:
     """Names that a user gives, each a string with something in it."""
     for name in names or []:
         if not isinstance(name, str) or not name:
-            raise InputError(f"{parameter} must be a list of non-empty strings, and it has {name!r}")
+            raise InputError(
+                f"{parameter} must be a list of non-empty strings, and it has {name!r}",
+                hint="the names of the first few are enough; those without one are named for you",
+            )
     return list(names or [])
 
 
@@ -123,11 +179,14 @@ def _chosen_names(defaults: list[str], chosen: Sequence[str] | None) -> tuple[st
     chosen = checked_names("input_names", chosen)
     twice = sorted({name for name in chosen if chosen.count(name) > 1})
     if twice:
-        raise InputError(f"input_names has {', '.join(twice)} more than once", hint="every input needs its own name")
+        raise InputError(
+            f"input_names has {', '.join(map(repr, twice))} more than once", hint="every input needs its own name"
+        )
     if len(chosen) > len(defaults):
         raise InputError(
-            f"input_names has {len(chosen)} names for {len(defaults)} tensor inputs ({', '.join(defaults)})",
-            hint="give at most one name per tensor among the arguments",
+            f"input_names has {len(chosen)} names, and there {'is' if len(defaults) == 1 else 'are'} {len(defaults)} "
+            f"tensor{'s' * (len(defaults) != 1)} among the arguments ({', '.join(defaults) or 'none'})",
+            hint="give at most one name per tensor",
         )
     return tuple(unique_names([*chosen, *defaults[len(chosen) :]]))
 
@@ -148,9 +207,19 @@ def dynamic_inputs(
             raise InputError(
                 f"dynamic_axes names {name!r}, which is neither an input ({', '.join(call.names)}) "
                 f"nor an output ({', '.join(output_names)})",
-                hint="use the names in input_names and output_names, or the parameter names of forward",
+                hint=NAMES_HINT,
             )
     return inputs, outputs
+
+
+def check_axis(name: str, axis: int, rank: int) -> int:
+    """The axis counted from the front."""
+    if not -rank <= axis < rank:
+        raise InputError(
+            f"dynamic_axes[{name!r}] has axis {axis}, and {name!r} has {rank} ax{'i' if rank == 1 else 'e'}s",
+            hint=f"axes run from {-rank} to {rank - 1}" if rank else f"{name!r} is a scalar: it has no axes",
+        )
+    return axis % rank
 
 
 def _axis_names(name: str, axes: Any, rank: int | None) -> AxisNames:
@@ -160,20 +229,24 @@ def _axis_names(name: str, axes: Any, rank: int | None) -> AxisNames:
         pairs = [(axis, f"{name}_axis_{axis % rank if rank and isinstance(axis, int) else axis}") for axis in axes]
     else:
         raise InputError(
-            f"dynamic_axes[{name!r}] must be a list of axes or a dict of axis to name, not {type(axes).__name__}"
+            f"dynamic_axes[{name!r}] must be a list of axes or a dict of axis to name, not {axes!r}",
+            hint=f'try dynamic_axes={{{name!r}: {{0: "batch"}}}}',
         )
     result: AxisNames = {}
     for axis, label in pairs:
         if not isinstance(axis, int) or isinstance(axis, bool):
-            raise InputError(f"dynamic_axes[{name!r}] has the axis {axis!r}, which is not an integer")
-        if rank is not None and not -rank <= axis < rank:
             raise InputError(
-                f"dynamic_axes[{name!r}] has axis {axis}, and {name!r} has {rank} axes",
-                hint=f"axes run from {-rank} to {rank - 1}" if rank else f"{name!r} is a scalar: it has no axes",
+                f"dynamic_axes[{name!r}] has the axis {axis!r}, which is not an integer",
+                hint="axes are numbers: {0: 'batch'}",
             )
         if not isinstance(label, str) or not label:
-            raise InputError(f"dynamic_axes[{name!r}][{axis}] must be a name, not {label!r}")
-        result[axis % rank if rank else axis] = label
+            raise InputError(f"dynamic_axes[{name!r}][{axis}] must be a name, not {label!r}", hint='such as "batch"')
+        place = axis if rank is None else check_axis(name, axis, rank)
+        if result.setdefault(place, label) != label:
+            raise InputError(
+                f"dynamic_axes[{name!r}] names axis {place} twice: {result[place]!r} and {label!r}",
+                hint=f"axis {axis} of {name!r} is axis {place}; keep one of the names",
+            )
     return result
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import os
+import sys
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -30,18 +32,21 @@ def check_model(model: Any) -> None:
     """Refuse what cannot be traced, with the reason."""
     if isinstance(model, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
         raise InputError(
-            f"{type(model).__name__} is TorchScript, which this version does not read",
+            f"the model is TorchScript ({type(model).__name__}), which this version does not read",
             hint="export the nn.Module or the function that it was made from",
         )
     if isinstance(model, torch.export.ExportedProgram):
         raise InputError(
-            "an ExportedProgram cannot be exported by this version", hint="export the nn.Module that it was made from"
+            "the model is an ExportedProgram, which this version does not read",
+            hint="export the nn.Module that it was made from",
         )
     if not callable(model):
-        raise InputError(
-            f"the model is a {type(model).__name__}, which cannot be called",
-            hint="pass an nn.Module or a function that takes and returns tensors",
-        )
+        hint = "pass an nn.Module or a function that takes and returns tensors"
+        if isinstance(model, Mapping):
+            hint = "if this is a state_dict, build the model, call model.load_state_dict(...) and pass the model"
+        elif isinstance(model, (str, os.PathLike)):
+            hint = "if this is a checkpoint, load it first and pass the model"
+        raise InputError(f"the model is of type {type(model).__name__}, which cannot be called", hint=hint)
     if isinstance(model, type):
         raise InputError(f"{model.__name__} is a class, not a model", hint=f"pass an instance: {model.__name__}(...)")
 
@@ -59,3 +64,13 @@ def evaluation_mode(model: Any) -> Iterator[None]:
     finally:
         for module, training in before:
             module.training = training
+
+
+@contextlib.contextmanager
+def without_compiling() -> Iterator[None]:
+    """Parts of the model that are wrapped in torch.compile run as they are written."""
+    if "torch._dynamo" not in sys.modules:  # nothing can have been compiled, and importing it takes seconds
+        yield
+        return
+    with torch.compiler.set_stance("force_eager"):
+        yield

@@ -8,7 +8,7 @@ from ..errors import InputError
 from .decisions import Decisions
 from .dims import DimTable
 from .facts import SymDim, TensorFact
-from .inputs import AxisNames, checked_names, unique_names
+from .inputs import NAMES_HINT, AxisNames, check_axis, checked_names, unique_names
 from .tree import Path
 
 
@@ -17,7 +17,7 @@ def name_outputs(paths: Sequence[Path], chosen: Sequence[str] | None, taken: Seq
     chosen = checked_names("output_names", chosen)
     if len(chosen) > len(paths):
         raise InputError(
-            f"output_names has {len(chosen)} names, and the model returns {len(paths)} tensors",
+            f"output_names has {len(chosen)} names, and the model returns {len(paths)} tensor{'s' * (len(paths) != 1)}",
             hint="give at most one name per tensor that forward returns",
         )
     clash = sorted((set(chosen) & set(taken)) | {name for name in chosen if chosen.count(name) > 1})
@@ -37,21 +37,28 @@ def _default(path: Path) -> str:
 
 
 def name_output_axes(
-    dims: DimTable, decisions: Decisions, facts: Mapping[str, TensorFact], wanted: Mapping[str, AxisNames]
+    dims: DimTable,
+    decisions: Decisions,
+    facts: Mapping[str, TensorFact],
+    wanted: Mapping[str, AxisNames],
+    input_names: Sequence[str],
 ) -> None:
     """Output axes that the user names: an axis that follows an input's keeps that name, others take the new one."""
     for output, axes in wanted.items():
         if output not in facts:
             raise InputError(
-                f"dynamic_axes names {output!r}, which is neither an input nor an output ({', '.join(facts)})",
-                hint="use the names in input_names and output_names, or the parameter names of forward",
+                f"dynamic_axes names {output!r}, which is neither an input ({', '.join(input_names)}) "
+                f"nor an output ({', '.join(facts)})",
+                hint=NAMES_HINT,
             )
-        rank = facts[output].rank
         for axis, name in axes.items():
-            if not -rank <= axis < rank:
-                raise InputError(f"dynamic_axes[{output!r}] has axis {axis}, and {output!r} has {rank} axes")
-            dim = facts[output].shape[axis]
-            if isinstance(dim, SymDim):
+            dim = facts[output].shape[check_axis(output, axis, facts[output].rank)]
+            asked = f"dynamic_axes[{output!r}][{axis}] is {name!r}"
+            if not isinstance(dim, SymDim):
+                decisions.note(f"{asked}, but the model always gives {dim} there: it is written as {dim}")
+                continue
+            follows = dims.name_of(dim.values)
+            if follows is None:
                 dims.rename(dim, name)
-            elif dims.axes:
-                decisions.note(f"dynamic_axes[{output!r}][{axis}] is {name!r}, but the model always gives {dim} there")
+            elif name not in (follows, f"{output}_axis_{axis}"):  # a name of the user's own choosing
+                decisions.note(f"{asked}, but that axis always equals {follows!r}: it is written as {follows!r}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -45,16 +46,19 @@ def trace(
     """Capture `model` called with `call`, with the named axes dynamic."""
     kernels = LayoutKernels()
     fixed: set[str] = set()
+    notes: list[str] = []
     while True:
         wanted = {name: {i: a for i, a in named.items() if a not in fixed} for name, named in axes.items()}
         try:
-            return _first_that_works(model, call, wanted, kernels, is_primitive, output_names, output_axes or {})
+            program = _first_that_works(model, call, wanted, kernels, is_primitive, output_names, output_axes or {})
+            return dataclasses.replace(program, warnings=(*notes, *program.warnings))
         except FrozenAxisError as error:
             newly = set(error.axes) - fixed
             if not allow_static_axes or not newly:
                 raise
             fixed |= newly
-            warnings.warn(f"written as fixed: {error}", CaptureWarning, stacklevel=3)
+            notes.append("\n  ".join((f"written as fixed: {error.what}", *error.details)))
+            warnings.warn(notes[-1], CaptureWarning, stacklevel=3)
 
 
 def _first_that_works(
@@ -80,7 +84,7 @@ def _first_that_works(
         except _Frozen as error:
             frozen = frozen or error
     if frozen:
-        raise _frozen_error(frozen, example)
+        raise _frozen_error(frozen, example, axes)
     raise _rejected_error(rejected)
 
 
@@ -138,7 +142,7 @@ def _run(
     except Exception as error:
         if tracer.decisions.freezes:
             raise _Frozen(tracer.decisions.freezes, None) from error
-        raise _model_error(name, error) from error
+        raise _model_error(name, error, model, call) from error
     if tracer.decisions.freezes:
         raise _Frozen(tracer.decisions.freezes, None)
     if not results:
@@ -148,7 +152,8 @@ def _run(
     positions = tuple(position for position, _ in results)
     names = name_outputs([structure.paths[i] for i in positions], output_names, call.names)
     facts = [fact for _, (_, fact, _) in results]
-    name_output_axes(tracer.dims, tracer.decisions, dict(zip(names, facts, strict=True)), output_axes)
+    name_output_axes(tracer.dims, tracer.decisions, dict(zip(names, facts, strict=True)), output_axes, call.names)
+    _note_ties(tracer, plan, axes)
     return CapturedProgram(
         graph=tracer.graph,
         constants=tracer.plain.constants,
@@ -174,10 +179,11 @@ def _drop_unused(tracer: Tracer) -> None:
 
 
 def _example(tensor: torch.Tensor, axes: AxisNames, plan: Plan) -> torch.Tensor:
+    """What the traced run sees: a copy, so that verification later does not depend on what the caller does to his."""
     for axis, label in axes.items():
         if label in plan.enlarged:
             tensor = torch.cat([tensor] * plan.sizes[label][0], dim=axis)
-    return tensor
+    return tensor.detach().clone()
 
 
 def _layout(tensor: torch.Tensor, axes: AxisNames, plan: Plan, probe: int) -> Layout:
@@ -189,7 +195,23 @@ def _layout(tensor: torch.Tensor, axes: AxisNames, plan: Plan, probe: int) -> La
     return dense_like(tuple(size), tensor)
 
 
-def _frozen_error(frozen: _Frozen, example: dict[str, int]) -> FrozenAxisError:
+def _note_ties(tracer: Tracer, plan: Plan, axes: dict[str, AxisNames]) -> None:
+    """Axes that got one name because the model refuses different sizes: the user did not ask for that, so say it."""
+    for axis, leader in plan.tied.items():
+        size = plan.sizes[axis][0]
+        tracer.decisions.note(
+            f"{_places(axis, axes)} is written as {leader!r} ({_places(leader, axes)}): the model refuses different "
+            f"sizes, and both are {size} in the example. If they are the same, give them one name; if not, use an "
+            "example in which they differ"
+        )
+
+
+def _places(label: str, axes: dict[str, AxisNames]) -> str:
+    """`axis 0 of 'x', axis 0 of 'mask'`: where an axis of this name is."""
+    return ", ".join(f"axis {i} of {name!r}" for name, named in axes.items() for i, a in named.items() if a == label)
+
+
+def _frozen_error(frozen: _Frozen, example: dict[str, int], places: dict[str, AxisNames]) -> FrozenAxisError:
     seen = set()
     details: list[str] = []
     for freeze in frozen.freezes:
@@ -202,7 +224,8 @@ def _frozen_error(frozen: _Frozen, example: dict[str, int]) -> FrozenAxisError:
     axes = sorted(frozenset().union(*(freeze.axes for freeze in frozen.freezes)))
     named = ", ".join(f"{axis!r} (= {example.get(axis)})" for axis in axes)
     error = FrozenAxisError(
-        f"dynamic axis {named} is frozen by the model: a plain Python number is made from its size",
+        f"dynamic axis {named} is frozen by the model: a plain Python number is made from the size of "
+        + ", ".join(_places(axis, places) for axis in axes),
         source=str(first.source) if first.source else None,
         module=first.scope or None,
         details=details,
@@ -229,14 +252,17 @@ def _rejected_error(rejected: list[tuple[Plan, ProbeRejected]]) -> CaptureError:
     )
 
 
-def _model_error(name: str, error: Exception) -> CaptureError:
-    """The model's own error, with the line of the user's code it came from."""
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__) if not _is_library(frame.f_code)]
-    lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if not _is_library(frame.f_code)]
-    source = f"{frames[-1].f_code.co_filename}:{lines[-1]}" if frames else None
+def _model_error(name: str, error: Exception, model: Any, call: Call) -> CaptureError:
+    """The model's own error, with the line of the user's code and the module that it came from."""
+    steps = list(traceback.walk_tb(error.__traceback__))
+    lines = [f"{frame.f_code.co_filename}:{line}" for frame, line in steps if not _is_library(frame.f_code)]
+    paths = {id(module): path for path, module in model.named_modules()} if isinstance(model, torch.nn.Module) else {}
+    modules = [paths[id(owner)] for frame, _ in steps if id(owner := frame.f_locals.get("self")) in paths]
     message = (str(error).strip() or "no message").splitlines()[0]
     return CaptureError(
         f"{name} raised {type(error).__name__} in forward: {message}",
-        source=source,
+        source=lines[-1] if lines else None,
+        module=(modules[-1] or None) if modules else None,
+        details=call.remarks,
         hint="call the model with the same arguments to see the error without the export",
     )
