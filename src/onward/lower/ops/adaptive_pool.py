@@ -83,8 +83,11 @@ def _adaptive_avg_pool3d(g: Emitter, x: Value, output: Sequence[Any]) -> Value:
 
 
 def _average(g: Emitter, x: Value, output: Sequence[Any]) -> Value:
-    kinds = _kinds(g, x, output)
-    if len(kinds["one"]) == len(output) and g.dtype(x) is not torch.float64:
+    kinds, wide = _kinds(g, x, output), g.dtype(x) is torch.float64
+    if wide:  # onnxruntime 1.31 averages windows in float32 only
+        kinds["uneven"] += kinds.pop("even")
+        kinds["even"] = []
+    if len(kinds["one"]) == len(output) and not wide:
         return g.annotate(g.op.GlobalAveragePool(x), (*g.known_dims(x)[:2], *[1] * len(output)))
     if kinds["one"]:
         x = g.reduce("ReduceMean", x, kinds["one"], keepdims=True)

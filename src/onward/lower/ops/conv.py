@@ -8,6 +8,7 @@ import torch
 
 from ..emitter import Emitter, Value
 from ..registry import lowers
+from . import conv_float64
 from ._spatial import batched, per_axis, unbatched
 
 aten = torch.ops.aten
@@ -33,17 +34,14 @@ def _convolve(
 ) -> Value:
     """One Conv; pads are all begins, then all ends."""
     kernel = _kernel(g, weight)
+    steps, gaps = per_axis(stride, len(kernel)), per_axis(dilation, len(kernel))
     x, added = batched(g, x, len(kernel))
-    result = g.op.Conv(
-        x,
-        weight,
-        bias,
-        kernel_shape=kernel,
-        strides=per_axis(stride, len(kernel)),
-        pads=list(pads),
-        dilations=per_axis(dilation, len(kernel)),
-        group=groups,
-    )
+    if g.dtype(x) is torch.float64:
+        result = conv_float64.convolve(g, x, weight, bias, steps, pads, gaps, groups)
+    else:
+        result = g.op.Conv(
+            x, weight, bias, kernel_shape=kernel, strides=steps, pads=list(pads), dilations=gaps, group=groups
+        )
     return unbatched(g, result, added, g.out.shape)
 
 
@@ -97,19 +95,23 @@ def _convolve_transposed(
     dilation: Sequence[int],
 ) -> Value:
     kernel = _kernel(g, weight)
-    extra = per_axis(output_padding, len(kernel))
+    steps, pads = per_axis(stride, len(kernel)), per_axis(padding, len(kernel))
+    extra, gaps = per_axis(output_padding, len(kernel)), per_axis(dilation, len(kernel))
     x, added = batched(g, x, len(kernel))
-    result = g.op.ConvTranspose(
-        x,
-        weight,
-        bias,
-        kernel_shape=kernel,
-        strides=per_axis(stride, len(kernel)),
-        pads=per_axis(padding, len(kernel)) * 2,
-        output_padding=extra if any(extra) else None,
-        dilations=per_axis(dilation, len(kernel)),
-        group=groups,
-    )
+    if g.dtype(x) is torch.float64:
+        result = conv_float64.convolve_transposed(g, x, weight, bias, steps, pads, extra, groups, gaps)
+    else:
+        result = g.op.ConvTranspose(
+            x,
+            weight,
+            bias,
+            kernel_shape=kernel,
+            strides=steps,
+            pads=pads * 2,
+            output_padding=extra if any(extra) else None,
+            dilations=gaps,
+            group=groups,
+        )
     return unbatched(g, result, added, g.out.shape)
 
 
@@ -173,8 +175,7 @@ def _convolution(
 @lowers(aten.conv_tbc.default)
 def conv_tbc(g: Emitter, x: Value, weight: Value, bias: Value, pad: int = 0) -> Value:
     """conv_tbc(Tensor self, Tensor weight, Tensor bias, int pad=0) -> Tensor"""
-    kernel = _kernel(g, g.op.Transpose(weight, perm=[2, 1, 0]))
     channels_second, weight = g.op.Transpose(x, perm=[1, 2, 0]), g.op.Transpose(weight, perm=[2, 1, 0])
-    result = g.op.Conv(channels_second, weight, bias, kernel_shape=kernel, pads=[pad, pad])
+    result = _convolve(g, channels_second, weight, bias, [1], [pad, pad], [1], 1)
     time, batch, channels = g.out.shape
     return g.op.Transpose(g.annotate(result, (batch, channels, time)), perm=[2, 0, 1])

@@ -14,8 +14,8 @@ from typing import Any
 
 import torch
 
-from ..emitter import Emitter, Value
-from ._spatial import batched, by_axes, per_axis, unbatched
+from ..emitter import Emitter, SizeValue, Value
+from ._spatial import apply_matrix, batched, by_axes, per_axis, unbatched
 
 aten = torch.ops.aten
 
@@ -163,11 +163,19 @@ def avg_pool(
     bool count_include_pad=True, int? divisor_override=None) -> Tensor"""
     x, added = batched(g, x, spatial)
     at = windows(spatial, kernel, stride, padding, ceil=ceil_mode)
-    if divisor_override is None:
+    if g.dtype(x) is torch.float64 or _must_count(g, x, at, divisor_override):
+        result = _average_by_products(g, x, at, count_include_pad, divisor_override)
+    elif divisor_override is None:
         result = average_pool(g, x, at, count_include_pad)
     else:
         result = _sum_pool(g, x, at, divisor_override)
     return unbatched(g, result, added, g.out.shape)
+
+
+def _must_count(g: Emitter, x: Value, at: Windows, divisor: int | None) -> bool:
+    """Whether ceil_mode at dynamic sizes is more than the attributes of AveragePool can say."""
+    static = all(isinstance(size, int) for size in g.known_dims(x)[2:])
+    return at.ceil and not static and not at.never_starts_outside() and (g.opset < 10 or divisor is not None)
 
 
 def average_pool(g: Emitter, x: Value, at: Windows, count_include_pad: bool = False) -> Value:
@@ -195,3 +203,31 @@ def _sum_pool(g: Emitter, x: Value, at: Windows, divisor: int) -> Value:
     g.annotate(average, (*g.known_dims(x)[:2], *g.out.shape[-len(at.kernel) :]))
     count = prod(at.kernel)
     return average if count == divisor else g.op.Mul(average, g.like(average, count / divisor))
+
+
+def _average_by_products(g: Emitter, x: Value, at: Windows, count_include_pad: bool, divisor: int | None) -> Value:
+    """One axis after the other, a product with the matrix [size, windows] that holds 1 / length inside each window.
+
+    For float64, in which onnxruntime 1.31 has no AveragePool, and for windows that its attributes cannot place.
+    """
+    for i, (kernel, stride, pad) in enumerate(zip(at.kernel, at.stride, at.padding, strict=True)):
+        size: Any = g.dim_size(x, 2 + i)
+        count = _rounded_up(size, kernel, stride, pad) if at.ceil else (size + 2 * pad - kernel) // stride + 1
+        begins = g.op.Sub(g.op.Mul(g.arange(0, count), g.const(stride)), g.const(pad))
+        ends = g.min(g.op.Add(begins, g.const(kernel)), g.size(size + pad))
+        places = g.unsqueeze(g.arange(0, size), [1])
+        weights = g.cast(g.op.And(g.greater_or_equal(places, begins), g.op.Less(places, ends)), g.dtype(x))
+        if divisor is None:
+            if not count_include_pad:
+                begins, ends = g.max(begins, g.const(0)), g.min(ends, g.size(size))
+            weights = g.op.Div(weights, g.cast(g.op.Sub(ends, begins), g.dtype(x)))
+        x = apply_matrix(g, x, weights, 2 + i)
+    return x if divisor is None else g.op.Div(x, g.like(x, divisor))
+
+
+def _rounded_up(size: Any, kernel: int, stride: int, pad: int) -> Any:
+    """How many windows ceil_mode gives."""
+    rounded, begin_inside = (size + 2 * pad - kernel + stride - 1) // stride, (size + pad - 1) // stride
+    if isinstance(size, int):
+        return min(rounded, begin_inside) + 1
+    return SizeValue.of(torch.sym_min, rounded, begin_inside) + 1

@@ -14,6 +14,7 @@ import torch
 
 from ..emitter import Emitter, Value
 from ..registry import lowers
+from .rnn_cells import Step, Weights, gru_step, lstm_step, rnn_step, scan
 
 aten = torch.ops.aten
 
@@ -24,13 +25,16 @@ class _Cell:
 
     op: str
     gates: tuple[int, ...]
+    step: Step
     states: int = 1
     settings: tuple[tuple[str, object], ...] = ()
 
 
-_LSTM = _Cell("LSTM", (0, 3, 1, 2), states=2)  # input, forget, cell, output -> input, output, forget, cell
-_GRU = _Cell("GRU", (1, 0, 2), settings=(("linear_before_reset", 1),))  # reset, update, new -> update, reset, new
-_RNN = {name: _Cell("RNN", (0,), settings=(("activations", name),)) for name in ("Tanh", "Relu")}
+_LSTM = _Cell("LSTM", (0, 3, 1, 2), lstm_step, states=2)  # input, forget, cell, output -> input, output, forget, cell
+_GRU = _Cell(
+    "GRU", (1, 0, 2), gru_step, settings=(("linear_before_reset", 1),)
+)  # reset, update, new -> update, reset, new
+_RNN = {name: _Cell("RNN", (0,), rnn_step(name), settings=(("activations", name),)) for name in ("Tanh", "Relu")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,12 @@ class _Layout:
     directions: int
     has_biases: bool
     batch_first: bool
+    projects: bool = False
+
+    @property
+    def weights(self) -> int:
+        """How many tensors a layer has per direction."""
+        return 2 + 2 * self.has_biases + self.projects
 
 
 def _stack(g: Emitter, rows: Sequence[Value], gates: Sequence[int]) -> Value:
@@ -93,9 +103,9 @@ def _is_zero(g: Emitter, x: Value) -> bool:
     return False
 
 
-def _initial(g: Emitter, state: Value, layers: int) -> list[Value | None]:
-    """A state [layers * directions, batch, hidden] in parts, one per layer."""
-    if _is_zero(g, state):
+def _initial(g: Emitter, state: Value, layers: int, keep: bool) -> list[Value | None]:
+    """A state [layers * directions, batch, hidden] in parts, one per layer; None for zeros unless they are needed."""
+    if not keep and _is_zero(g, state):
         return [None] * layers
     count = g.known_dims(state)[0]
     if not isinstance(count, int):
@@ -107,8 +117,9 @@ def _run(
     g: Emitter, cell: _Cell, x: Value, states: Sequence[Value], params: Sequence[Value], layout: _Layout
 ) -> list[Value]:
     """All layers: the output sequence, then the final states."""
-    per_direction = 4 if layout.has_biases else 2
-    initial = [_initial(g, state, layout.layers) for state in states]
+    per_direction = layout.weights
+    stepwise = layout.projects or g.dtype(x) is torch.float64  # see rnn_cells.py
+    initial = [_initial(g, state, layout.layers, keep=stepwise) for state in states]
     finals: list[list[Value]] = [[] for _ in states]
     if layout.batch_first:
         x = g.op.Transpose(x, perm=[1, 0, 2])
@@ -116,8 +127,13 @@ def _run(
         first = layer * layout.directions * per_direction
         rows = [params[first + d * per_direction :][:per_direction] for d in range(layout.directions)]
         last = layer == layout.layers - 1
-        y, ends = _layer(g, cell, x, [state[layer] for state in initial], rows, layout)
-        x = _merge_directions(g, y, layout.batch_first and last)
+        before = [state[layer] for state in initial]
+        if stepwise:
+            x, ends = _layer_of_steps(g, cell, x, before, rows, layout)
+            x = g.op.Transpose(x, perm=[1, 0, 2]) if layout.batch_first and last else x
+        else:
+            y, ends = _layer(g, cell, x, before, rows, layout)
+            x = _merge_directions(g, y, layout.batch_first and last)
         for final, end in zip(finals, ends, strict=True):
             final.append(end)
     return [x, *(g.op.Concat(*final, axis=0) for final in finals)]
@@ -130,7 +146,7 @@ def _layer(
     states: Sequence[Value | None],
     rows: Sequence[Sequence[Value]],
     layout: _Layout,
-) -> tuple[Value, Sequence[Value]]:
+) -> tuple[Value, list[Value]]:
     """One node. Y is [sequence, directions, batch, hidden]."""
     weights = _stack(g, [row[0] for row in rows], cell.gates)
     recurrence = _stack(g, [row[1] for row in rows], cell.gates)
@@ -146,6 +162,29 @@ def _layer(
     for end in ends:
         g.annotate(end, (layout.directions, batch, hidden))
     return y, ends
+
+
+def _layer_of_steps(
+    g: Emitter,
+    cell: _Cell,
+    x: Value,
+    states: Sequence[Value | None],
+    rows: Sequence[Sequence[Value]],
+    layout: _Layout,
+) -> tuple[Value, list[Value]]:
+    """One Scan per direction: the output [sequence, batch, directions * hidden] and the final states."""
+    outputs: list[Value] = []
+    finals: list[list[Value]] = [[] for _ in states]
+    parts = [g.split(state, [1] * len(rows), 0) for state in states if state is not None]
+    for direction, row in enumerate(rows):
+        of_input, of_state = (row[2], row[3]) if layout.has_biases else (None, None)
+        weights = Weights(row[0], row[1], of_input, of_state, row[-1] if layout.projects else None)
+        before = [g.squeeze(part[direction], [0]) for part in parts]
+        output, after = scan(g, cell.step, x, before, weights, reverse=direction == 1)
+        outputs.append(output)
+        for final, state in zip(finals, after, strict=True):
+            final.append(g.unsqueeze(state, [0]))
+    return g.op.Concat(*outputs, axis=-1), [g.op.Concat(*final, axis=0) for final in finals]
 
 
 def _merge_directions(g: Emitter, y: Value, batch_first: bool) -> Value:
@@ -181,7 +220,8 @@ def lstm(
     """lstm.input(Tensor input, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, float dropout,
     bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor, Tensor)"""
     _refuse_dropout(g, num_layers, dropout, train)
-    layout = _Layout(num_layers, 2 if bidirectional else 1, has_biases, batch_first)
+    projects = g.known_dims(states[0])[-1] != g.known_dims(states[1])[-1]
+    layout = _Layout(num_layers, 2 if bidirectional else 1, has_biases, batch_first, projects)
     return _run(g, _LSTM, x, states, params, layout)
 
 
