@@ -25,7 +25,9 @@ _ASKED = {
     aten.masked_select.default: (1, "masked_select"),
     aten._unique2.default: (0, "unique"),
     aten.unique_dim.default: (0, "unique"),
+    aten._unique.default: (0, "unique"),
     aten.unique_consecutive.default: (0, "unique_consecutive"),
+    aten.bincount.default: (0, "bincount"),
 }
 
 
@@ -51,12 +53,10 @@ class DataSizes:
         return tuple(_unique(op, nodes, out, at_probe(0, 1 + place), size) for place, size in enumerate(sizes))
 
     def _key(self, op: OpOverload, nodes: tuple, position: int) -> Any:
+        """What the size depends on: for a mask of the tensor's own shape, the mask alone."""
         asked = nodes[position]
-        if op is aten.masked_select.default and nodes[0].meta["val"].shape != asked.meta["val"].shape:
-            return (op, tuple(self._twins.of(node) for node in nodes))  # the mask is broadcast, and counts differently
-        if position == 0 and op is not aten.nonzero.default:
-            return (op, self._twins.of(asked), _axis(op, nodes))
-        return self._twins.of(asked)
+        same = op is aten.masked_select.default and nodes[0].meta["val"].shape == asked.meta["val"].shape
+        return self._twins.of(asked) if same or op is aten.nonzero.default else (op, self._twins.form(nodes))
 
     def _fresh(self, key: Any, count: int, stem: str) -> tuple[int, ...]:
         if key not in self._known:
@@ -83,7 +83,7 @@ def _sized(tensor: torch.Tensor, sizes: dict[int, int]) -> Layout:
 
 def _unique(op: OpOverload, nodes: tuple, out: Any, source: Layout, count: int) -> list[Layout]:
     """Values, the place of each input element among them, and how often each occurs; empty where not asked for."""
-    values, inverse, counts = out
+    values, inverse, *counts = out
     axis = _axis(op, nodes)
     whole = len(values.size()) == 1 and inverse.dim() != 1
     along = dict(enumerate(source.size)) if whole or inverse.dim() == len(source.size) else {0: source.size[axis]}
@@ -91,7 +91,7 @@ def _unique(op: OpOverload, nodes: tuple, out: Any, source: Layout, count: int) 
     return [
         _sized(values, {**others, axis: count}),
         _sized(inverse, along if inverse.numel() else {}),
-        _sized(counts, {0: count} if counts.numel() else {}),
+        *(_sized(each, {0: count} if each.numel() else {}) for each in counts),
     ]
 
 
@@ -114,12 +114,12 @@ class _Twins:
     def _first_like(self, node: fx.Node) -> fx.Node:
         if node.op != "call_function" or (isinstance(node.target, OpOverload) and traits(node.target).is_random):
             return node
-        key = (node.target, self._form(node.args), self._form(tuple(sorted(node.kwargs.items()))))
+        key = (node.target, self.form(node.args), self.form(tuple(sorted(node.kwargs.items()))))
         return self._first.setdefault(key, node)
 
-    def _form(self, value: Any) -> Any:
+    def form(self, value: Any) -> Any:
         if isinstance(value, fx.Node):
             return self._of.get(value, value)
         if isinstance(value, (list, tuple)):
-            return tuple(self._form(each) for each in value)
+            return tuple(self.form(each) for each in value)
         return (type(value), repr(value))

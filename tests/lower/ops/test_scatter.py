@@ -227,6 +227,13 @@ CASES = [
         since=18,
         opsets=FEW,
     ),
+    case("put", lambda x, i, s: x.put(i, s), [X, torch.tensor([[0, -1], [7, 3]]), f32(2, 2)], opsets=FEW),
+    case(
+        "put accumulate",
+        lambda x, i, s: x.put(i, s, accumulate=True),
+        [f32(4, 5), torch.tensor([0, -1, 7, 7]), f32(4)],
+        opsets=FEW,
+    ),
     case("masked_scatter", lambda x, m, s: x.masked_scatter(m, s), [f32(4, 5), GRID, f32(20, seed=4)]),
     case(
         "masked_scatter broadcast",

@@ -312,6 +312,14 @@ def index_add(g: Emitter, x: Value, dim: int, index: Value, source: Value, *, al
     return _along(g, x, dim, index, source, "add")
 
 
+@lowers(aten.put.default)
+def put(g: Emitter, x: Value, index: Value, source: Value, accumulate: bool = False) -> Value:
+    """put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor"""
+    place = positions.readable(g, x, g.flatten(index), None)
+    flat = put_along(g, g.flatten(x), 0, place, g.flatten(source), "add" if accumulate else None)
+    return g.reshape(flat, g.known_dims(x))
+
+
 _ROW_REDUCTIONS = {"prod": "mul", "amax": "max", "amin": "min"}
 
 

@@ -1,0 +1,158 @@
+"""Finding values: membership, places in a sorted row, different values, counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from ..emitter import Emitter, Number, SizeValue, Value
+from ..registry import lowers
+from . import _positions as positions
+
+aten = torch.ops.aten
+_FAR = 2**31 - 1
+
+
+@lowers(aten.isin.Tensor_Tensor, aten.isin.Tensor_Scalar, aten.isin.Scalar_Tensor)
+def isin(
+    g: Emitter,
+    elements: Value | Number,
+    test_elements: Value | Number,
+    *,
+    assume_unique: bool = False,
+    invert: bool = False,
+) -> Value:
+    """isin.Tensor_Tensor(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False)
+    -> Tensor"""
+    common = g.result_type(elements, test_elements)
+    x, tests = g.promote(elements, test_elements, dtype=common)
+    if g.rank(tests) == 0:
+        found = g.equal(x, tests)
+    else:
+        pairs = g.equal(g.unsqueeze(x, [g.rank(x)]), g.flatten(tests))
+        found = _any_last(g, pairs)
+    return g.op.Not(found) if invert else found
+
+
+def _any_last(g: Emitter, x: Value) -> Value:
+    """Whether any element along the last axis is true."""
+    return g.cast(g.reduce("ReduceMax", g.cast(x, torch.int32), [g.rank(x) - 1]), torch.bool)
+
+
+@lowers(aten.bucketize.Tensor, aten.bucketize.Scalar)
+def bucketize(
+    g: Emitter, x: Value | Number, boundaries: Value, *, out_int32: bool = False, right: bool = False
+) -> Value:
+    """bucketize.Tensor(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor"""
+    return _count_below(g, boundaries, x, right)
+
+
+@lowers(aten.searchsorted.Tensor, aten.searchsorted.Scalar)
+def searchsorted(
+    g: Emitter,
+    sequence: Value,
+    x: Value | Number,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Value | None = None,
+) -> Value:
+    """searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False,
+    str? side=None, Tensor? sorter=None) -> Tensor"""
+    if sorter is not None:
+        sequence = g.gather_elements(sequence, sorter, -1)
+    return _count_below(g, sequence, x, right or side == "right")
+
+
+def _count_below(g: Emitter, row: Value, x: Value | Number, right: bool) -> Value:
+    """How many elements of a sorted row come before x: not those that reach it (or, `right`, exceed it).
+
+    Put as a negation it is right for nan as well, which comes after everything.
+    """
+    row, x = g.promote(row, x, dtype=g.result_type(row, x))
+    if g.rank(row) > 1:
+        row = g.unsqueeze(row, [g.rank(row) - 1])
+    x = g.unsqueeze(x, [g.rank(x)])
+    behind = g.op.Greater(row, x) if right else g.greater_or_equal(row, x)
+    before = g.cast(g.op.Not(behind), torch.int64)
+    return g.reduce("ReduceSum", before, [g.rank(before) - 1])
+
+
+@lowers(aten._unique2.default, aten._unique.default, since=11)
+def unique(
+    g: Emitter, x: Value, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
+) -> Sequence[Value | None]:
+    """_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False)
+    -> (Tensor, Tensor, Tensor)"""
+    found = _unique(g, x, None, return_inverse, return_counts)
+    if found[1] is not None:
+        found[1] = g.reshape(found[1], g.known_dims(x))
+    return found
+
+
+@lowers(aten.unique_dim.default, since=11)
+def unique_dim(
+    g: Emitter, x: Value, dim: int, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
+) -> Sequence[Value | None]:
+    """unique_dim(Tensor self, int dim, bool sorted=True, bool return_inverse=False, bool return_counts=False)
+    -> (Tensor, Tensor, Tensor)"""
+    return _unique(g, x, dim, return_inverse, return_counts)
+
+
+def _unique(g: Emitter, x: Value, axis: int | None, inverse: bool, counts: bool) -> list[Value | None]:
+    values, _, places, numbers = g.node("Unique", [x], {"axis": axis, "sorted": 1}, outputs=4)
+    shape = g.out[0].shape
+    g.annotate(values, shape)
+    g.annotate(places, (positions.dimensions.product(g.known_dims(x)),) if axis is None else (g.known_dims(x)[axis],))
+    g.annotate(numbers, (shape[axis or 0],))
+    return [values, places if inverse else None, numbers if counts else None]
+
+
+@lowers(aten.unique_consecutive.default)
+def unique_consecutive(
+    g: Emitter, x: Value, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Sequence[Value | None]:
+    """unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None)
+    -> (Tensor, Tensor, Tensor)"""
+    if dim is not None and g.rank(x) != 1:
+        raise g.unsupported("along an axis of a tensor with several")
+    flat, shape = g.flatten(x), g.known_dims(x)
+    size = g.dim_size(flat, 0)
+    differs = g.not_equal(g.slice(flat, [1], [_FAR], [0]), g.slice(flat, [0], [-1], [0]))
+    first = g.op.Concat(g.const([True]), differs, axis=0)
+    count = g.out[0].shape
+    values = g.annotate(g.op.Compress(flat, first, axis=0), count)
+    inverse = counts = None
+    if return_inverse:
+        number = g.op.Sub(g.cumsum(g.cast(first, torch.int64), 0), g.const(1))
+        inverse = g.reshape(number, shape)
+    if return_counts:
+        starts = g.squeeze(g.annotate(g.op.NonZero(first), (1, *count)), [0])
+        ends = g.op.Concat(g.slice(starts, [1], [_FAR], [0]), g.size(size), axis=0)
+        counts = g.op.Sub(g.annotate(ends, count), starts)
+    return [values, inverse, counts]
+
+
+@lowers(aten.bincount.default)
+def bincount(g: Emitter, x: Value, weights: Value | None = None, minlength: int | SizeValue = 0) -> Value:
+    """bincount(Tensor self, Tensor? weights=None, SymInt minlength=0) -> Tensor"""
+    x = g.cast(x, torch.int64)
+    bins = g.op.Add(g.reduce("ReduceMax", x, [0], keepdims=True), g.const([1]))
+    if minlength != 0:
+        bins = g.max(bins, g.size(minlength))
+    dtype = g.out_dtype
+    hits = g.cast(g.op.OneHot(x, bins, g.const([0, 1]), axis=-1), dtype)
+    if weights is not None:
+        hits = g.op.Mul(hits, g.unsqueeze(g.cast(weights, dtype), [1]))
+    return g.reduce("ReduceSum", g.annotate(hits, (*g.known_dims(x), *g.out.shape)), [0])
+
+
+@lowers(aten.nonzero_static.default)
+def nonzero_static(g: Emitter, x: Value, *, size: int | SizeValue, fill_value: int = -1) -> Value:
+    """nonzero_static(Tensor self, *, SymInt size, int fill_value=-1) -> Tensor"""
+    rank = g.rank(x)
+    places = g.op.Transpose(positions.nonzero_rows(g, x), perm=[1, 0])
+    filler = g.expand(g.const(fill_value), [size, rank])
+    return g.slice(g.op.Concat(places, filler, axis=0), [0], [size], [0])
