@@ -131,11 +131,11 @@ class Program:
 
     def __repr__(self) -> str:
         def listed(ports: Sequence[Port]) -> str:
-            return ", ".join(f"{port.name}: {port}" for port in ports)
+            return ", ".join(f"{port.name}: {port}" for port in ports) or "none"
 
         nodes = sum(1 for _ in self.model.graph)
         return (
-            f"Program({self._captured.model_name}, opset {self.opset_version}, {nodes} nodes)\n"
+            f"Program({self._captured.model_name}, opset {self.opset_version}, {nodes} node{'s' * (nodes != 1)})\n"
             f"  inputs   {listed(self.inputs)}\n  outputs  {listed(self.outputs)}"
         )
 

@@ -46,13 +46,16 @@ class Decisions:
             return
         self._warned.add(key)
         text = f"{source or 'unknown line'}: {what}. To avoid this, {hint}."
-        self.warnings.append(text)
-        warnings.warn(text, CaptureWarning, stacklevel=2)
+        self.note(text)
 
     def note(self, text: str) -> None:
-        """A warning about the call rather than about a line of the model."""
+        """A warning, given at the user's line: the one that runs in the model, or the one that called export."""
         self.warnings.append(text)
-        warnings.warn(text, CaptureWarning, stacklevel=2)
+        source = user_source()
+        if source is None:
+            warnings.warn(text, CaptureWarning, stacklevel=2)
+        else:
+            warnings.warn_explicit(text, CaptureWarning, source.file, source.line)
 
     def commit(self, size: Size) -> Any:
         """Python wants a plain number: it gets the example's."""

@@ -68,12 +68,11 @@ def resize(inputs: Sequence[Port], example: Sequence[torch.Tensor], sizes: Mappi
         if shape == list(tensor.size()):
             resized.append(tensor)
         elif tensor.is_floating_point() or tensor.is_complex():
-            count = max(1, torch.Size(shape).numel())
-            picks = torch.randint(tensor.numel(), (count,), generator=generator)
-            resized.append(tensor.reshape(-1)[picks][: torch.Size(shape).numel()].reshape(shape))
+            picks = torch.randint(max(1, tensor.numel()), (torch.Size(shape).numel(),), generator=generator)
+            resized.append(tensor.reshape(-1)[picks].reshape(shape))
         else:
             for axis, size in enumerate(shape):
-                repeats = -(-size // tensor.size(axis))
+                repeats = max(1, -(-size // max(1, tensor.size(axis))))
                 tensor = torch.cat([tensor] * repeats, dim=axis).narrow(axis, 0, size)
             resized.append(tensor.contiguous())
     return resized
