@@ -362,6 +362,13 @@ class Core:
             session.by_value[key] = made
         return made
 
+    def const_from(self, how: str, sources: Sequence[Value], make: Callable[[], torch.Tensor]) -> Value:
+        """A constant worked out from others (`how`, in a word): made once, however often it is asked for."""
+        key = ("from", how, tuple(sources))
+        if key not in self._session.by_value:
+            self._session.by_value[key] = self.const_tensor(make(), f"{sources[0].name}.{how}")
+        return self._session.by_value[key]
+
     def value_of(self, x: Value | None) -> torch.Tensor | None:
         """The tensor of a constant; None for anything that is computed when the model runs."""
         return None if x is None else self._session.tensors.get(x)

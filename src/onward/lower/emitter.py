@@ -18,6 +18,7 @@ dtype differs from what capture saw is cast to it; one whose shape contradicts c
 
 **Constants.**  g.const(1)  g.const([1, 2])  g.const(0.5, torch.float16)  g.like(x, 2) (0-d, x's dtype)
     g.const_tensor(tensor)  g.value_of(x) -> torch.Tensor or None  g.is_const(x)
+    g.const_from("flipped", [w], lambda: ...): a constant worked out from others, once however often they are used
     g.as_value(a, dtype=None): a number, size or Value as a Value
 
 **Facts.**  g.out (TensorFact, or a tuple)  g.out_dtype  g.dims(x) -> (int | SymDim, ...) or None  g.known_dims(x)

@@ -97,6 +97,9 @@ def _flipped(g: Emitter, weight: Value, groups: int) -> Value:
     if tensor is None:
         raise g.unsupported("a transposed convolution in float64 whose weights are computed")
     inputs, outputs, *kernel = tensor.shape
-    parts = tensor.reshape(groups, inputs // groups, outputs, *kernel).transpose(1, 2)
-    flat = parts.reshape(groups * outputs, inputs // groups, *kernel)
-    return g.const_tensor(flat.flip(list(range(2, flat.dim()))).contiguous(), f"{weight.name}.flipped")
+
+    def flip() -> torch.Tensor:
+        parts = tensor.detach().reshape(groups, inputs // groups, outputs, *kernel).transpose(1, 2)
+        return parts.reshape(groups * outputs, inputs // groups, *kernel).flip(list(range(2, 2 + len(kernel))))
+
+    return g.const_from(f"flipped_in_{groups}", [weight], flip)

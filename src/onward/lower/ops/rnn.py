@@ -55,18 +55,18 @@ class _Layout:
 
 def _stack(g: Emitter, rows: Sequence[Value], gates: Sequence[int]) -> Value:
     """One row per direction, its gates in ONNX's order, as [directions, gates * hidden, ...]."""
-    if all(g.is_const(row) for row in rows):
-        tensors = [g.value_of(row) for row in rows]
-        if len(gates) > 1:
-            tensors = [_reordered(tensor, gates) for tensor in tensors if tensor is not None]
-        stacked = torch.stack([tensor for tensor in tensors if tensor is not None])
-        return g.const_tensor(stacked, f"{rows[0].name}.onnx")
+    tensors = [tensor for tensor in map(g.value_of, rows) if tensor is not None]
+    if len(tensors) == len(rows):
+        return g.const_from("gates", rows, lambda: _stacked(tensors, gates))
     return g.op.Concat(*(g.unsqueeze(_reorder(g, row, gates), [0]) for row in rows), axis=0)
 
 
-def _reordered(tensor: torch.Tensor, gates: Sequence[int]) -> torch.Tensor:
-    parts = tensor.chunk(len(gates))
-    return torch.cat([parts[gate] for gate in gates])
+def _stacked(tensors: Sequence[torch.Tensor], gates: Sequence[int]) -> torch.Tensor:
+    """The same of constants. A single gate in a single direction stays a view of the weight."""
+    if len(gates) > 1:
+        chunks = [tensor.detach().chunk(len(gates)) for tensor in tensors]
+        tensors = [torch.cat([parts[gate] for gate in gates]) for parts in chunks]
+    return tensors[0].detach()[None] if len(tensors) == 1 else torch.stack([t.detach() for t in tensors])
 
 
 def _reorder(g: Emitter, row: Value, gates: Sequence[int]) -> Value:
@@ -80,11 +80,12 @@ def _reorder(g: Emitter, row: Value, gates: Sequence[int]) -> Value:
 
 def _biases(g: Emitter, rows: Sequence[tuple[Value, Value]], gates: Sequence[int]) -> Value:
     """[directions, 2 * gates * hidden]: those of the input, then those of the recurrence."""
-    of_input, of_state = (_stack(g, [row[which] for row in rows], gates) for which in (0, 1))
-    first, second = g.value_of(of_input), g.value_of(of_state)
-    if first is not None and second is not None:
-        return g.const_tensor(torch.cat([first, second], 1), of_input.name)
-    return g.op.Concat(of_input, of_state, axis=1)
+    kinds = list(zip(*rows, strict=True))  # all of the input, all of the state
+    tensors = [[tensor for tensor in map(g.value_of, kind) if tensor is not None] for kind in kinds]
+    if all(len(found) == len(rows) for found in tensors):
+        every = [bias for row in rows for bias in row]
+        return g.const_from("gates", every, lambda: torch.cat([_stacked(found, gates) for found in tensors], 1))
+    return g.op.Concat(*(_stack(g, kind, gates) for kind in kinds), axis=1)
 
 
 def _is_zero(g: Emitter, x: Value) -> bool:
