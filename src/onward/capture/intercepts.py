@@ -17,7 +17,7 @@ Intercept = Callable[["Tracer", Any, tuple, dict[str, Any]], Any]
 INTERCEPTS: dict[Any, Intercept] = {}
 
 
-def _intercepts(*functions: Any) -> Callable[[Intercept], Intercept]:
+def intercepts(*functions: Any) -> Callable[[Intercept], Intercept]:
     def register(handler: Intercept) -> Intercept:
         for function in functions:
             INTERCEPTS[function] = handler
@@ -65,7 +65,7 @@ def _width(entry: Any) -> int:
     return entry.dim() if is_mask else 1
 
 
-@_intercepts(torch.Tensor.__getitem__)
+@intercepts(torch.Tensor.__getitem__)
 def getitem(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """`x[i]` with a 0-d tensor: an index like any other, rather than a number read from data."""
     tensor, index = args
@@ -77,7 +77,7 @@ def getitem(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> A
     return result[rest] if rest else result
 
 
-@_intercepts(torch.Tensor.__setitem__)
+@intercepts(torch.Tensor.__setitem__)
 def setitem(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """`x[i] = v` with a 0-d tensor `i`: the part at `i` is written as a whole."""
     tensor, index, value = args
@@ -105,7 +105,7 @@ def _has_symbol(data: Any) -> bool:
     return isinstance(data, (*SYMBOLIC, Traced))
 
 
-@_intercepts(torch.tensor, torch.as_tensor, torch.Tensor.new_tensor)
+@intercepts(torch.tensor, torch.as_tensor, torch.Tensor.new_tensor)
 def tensor_of(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """`torch.tensor([x.shape[0], 2])`: the numbers keep their origin."""
     data = args[-1] if args else kwargs.get("data")
@@ -139,7 +139,7 @@ def _dtype_of(data: Any) -> torch.dtype:
     return torch.get_default_dtype() if isinstance(data, (float, torch.SymFloat)) else torch.int64
 
 
-@_intercepts(torch.Tensor.numpy, torch.Tensor.tolist, torch.Tensor.__array__)
+@intercepts(torch.Tensor.numpy, torch.Tensor.tolist, torch.Tensor.__array__)
 def read_out(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """The tensor leaves PyTorch: what it holds for the example becomes part of the graph."""
     tensor = args[0]
@@ -178,8 +178,8 @@ def _same_size(first: Any, second: Any) -> bool:
 
 # Both names of each: the Python wrapper hands over itself, and what it calls is then no longer seen.
 _functional = torch.nn.functional
-_intercepts(
+intercepts(
     *(torch.max_pool1d, torch.max_pool2d, torch.max_pool3d),
     *(_functional.max_pool1d, _functional.max_pool2d, _functional.max_pool3d),
 )(_whole_axis_pool(torch.amax))
-_intercepts(_functional.avg_pool1d, _functional.avg_pool2d, _functional.avg_pool3d)(_whole_axis_pool(torch.mean))
+intercepts(_functional.avg_pool1d, _functional.avg_pool2d, _functional.avg_pool3d)(_whole_axis_pool(torch.mean))

@@ -16,6 +16,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from . import multihead  # noqa: F401  (it registers its interception)
 from .intercepts import INTERCEPTS
 from .tracer import Tracer
 
