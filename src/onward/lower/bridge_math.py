@@ -67,9 +67,10 @@ class Bridge(Structure):
         dtype = self.dtype(values[0])
         if dtype is torch.bool:
             return self._pairwise(lambda a, b: self.node(logical, [a, b]), values)
-        if dtype.is_floating_point or self.opset >= 12:
+        if dtype.is_floating_point or (self.opset >= 12 and dtype is not torch.int64):
             return self.node(op, values)
-        # Integers: by comparison, since a detour through floats would not be exact.
+        # Integers by comparison: before opset 12 there are only floats, which would not be exact, and onnxruntime
+        # 1.31 compares int64 (in Max, Min and Clip, not in Less) by their low 32 bits.
         return self._pairwise(lambda a, b: self.op.Where(self.node(better, [a, b]), a, b), values)
 
     def _pairwise(self, function: Callable[[Value, Value], Value], values: Sequence[Value]) -> Value:
@@ -89,7 +90,7 @@ class Bridge(Structure):
             return self.op.Clip(x, min=lo, max=hi)
         scalars = all(not isinstance(bound, Value) or self.dims(bound) == () for bound in (lo, hi))
         low, high = self._limit(x, lo), self._limit(x, hi)
-        if scalars and self.opset >= (11 if small else 12):
+        if scalars and self.opset >= (11 if small else 12) and self.dtype(x) is not torch.int64:
             return self.op.Clip(x, low, high)
         x = x if low is None else self.max(x, low)
         return x if high is None else self.min(x, high)
@@ -103,7 +104,7 @@ class Bridge(Structure):
 
     def fmod(self, x: Value, y: Value) -> Value:
         """The remainder with the sign of x, as C has it."""
-        if self.opset >= 10:
+        if self.opset >= 10 and self.dtype(x) is not torch.int64:  # onnxruntime 1.31 would do that in float64
             return self.op.Mod(x, y, fmod=1)
         if self.dtype(x).is_floating_point:  # float64, so that quotient and product are exact
             wide, by = self.cast(x, torch.float64), self.cast(y, torch.float64)
@@ -116,9 +117,17 @@ class Bridge(Structure):
         if self.opset >= 10 and not self.dtype(x).is_floating_point:
             return self.op.Mod(x, y)
         rest = self.fmod(x, y)
-        zero = self.like(x, 0)
-        differs = self.op.Less(self.op.Mul(self.op.Sign(rest), self.op.Sign(y)), zero)
-        return self.op.Where(differs, self.op.Add(rest, y), rest)
+        return self.op.Where(self._opposite(rest, y), self.op.Add(rest, y), rest)
+
+    def _opposite(self, rest: Value, y: Value) -> Value:
+        """Whether the signs differ. Without Sign on integers: onnxruntime 1.31 looks at the low 32 bits of int64."""
+        zero, divisor = self.like(rest, 0), self.value_of(y)
+        if divisor is not None and divisor.numel() <= 64 and bool((divisor > 0).all()):
+            return self.op.Less(rest, zero)
+        if self.dtype(rest).is_floating_point:
+            return self.op.Less(self.op.Mul(self.op.Sign(rest), self.op.Sign(y)), zero)
+        apart = self.op.Xor(self.op.Less(rest, zero), self.op.Less(y, zero))
+        return self.op.And(apart, self.op.Not(self.op.Equal(rest, zero)))
 
     def floor_divide(self, x: Value, y: Value) -> Value:
         """x // y, rounding towards minus infinity; ONNX's integer Div truncates."""
@@ -128,8 +137,7 @@ class Bridge(Structure):
         if not self.dtype(x).is_signed:
             return quotient
         rest = self.op.Sub(x, self.op.Mul(quotient, y))
-        differs = self.op.Less(self.op.Mul(self.op.Sign(rest), self.op.Sign(y)), self.like(x, 0))
-        return self.op.Sub(quotient, self.cast(differs, self.dtype(x)))
+        return self.op.Sub(quotient, self.cast(self._opposite(rest, y), self.dtype(x)))
 
     def trunc(self, x: Value) -> Value:
         """Round towards zero; an integer is itself."""

@@ -75,14 +75,12 @@ def floor_divide(g: Emitter, x: Operand, y: Operand) -> Value:
     """floor_divide(Tensor self, Tensor other) -> Tensor"""
     a, b = g.promote(x, y)
     divisor = _number(g, b)
-    if divisor is not None and divisor > 0 and not g.out_dtype.is_floating_point:
-        if g.opset >= 10:
-            return g.op.Div(g.op.Sub(a, g.mod(a, b)), b)
-        return g.floor_divide(a, b)
+    if divisor is not None and divisor > 0 and not g.out_dtype.is_floating_point and g.opset >= 10:
+        return g.op.Div(g.op.Sub(a, g.mod(a, b)), b)
     if not g.out_dtype.is_floating_point or (divisor and math.frexp(abs(divisor))[0] == 0.5):
         return g.floor_divide(a, b)
     # Like PyTorch, by the remainder: the quotient alone may round up to the next integer (1 // 0.1 is 9).
-    exact = g.round(g.op.Div(g.op.Sub(a, _modulo(g, a, b)), b))
+    exact = g.round(g.op.Div(g.op.Sub(a, g.mod(a, b)), b))
     if divisor:
         return exact
     return g.where(g.equal(b, g.like(b, 0)), g.op.Div(a, b), exact)
@@ -91,7 +89,7 @@ def floor_divide(g: Emitter, x: Operand, y: Operand) -> Value:
 @lowers(aten.remainder.Tensor, aten.remainder.Scalar, aten.remainder.Scalar_Tensor)
 def remainder(g: Emitter, x: Operand, y: Operand) -> Value:
     """remainder.Tensor(Tensor self, Tensor other) -> Tensor"""
-    return _modulo(g, *g.promote(x, y))
+    return g.mod(*g.promote(x, y))
 
 
 @lowers(aten.fmod.Tensor, aten.fmod.Scalar)
@@ -104,15 +102,6 @@ def _number(g: Emitter, x: Value) -> float | None:
     """The one number that a constant holds."""
     tensor = g.value_of(x)
     return tensor.item() if tensor is not None and tensor.numel() == 1 and tensor.device.type != "meta" else None
-
-
-def _modulo(g: Emitter, x: Value, y: Value) -> Value:
-    """The remainder with the sign of y; a known positive y spares looking at its sign."""
-    divisor = _number(g, y)
-    if divisor is None or divisor <= 0 or (g.opset >= 10 and not g.dtype(x).is_floating_point):
-        return g.mod(x, y)
-    rest = g.fmod(x, y)
-    return g.op.Where(g.op.Less(rest, g.like(x, 0)), g.op.Add(rest, y), rest)
 
 
 # Powers

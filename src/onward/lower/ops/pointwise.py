@@ -181,12 +181,14 @@ def abs_(g: Emitter, x: Value) -> Value:
 @lowers(aten.sign.default, aten.sgn.default)
 def sign(g: Emitter, x: Value) -> Value:
     """sign(Tensor self) -> Tensor"""
-    if g.dtype(x) is torch.bool:
+    zero, dtype = g.like(x, 0), g.dtype(x)
+    if dtype is torch.bool:
         return x
-    if not g.dtype(x).is_floating_point:
-        return g.op.Sign(x)
+    if dtype is torch.int64:  # onnxruntime 1.31's Sign looks at the low 32 bits
+        return g.op.Sub(g.cast(g.op.Greater(x, zero), dtype), g.cast(g.op.Less(x, zero), dtype))
+    result = g.op.Sign(x)
     # PyTorch calls nan's sign 0, onnxruntime nan
-    return g.op.Where(g.op.IsNaN(x), g.like(x, 0), g.op.Sign(x))
+    return g.op.Where(g.op.IsNaN(x), zero, result) if dtype.is_floating_point else result
 
 
 @lowers(aten.signbit.default)
