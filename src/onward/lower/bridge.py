@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+import onnx_ir as ir
 import torch
 
 from onward.capture.facts import Dim, SymDim
@@ -17,6 +18,7 @@ from onward.lower.core import Number, Value
 from onward.lower.sizes import Size, Sizes, SizeValue, size_of
 
 _FAR = 2**63 - 1
+_RESHAPES = frozenset({"Reshape", "Flatten", "Unsqueeze", "Squeeze"})
 
 
 def as_dim(size: Any) -> Dim | None:
@@ -45,14 +47,43 @@ class Structure(Sizes):
 
     def squeeze(self, x: Value, axes: Sequence[int]) -> Value:
         """Drop axes of size 1."""
-        axes = self._positive(axes, self.dims(x))
-        return self.node("Squeeze", *self._axes_form("Squeeze", x, axes)) if axes else x
+        shape = self.dims(x)
+        axes = self._positive(axes, shape)
+        if not axes:
+            return x
+        if shape is not None:
+            after = tuple(dim for axis, dim in enumerate(shape) if axis not in axes)
+            known = next((base for base in self._reshaped_from(x) if self.dims(base) == after), None)
+            if known is not None:
+                return known
+        return self.node("Squeeze", *self._axes_form("Squeeze", x, axes))
 
     def unsqueeze(self, x: Value, axes: Sequence[int]) -> Value:
         """Insert axes of size 1, at positions counted in the result."""
         shape = self.dims(x)
         axes = self._positive(axes, None if shape is None else (1,) * (len(shape) + len(axes)))
-        return self.node("Unsqueeze", *self._axes_form("Unsqueeze", x, axes)) if axes else x
+        if not axes:
+            return x
+        inner = x.producer()
+        if shape is not None and inner is not None and inner.op_type == "Unsqueeze" and inner.inputs[0] is not None:
+            free = [axis for axis in range(len(shape) + len(axes)) if axis not in axes]
+            x, axes = inner.inputs[0], sorted([*axes, *(free[axis] for axis in self._axes_of(inner))])
+        return self.node("Unsqueeze", *self._axes_form("Unsqueeze", x, axes))
+
+    def _axes_of(self, node: ir.Node) -> list[int]:
+        """The axes of a Squeeze or Unsqueeze that this emitter made."""
+        if "axes" in node.attributes:
+            return list(node.attributes["axes"].as_ints())
+        return [int(axis) for axis in self._session.tensors[node.inputs[1]].tolist()]  # type: ignore[index]
+
+    def _reshaped_from(self, x: Value) -> Iterator[Value]:
+        """The tensors that x is only another shape of, nearest first."""
+        while (node := x.producer()) is not None and node.op_type in _RESHAPES and node.domain == "":
+            base = node.inputs[0]
+            if base is None or self.dims(base) is None:
+                return
+            yield base
+            x = base
 
     def _positive(self, axes: Sequence[int], shape: Sequence[Dim] | None) -> list[int]:
         """Axes counted from the front, ascending: before opset 11 negative ones do not exist."""
@@ -85,6 +116,20 @@ class Structure(Sizes):
         annotation = None if None in after or -1 in after else tuple(after)
         if 0 in after:
             return self._reshape_empty(x, wanted, after, before, annotation)
+        entries = self._reshape_entries(before, wanted, after)
+        for base in self._reshaped_from(x) if annotation is not None else ():
+            if self.dims(base) == annotation:
+                return base
+            instead = self._reshape_entries(self.dims(base), wanted, after)
+            if _computed(instead) <= _computed(entries):
+                x, entries = base, instead
+        result = self.op.Reshape(x, self.shape(entries))
+        return self.annotate(result, annotation) if annotation is not None else result  # type: ignore[arg-type]
+
+    def _reshape_entries(
+        self, before: tuple[Dim, ...] | None, wanted: list[Size], after: list[Dim | None]
+    ) -> list[Any]:
+        """A reshape's sizes, with 0 where an axis stays and -1 for one that would have to be computed."""
         entries: list[Any] = []
         unknown: list[int] = []
         for place, (size, dim) in enumerate(zip(wanted, after, strict=True)):
@@ -94,8 +139,7 @@ class Structure(Sizes):
                 unknown.append(place)
         if unknown and -1 not in entries:
             entries[self._costliest(unknown, wanted)] = -1
-        result = self.op.Reshape(x, self.shape(entries))
-        return self.annotate(result, annotation) if annotation is not None else result  # type: ignore[arg-type]
+        return entries
 
     def _complete(self, before: tuple[Dim, ...] | None, sizes: Sequence[Size]) -> list[Size]:
         """The -1 of a reshape as the size it stands for, if x's dimensions say."""
@@ -318,6 +362,11 @@ class Structure(Sizes):
             for value in found:
                 self.annotate(value, (*shape[:axis], dim, *shape[axis + 1 :]))
         return found
+
+
+def _computed(entries: Sequence[Any]) -> int:
+    """How many entries of a shape the running model has to compute."""
+    return sum(not isinstance(entry, int) for entry in entries)
 
 
 def _ceiling(span: Any, step: Any) -> Any:

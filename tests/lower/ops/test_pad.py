@@ -45,7 +45,8 @@ CASES = [
     case("circular 1d", lambda x: F.pad(x, (4, 2), mode="circular"), [f32(2, 3, 4)], dynamic=BATCH),
     case("circular and crop", lambda x: F.pad(x, (-1, 2), mode="circular"), [f32(2, 3, 4)], opsets=SOME_OPSETS),
     case("modules", torch.nn.Sequential(torch.nn.ReflectionPad2d(1), torch.nn.ZeroPad2d(1),
-                                        torch.nn.ReplicationPad2d(2), torch.nn.ConstantPad2d(1, 3.0)), [f32(1, 2, 3, 4)], dynamic=BATCH, opsets=FEW),
+                                        torch.nn.ReplicationPad2d(2), torch.nn.ConstantPad2d(1, 3.0)),
+         [f32(1, 2, 3, 4)], dynamic=BATCH, opsets=FEW),
     *[
         case(f"constant of {dtype}", lambda x: F.pad(x, (1, 2), value=1), [floats(2, 3).to(dtype)],
              opsets=(9, 10, 11, 13, NEWEST))

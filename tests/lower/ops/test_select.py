@@ -92,7 +92,7 @@ COUNTS = [
     (case("last step", lambda x: x[:, -1], [f32(2, 3, 4)], dynamic={0: {0: "batch", 1: "length"}}), {"Gather": 1}),
     (case("whole axis", lambda x: x[:, : x.size(1)] + 1, [f32(2, 3)], dynamic={0: {0: "batch", 1: "length"}}),
      {"Add": 1}),
-    (case("crop", lambda x: x[:, :, 1:-1, 1:-1], [f32(2, 3, 4, 5)], dynamic=BATCH), {"Slice": 2}),
+    (case("crop", lambda x: x[:, :, 1:-1, 1:-1], [f32(2, 3, 4, 5)], dynamic=BATCH), {"Slice": 1}),
     (case("both ways", lambda x: x.flip(0, 1), [f32(2, 3)], dynamic=BATCH), {"Slice": 1}),
     (case("shift windows", lambda x: x.roll((-2, -2), (1, 2)), [f32(2, 4, 4, 3)], dynamic=BATCH), {"Gather": 2}),
     (case("grouped heads", lambda x: x.repeat_interleave(4, 1), [f32(2, 2, 3, 4)], dynamic=BATCH), {"Gather": 1}),

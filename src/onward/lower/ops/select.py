@@ -43,7 +43,23 @@ def slice_(
         raise g.unsupported("a step that depends on sizes")
     axis = dim % g.rank(x)
     first, last = bounds(g, x, axis, start, end)
-    return g.slice(x, [first], [last], [axis], [step])
+    inner = _fixed_slice(g, x)
+    if inner is None or axis in inner[1][2] or not (isinstance(first, int) and isinstance(last, int)):
+        return g.slice(x, [first], [last], [axis], [step])
+    base, (starts, ends, axes, steps) = inner
+    return g.slice(base, [*starts, first], [*ends, last], [*axes, axis], [*steps, step])
+
+
+def _fixed_slice(g: Emitter, x: Value) -> tuple[Value, list[list[int]]] | None:
+    """If x is a slice with fixed bounds: of what; starts, ends, axes and steps. One Slice cuts all axes at once."""
+    node = x.producer()
+    if node is None or node.op_type != "Slice" or node.inputs[0] is None or g.opset < 10:
+        return None
+    tensors = [g.value_of(value) for value in node.inputs[1:]]
+    numbers = [[int(number) for number in tensor.tolist()] for tensor in tensors if tensor is not None]
+    if len(numbers) < len(tensors) or len(numbers) < 3:
+        return None
+    return node.inputs[0], [*numbers[:3], numbers[3] if len(numbers) > 3 else [1] * len(numbers[0])]
 
 
 def bounds(g: Emitter, x: Value, axis: int, start: Size | None, end: Size | None) -> tuple[Any, Any]:
