@@ -117,7 +117,9 @@ CASES = [
     write("at two indices apart", set_(lambda i, v: (i, slice(None), i), lambda i, v: v), INDEX, f32(3, 5)),
     write("a mask", set_(lambda m: m, lambda m: -1.0), MASK, dynamic=BOTH),
     write("a mask behind a slice", set_(lambda m: (slice(None), slice(0, 4), 0), lambda m: m), MASK),
-    write("a mask of an axis", set_(lambda m: (slice(None, 4), m), lambda m: 9.0), torch.tensor([1, 0, 0, 1, 1]).bool()),
+    write(
+        "a mask of an axis", set_(lambda m: (slice(None, 4), m), lambda m: 9.0), torch.tensor([1, 0, 0, 1, 1]).bool()
+    ),
     case("write a buffer of zeros", into_zeros, [X, ONE], opsets=OPSETS),
     case(
         "write what a mask reads",

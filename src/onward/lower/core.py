@@ -380,8 +380,11 @@ class Core:
 
     def cast(self, x: Value, dtype: torch.dtype) -> Value:
         """x as another dtype, the way `Tensor.to` does it (float to int truncates, anything to bool is `!= 0`)."""
-        if self._session.dtypes.get(x) is dtype:
+        present = self._session.dtypes.get(x)
+        if present is dtype:
             return x
+        if self.opset < 13 and torch.bfloat16 in (present, dtype) and x not in self._session.tensors:
+            raise self.needs_opset(13)  # Cast does not know it before
         return self.op.Cast(x, to=dtypes.to_onnx(dtype))
 
     # Errors

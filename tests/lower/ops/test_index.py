@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.lower.harness import SOME_OPSETS, bools, case, f32, floats, ints, run
+import onward
+from tests.lower.harness import SOME_OPSETS, bools, case, check, f32, floats, ints, run
 
 FEW = (9, 11, 13, 18, 26)
 X = f32(4, 5, 6)
@@ -105,3 +106,18 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_case(case):
     run(case)
+
+
+@pytest.mark.parametrize("opset", FEW)
+def test_a_mask_compresses(opset):
+    proto = check(case("mask", lambda x, m: x[m], [X, MASK]), opset)
+    assert [node.op_type for node in proto.graph.node] == ["Compress"]
+
+
+def test_bfloat16_needs_opset_13():
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return x[:, torch.tensor([1, 0])].float()
+
+    with pytest.raises(onward.ExportError, match=r"opset 12 \(exists from 13\)"):
+        onward.export(Model(), (floats(2, 3, dtype=torch.bfloat16),), opset_version=12)

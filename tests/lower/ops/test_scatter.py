@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import onward
-from tests.lower.harness import SOME_OPSETS, bools, case, f32, floats, ints, run
+from tests.lower.harness import SOME_OPSETS, bools, case, check, f32, floats, ints, run
 
 FEW = (9, 11, 13, 16, 18, 26)
 X = f32(4, 5, 6)
@@ -227,6 +227,21 @@ CASES = [
         since=18,
         opsets=FEW,
     ),
+    case(
+        "index_put constant index",
+        lambda x, v: put(x, [None, torch.tensor([3, -1, 3])], v),
+        [X, f32(4, 1, 6, seed=1)],
+        dynamic={0: {0: "b"}, 1: {0: "b"}},
+        opsets=FEW,
+    ),
+    case(
+        "index_put constant index, rows",
+        lambda x, v: put(x, [None, torch.tensor([3, -1])], v),
+        [X, f32(2, 6, seed=1)],
+        dynamic=BATCH,
+        opsets=FEW,
+    ),
+    case("index_fill constant index", lambda x: x.index_fill(1, torch.tensor([3, -5]), 2), [X], dynamic=BATCH),
     case("put", lambda x, i, s: x.put(i, s), [X, torch.tensor([[0, -1], [7, 3]]), f32(2, 2)], opsets=FEW),
     case(
         "put accumulate",
@@ -262,3 +277,8 @@ def test_refusal_names_the_opset():
 
     with pytest.raises(onward.ExportError, match=r"aten\.scatter_reduce\.two .*opset 17 \(exists from 18\)"):
         onward.export(Model(), (f32(2, 6), PLACES, SOURCE), opset_version=17)
+
+
+def test_a_number_at_known_places_is_one_choice():
+    row = case("row", lambda x: put(x, [None, torch.tensor([3, -1])], torch.tensor(2.0)), [X], dynamic=BATCH)
+    assert [node.op_type for node in check(row, 18).graph.node] == ["Where"]

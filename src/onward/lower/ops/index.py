@@ -67,13 +67,14 @@ def _only_mask(g: Emitter, indices: Sequence[Value | None]) -> tuple[Value, int]
 def _column_of(g: Emitter, index: Value) -> tuple[Value, int] | None:
     """The table and the column, if an index is a column of a table."""
     node = index.producer()
-    if node is None or node.op_type != "Gather" or node.inputs[0] is None or g.rank(node.inputs[0]) != 2:
+    table = node.inputs[0] if node is not None and node.op_type in ("Gather", "Squeeze") else None
+    if node is None or table is None or g.dims(table) is None or g.rank(table) != 2:
         return None
+    if node.op_type == "Squeeze":
+        return (table, 0) if g.rank(index) == 1 and g.known_dims(table)[1] == 1 else None
     column = g.value_of(node.inputs[1])
     axis = node.attributes["axis"].as_int() if "axis" in node.attributes else 0
-    if axis != 1 or column is None or column.dim() != 0:
-        return None
-    return node.inputs[0], int(column)
+    return (table, int(column)) if axis == 1 and column is not None and column.dim() == 0 else None
 
 
 def _transposed_nonzero(table: Value) -> Value | None:

@@ -47,9 +47,12 @@ def index_put(g: Emitter, x: Value, indices: Sequence[Value | None], values: Val
 def _put_where(g: Emitter, x: Value, indices: Sequence[Value | None], values: Value, accumulate: bool) -> Value | None:
     """One mask and values that do not depend on how often it is true: a choice, element by element."""
     named = [(axis, index) for axis, index in enumerate(indices) if index is not None]
-    if len(named) != 1 or not positions.is_mask(g, named[0][1]):
+    if len(named) != 1:
         return None
-    axis, mask = named[0]
+    axis, index = named[0]
+    mask = index if positions.is_mask(g, index) else None if accumulate else _as_mask(g, x, axis, index)
+    if mask is None:
+        return None
     width, rank = g.rank(mask), g.rank(x)
     shape = g.known_dims(values)
     behind = rank - axis - width  # axes of x after the masked ones
@@ -62,6 +65,16 @@ def _put_where(g: Emitter, x: Value, indices: Sequence[Value | None], values: Va
     condition = g.unsqueeze(condition, range(width, width + behind)) if behind else condition
     values = g.cast(values, g.dtype(x))
     return g.where(condition, g.op.Add(x, values) if accumulate else values, x)
+
+
+def _as_mask(g: Emitter, x: Value, axis: int, index: Value) -> Value | None:
+    """Places along an axis that the graph knows, as a mask of the axis."""
+    places, size = g.value_of(index), g.known_dims(x)[axis]
+    if places is None or places.device.type == "meta" or places.dim() != 1 or not isinstance(size, int):
+        return None
+    mask = torch.zeros(size, dtype=torch.bool)
+    mask[places] = True
+    return g.const_tensor(mask)
 
 
 def _count(g: Emitter, x: Value, indices: Sequence[Value | None], values: Value) -> Dim | None:
@@ -301,6 +314,10 @@ def index_fill(g: Emitter, x: Value, dim: int, index: Value, value: Value | Numb
     dim %= g.rank(x)
     index = positions.readable(g, x, _as_row(g, index), dim)
     shape = g.known_dims(x)
+    mask = _as_mask(g, x, dim, index)
+    if mask is not None:
+        condition = g.unsqueeze(mask, range(1, g.rank(x) - dim)) if dim < g.rank(x) - 1 else mask
+        return g.where(condition, g.as_value(value, g.dtype(x)), x)
     filler = g.expand(g.as_value(value, g.dtype(x)), [*shape[:dim], g.known_dims(index)[0], *shape[dim + 1 :]])
     return put_along(g, x, dim, index, filler)
 
