@@ -11,11 +11,13 @@ import onnx_ir as ir
 
 from .drop_unused_weights import drop_unused_weights
 from .fuse_conv_batch_norm import fuse_conv_batch_norm
+from .fuse_rms_norm import fuse_rms_norm
 
 Pass = Callable[[ir.Model], bool]
 
 PIPELINE: tuple[Pass, ...] = (
     fuse_conv_batch_norm,
+    fuse_rms_norm,
     drop_unused_weights,  # last: the others leave old weights behind
 )
 

@@ -65,6 +65,18 @@ CASES = [
     case("float16", attention(is_causal=True), qkv(2, 2, 3, 4, dtype=torch.float16), opsets=FEW),
     case("bfloat16", attention(), qkv(2, 2, 3, 4, dtype=torch.bfloat16), opsets=(13, 26)),
     case(
+        "the CPU's own form",
+        lambda q, k, v: torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, True),
+        qkv(2, 2, 3, 4),
+        opsets=FEW,
+    ),
+    case(
+        "as plain operators",
+        lambda q, k, v: torch.ops.aten._scaled_dot_product_attention_math(q, k, v, None, 0.0, True),
+        qkv(2, 2, 3, 4),
+        opsets=FEW,
+    ),
+    case(
         "grouped heads",
         attention(enable_gqa=True, is_causal=True),
         [f32(2, 6, 3, 4), f32(2, 2, 3, 4), f32(2, 2, 3, 4)],

@@ -50,21 +50,46 @@ def scaled_dot_product_attention(
     return g.cast(g.flatten(result, -4, -3), dtype)
 
 
+@lowers(aten._scaled_dot_product_flash_attention_for_cpu.default)
+def _scaled_dot_product_flash_attention_for_cpu(
+    g: Emitter,
+    query: Value,
+    key: Value,
+    value: Value,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    attn_mask: Value | None = None,
+    scale: float | None = None,
+) -> tuple[Value, Value]:
+    """_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float dropout_p=0.0,
+    bool is_causal=False, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor output, Tensor logsumexp)"""
+    result = scaled_dot_product_attention(g, query, key, value, attn_mask, dropout_p, is_causal, scale=scale)
+    wide = g.out[1].dtype
+    query, key = g.promote(query, key, dtype=wide)
+    bias, _ = _bias(g, query, key, attn_mask, is_causal)
+    scores = _scores(g, g.op.Mul(query, _scale(g, query, scale)), key, bias)
+    return result, g.reduce("ReduceLogSumExp", scores, [-1])
+
+
 def _attend(
     g: Emitter, query: Value, key: Value, value: Value, bias: Value | None, rows: Value | None, dropout_p: float
 ) -> Value:
-    rank = g.rank(key)
-    turned = g.op.Transpose(key, perm=[*range(rank - 2), rank - 1, rank - 2])
-    scores = g.op.MatMul(query, turned)
-    if bias is not None:
-        scores = g.op.Add(scores, bias)
-    weights = g.softmax(scores, -1)
+    weights = g.softmax(_scores(g, query, key, bias), -1)
     if dropout_p:
         if g.opset < 12:
             raise g.needs_opset(12)
         weights = g.op.Dropout(weights, g.const(dropout_p), g.const(True))
     result = g.op.MatMul(weights, value)
     return result if rows is None else g.op.Mul(result, rows)
+
+
+def _scores(g: Emitter, query: Value, key: Value, bias: Value | None) -> Value:
+    """How much each query likes each key."""
+    rank = g.rank(key)
+    turned = g.op.Transpose(key, perm=[*range(rank - 2), rank - 1, rank - 2])
+    product = g.op.MatMul(query, turned)
+    return product if bias is None else g.op.Add(product, bias)
 
 
 def _scale(g: Emitter, query: Value, scale: float | None) -> Value:
