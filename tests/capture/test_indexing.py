@@ -80,6 +80,18 @@ def loop_over_rows(x, order):
     return out
 
 
+def add_at(x, i):
+    x = x * 1
+    x[i] += 1
+    return x
+
+
+def put_rows(cache, rows, places):
+    cache = cache * 1
+    cache[:, :, places] = rows
+    return cache
+
+
 CASES = [
     read("a number", lambda x, i: x[i], ONE),
     read("a number from the end", lambda x, i: x[i], LAST, dynamic=BATCH),
@@ -119,6 +131,52 @@ CASES = [
     write("a mask behind a slice", set_(lambda m: (slice(None), slice(0, 4), 0), lambda m: m), MASK),
     write(
         "a mask of an axis", set_(lambda m: (slice(None, 4), m), lambda m: 9.0), torch.tensor([1, 0, 0, 1, 1]).bool()
+    ),
+    write("dynamic rows", set_(lambda v: slice(None), lambda v: v), f32(4, 1, 6), dynamic=BOTH),
+    write("dynamic rows of a slice", set_(lambda v: (Ellipsis, 0), lambda v: v), f32(4, 5), dynamic=BOTH),
+    write("dynamic rows at None", set_(lambda v: (None, slice(None), 2), lambda v: v), f32(4, 6), dynamic=BOTH),
+    write(
+        "dynamic rows, an axis more",
+        set_(lambda v: slice(None), lambda v: v),
+        f32(1, 4, 5, 6),
+        dynamic={0: {0: "b"}, 1: {1: "b"}},
+    ),
+    write("dynamic rows at an index", set_(lambda v: (slice(None), [3, 0]), lambda v: v), f32(4, 2, 6), dynamic=BOTH),
+    write(
+        "dynamic rows at a number", set_(lambda v, i: (slice(None), i), lambda v, i: v), f32(4, 6), ONE, dynamic=BOTH
+    ),
+    write(
+        "dynamic rows at a number of a slice",
+        set_(lambda v, i: (slice(None), i, slice(0, 2)), lambda v, i: v),
+        f32(4, 2),
+        ONE,
+        dynamic=BOTH,
+    ),
+    write(
+        "dynamic count at an index",
+        set_(lambda i, v: i, lambda i, v: v),
+        INDEX,
+        f32(3, 5, 6),
+        dynamic={1: {0: "n"}, 2: {0: "n"}},
+        sizes=(1, 2),
+    ),
+    write(
+        "dynamic count at an index behind",
+        set_(lambda i, v: (slice(None), i), lambda i, v: v),
+        INDEX,
+        f32(4, 3, 6),
+        dynamic={0: {0: "b"}, 1: {0: "n"}, 2: {0: "b", 1: "n"}},
+        sizes=(1, 2),
+    ),
+    case("add at an index", add_at, [X, torch.tensor([2, 0])], dynamic={1: {0: "n"}}, sizes=(1, 2), opsets=OPSETS),
+    case("add at a mask", add_at, [X, MASK], dynamic=BOTH, opsets=OPSETS),
+    case("add at a number", add_at, [X, LAST], dynamic=BATCH, opsets=OPSETS),
+    case(
+        "batch of one",
+        put_rows,
+        [f32(1, 3, 8, 4), f32(1, 3, 2, 4), torch.tensor([3, 4])],
+        dynamic={0: {0: "b"}, 1: {0: "b"}},
+        opsets=OPSETS,
     ),
     case("write a buffer of zeros", into_zeros, [X, ONE], opsets=OPSETS),
     case(

@@ -35,6 +35,7 @@ class Decisions:
         self._dims, self._scopes = dims, scopes
         self.freezes: list[Freeze] = []
         self.warnings: list[str] = []
+        self._committed: dict[tuple[Any, ...], Size] = {}
         self._warned: set[tuple[str, Source | None]] = set()
         self.inside = 0  # depth of our own decompositions: branches taken there are not the model's
 
@@ -60,6 +61,7 @@ class Decisions:
     def commit(self, size: Size) -> Any:
         """Python wants a plain number: it gets the example's."""
         if not size.is_uniform:
+            self._committed.setdefault(size.values, size)
             freeze = Freeze(
                 axes=self._axes_of(size),
                 expression=written(size),
@@ -72,6 +74,15 @@ class Decisions:
         elif size.is_bool() and not self.inside and isinstance(size.origin, Computed):
             self._note_assumption(size, size.origin)
         return size.values[0]
+
+    def sizes_like(self, values: tuple[Any, ...]) -> list[Size]:
+        """Sizes that Python asked for as plain numbers and that have these values."""
+        found = self._committed.get(values)
+        return [found] if found is not None and type(found.values[0]) is type(values[0]) else []
+
+    def committed(self) -> list[Size]:
+        """All sizes that Python asked for as whole numbers."""
+        return [size for size in self._committed.values() if size.is_int()]
 
     def _axes_of(self, size: Size) -> frozenset[str]:
         if isinstance(size.origin, Computed):

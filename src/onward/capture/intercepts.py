@@ -83,20 +83,65 @@ def setitem(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> A
     tensor, index, value = args
     found = _numbers(tensor, index)
     if found is None:
-        return NotImplemented
+        return None if _assign(tensor, index, value) else NotImplemented
     numbers, rest = found
     if rest:
         part = torch.ops.aten.index.Tensor(tensor, numbers)
-        part[rest] = value
+        if not _assign(part, rest, value):
+            part[rest] = value
         value = part
     elif not isinstance(value, torch.Tensor):
         single = isinstance(value, (bool, int, float, complex, *SYMBOLIC))
         value = (torch.scalar_tensor if single else torch.as_tensor)(value, dtype=tensor.dtype)
-    rank = tensor.dim() - sum(each is not None for each in numbers)
+    _put(tensor, numbers, value, 0)
+    return None
+
+
+def _put(tensor: torch.Tensor, indices: list[Any], value: torch.Tensor, rank: int) -> None:
+    """Write at indices that make `rank` axes together; leading axes of size 1 that are too many go."""
+    rank += tensor.dim() - sum(_width(each) for each in indices)  # each None counts as none, and stays
     while value.dim() > rank:
         value = value.squeeze(0)
-    torch.ops.aten.index_put_.default(tensor, numbers, value.to(tensor.dtype))
-    return None
+    torch.ops.aten.index_put_.default(tensor, indices, value.to(tensor.dtype))
+
+
+def _assign(tensor: torch.Tensor, index: Any, value: Any) -> bool:
+    """`x[index] = value` where PyTorch would ask whether a dynamic size is 1; whether it was done.
+
+    It drops leading axes of size 1, and would take the answer for the example as the model's own decision.
+    """
+    entries = index if isinstance(index, tuple) else (index,)
+    entries = tuple(torch.as_tensor(entry) if isinstance(entry, list) else entry for entry in entries)
+    if not _asks_for_sizes(value) or any(isinstance(entry, bool) for entry in entries):
+        return False
+    indices: list[Any] = []
+    used = sum(_width(entry) for entry in entries)
+    for entry in entries:
+        if isinstance(entry, torch.Tensor):
+            indices.append(entry)
+        elif entry is Ellipsis:
+            indices.extend([None] * (tensor.dim() - used))
+        elif entry is None or isinstance(entry, slice):
+            indices.append(None)
+    whole = [(slice(None),) * _width(e) if isinstance(e, torch.Tensor) else (e,) for e in entries]
+    part = tensor[tuple(each for group in whole for each in group)]
+    given = [each for each in indices if each is not None]
+    if given:
+        rank = max(1 if each.dtype in (torch.bool, torch.uint8) else each.dim() for each in given)
+        _put(part, indices, value, rank)
+    else:
+        part.copy_(value)
+    return True
+
+
+def _asks_for_sizes(value: Any) -> bool:
+    """Whether a dynamic axis comes before the first one that is known to be longer than 1."""
+    if not isinstance(value, Traced):
+        return False
+    for dim in value.fact.shape:
+        if dim != 1:
+            return not isinstance(dim, int)
+    return False
 
 
 def _has_symbol(data: Any) -> bool:

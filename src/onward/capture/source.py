@@ -16,7 +16,7 @@ _DEMO = _OURS + "demo.py"  # a user's script that happens to live in our house
 _NOT_USER: dict[CodeType, bool] = {}
 
 
-def _is_library(code: CodeType) -> bool:
+def is_library(code: CodeType) -> bool:
     known = _NOT_USER.get(code)
     if known is None:
         file = code.co_filename
@@ -30,7 +30,7 @@ def user_source() -> Source | None:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
-        if not _is_library(code):
+        if not is_library(code):
             return Source(code.co_filename, frame.f_lineno, code.co_name)
         frame = frame.f_back
     return None

@@ -16,6 +16,7 @@ from .data_sizes import DataSizes, is_data_sized
 from .decisions import Decisions
 from .dims import DimTable
 from .facts import Dim, SizeFact, Source, TensorFact
+from .journal import Comparison, Journal
 from .layouts import Layout, LayoutKernels, ProbeFailure
 from .plain import PlainTensors, leaves, storage
 from .queries import DATA_QUERIES, METADATA_QUERIES
@@ -62,6 +63,8 @@ class Tracer:
         self.plain = PlainTensors(self, model)
         self._size_nodes: dict[Any, fx.Node | AxisOf] = {}
         self._data_sizes = DataSizes(self.dims, self.graph, probes)
+        self.pen: Journal | Comparison | None = None
+        self._depth = 0  # inside an op of the model, ours are not the model's
         self.failed_decompositions: dict[OpOverload, Exception] = {}
 
     # --- inputs ----------------------------------------------------------------------------------------------------
@@ -85,6 +88,15 @@ class Tracer:
             raise CaptureError(
                 f"{op} is not supported while tracing", source=self._where(), module=self.scopes.current.path or None
             )
+        if self.pen is not None and self._depth == 0:
+            args, kwargs = self.pen.enter(self, op, args, kwargs)
+        self._depth += 1
+        try:
+            return self._follow(op, args, kwargs)
+        finally:
+            self._depth -= 1
+
+    def _follow(self, op: OpOverload, args: tuple, kwargs: dict[str, Any]) -> Any:
         args = self.plain.stand_in(args)
         kwargs = {name: self.plain.stand_in(value) for name, value in kwargs.items()}
         info = traits(op)
@@ -149,6 +161,17 @@ class Tracer:
         node.meta.update(val=SizeFact(size.values), scope=self.scopes.current, source=user_source())
         self._size_nodes[key] = node
         return node
+
+    def axis_sizes(self) -> dict[str, Size]:
+        """The dynamic axes of the inputs, as sizes."""
+        found = {}
+        for name, values in self.dims.axes.items():
+            origin = self._size_nodes.get(values)
+            if isinstance(origin, fx.Node):
+                origin = AxisOf(*origin.args)  # type: ignore[arg-type]
+            if origin is not None:
+                found[name] = Size(self, values, origin)
+        return found
 
     def symbol(self, values: tuple[Any, ...], origin: AxisOf | Computed | None) -> Any:
         return symbol(Size(self, values, origin))

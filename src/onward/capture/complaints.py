@@ -1,0 +1,82 @@
+"""What to tell the user when a model cannot be followed."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from ..errors import CaptureError, FrozenAxisError
+from .decisions import Freeze
+from .inputs import AxisNames, Call
+from .probes import Plan
+from .source import is_library
+from .tracer import ProbeRejected
+
+
+def places_of(label: str, axes: dict[str, AxisNames]) -> str:
+    """`axis 0 of 'x', axis 0 of 'mask'`: where an axis of this name is."""
+    return ", ".join(f"axis {i} of {name!r}" for name, named in axes.items() for i, a in named.items() if a == label)
+
+
+def frozen_axis(
+    freezes: Sequence[Freeze], example: dict[str, int], places: dict[str, AxisNames], reason: str | None
+) -> FrozenAxisError:
+    seen = set()
+    details: list[str] = []
+    for freeze in freezes:
+        key = (freeze.expression, freeze.source)
+        if key not in seen and len(details) < 8:
+            seen.add(key)
+            place = f"{freeze.source}" if freeze.source else "an unknown line"
+            details.append(f"{place}: `{freeze.expression}` became {freeze.value!r}")
+    if reason:
+        details.append(f"it could not be thawed: {reason}")
+    first = freezes[0]
+    axes = sorted(frozenset().union(*(freeze.axes for freeze in freezes)))
+    named = ", ".join(f"{axis!r} (= {example.get(axis)})" for axis in axes)
+    error = FrozenAxisError(
+        f"dynamic axis {named} is frozen by the model: a plain Python number is made from the size of "
+        + ", ".join(places_of(axis, places) for axis in axes),
+        source=str(first.source) if first.source else None,
+        module=first.scope or None,
+        details=details,
+        hint="compute with the size itself (no int(), range() or if on it), leave the axis out of dynamic_axes, "
+        "or pass allow_static_axes=True to write it as fixed",
+    )
+    error.axes = tuple(axes)
+    return error
+
+
+def all_sizes_refused(rejected: list[tuple[Plan, ProbeRejected]]) -> CaptureError:
+    plan, error = rejected[0]
+    tried = [
+        ", ".join(f"{axis} = {'/'.join(map(str, values))}" for axis, values in p.sizes.items()) for p, _ in rejected
+    ]
+    return CaptureError(
+        f"the model works on the example but not at other sizes of {', '.join(map(repr, plan.sizes))}: "
+        f"{error.op}: {error.reason}",
+        op=error.op,
+        source=str(error.source) if error.source else None,
+        module=error.scope or None,
+        details=[f"tried {each}" for each in tried],
+        hint="leave the axis out of dynamic_axes if it cannot vary, or give axes that must be equal one name",
+    )
+
+
+def model_raised(name: str, error: Exception, model: Any, call: Call) -> CaptureError:
+    """The model's own error, with the line of the user's code and the module that it came from."""
+    steps = list(traceback.walk_tb(error.__traceback__))
+    lines = [f"{frame.f_code.co_filename}:{line}" for frame, line in steps if not is_library(frame.f_code)]
+    paths = {id(module): path for path, module in model.named_modules()} if isinstance(model, torch.nn.Module) else {}
+    modules = [paths[id(owner)] for frame, _ in steps if id(owner := frame.f_locals.get("self")) in paths]
+    message = (str(error).strip() or "no message").splitlines()[0]
+    return CaptureError(
+        f"{name} raised {type(error).__name__} in forward: {message}",
+        source=lines[-1] if lines else None,
+        module=(modules[-1] or None) if modules else None,
+        details=call.remarks,
+        hint="call the model with the same arguments to see the error without the export",
+    )

@@ -1,0 +1,34 @@
+"""Run a captured program in PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import fx
+
+from .facts import CapturedProgram
+
+
+def execute(program: CapturedProgram, inputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+    """The program's outputs for these inputs, in order."""
+    values: dict[fx.Node, Any] = {}
+    given = iter(inputs)
+    last_use = {used: node for node in program.graph.nodes for used in node.all_input_nodes}
+    with torch.no_grad():
+        for node in program.graph.nodes:
+            if node.op == "placeholder":
+                values[node] = next(given)
+            elif node.op == "get_attr":
+                values[node] = program.constants[str(node.target)].tensor
+            elif node.op == "call_function":
+                args, kwargs = fx.map_arg((node.args, node.kwargs), values.__getitem__)
+                values[node] = node.target(*args, **kwargs)
+            else:
+                outputs = fx.map_arg(node.args[0], values.__getitem__)
+                return tuple(outputs)
+            for used in node.all_input_nodes:
+                if last_use[used] is node:
+                    del values[used]
+    raise ValueError("the graph has no output")

@@ -1,0 +1,106 @@
+"""Which formula of the axes gives these numbers at the probes?
+
+Python froze a number (`int(h * 0.5)`), and all that is left are its values at several sizes. Most such numbers are of
+the form floor((p * axis + b) / q), or a product of axes. Several formulas may fit the probes; all are offered, the
+simplest first, and what fits elsewhere too is found out by running them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from typing import Any
+
+import torch
+
+from .sizes import Computed, Size
+
+_LARGEST_DENOMINATOR = 64
+_LARGEST_FACTOR = 256
+
+
+def candidates(values: Sequence[Any], sizes: Sequence[Size]) -> Iterator[Size]:
+    """Sizes with these values, built from others."""
+    if all(type(value) is int for value in values):
+        yield from _integers(values, sizes)
+    else:
+        yield from _floats(values, sizes)
+
+
+def _integers(values: Sequence[int], sizes: Sequence[Size]) -> Iterator[Size]:
+    for size in sizes:
+        yield from _floored_line(values, size)
+    for first, second in itertools.combinations(sizes, 2):
+        for function in (operator.mul, operator.add):
+            yield from _floored_line(values, _compute(function, first, second))
+    common = math.gcd(*values)
+    for factor in (each for each in range(2, min(common, _LARGEST_FACTOR) + 1) if common % each == 0):
+        for size in sizes:  # padding to a multiple: ceil(height / 32) * 32
+            for rounded in _floored_line([value // factor for value in values], size):
+                yield _compute(operator.mul, rounded, _number(size, factor))
+
+
+def _floored_line(values: Sequence[int], axis: Size) -> Iterator[Size]:
+    """floor((p * axis + b) / q) for the slope that the probes show and every kind of rounding that fits them."""
+    for slope in _slopes(values, axis.values):
+        p, q = slope.numerator, slope.denominator
+        low = max(q * value - p * x for value, x in zip(values, axis.values, strict=True))
+        high = min(q * value - p * x + q - 1 for value, x in zip(values, axis.values, strict=True))
+        offsets = dict.fromkeys(b for b in (0, q - 1, q // 2, low, high) if low <= b <= high)
+        for offset in offsets:
+            scaled = axis if p == 1 else _compute(operator.mul, axis, _number(axis, p))
+            moved = scaled if offset == 0 else _compute(operator.add, scaled, _number(axis, offset))
+            yield moved if q == 1 else _compute(operator.floordiv, moved, _number(axis, q))
+
+
+def _slopes(values: Sequence[int], sizes: Sequence[int]) -> list[Fraction]:
+    """The simplest slope, and the exact one of the farthest pair: rounding moves a slope by less than 1 / distance."""
+    low, high = min(range(len(sizes)), key=sizes.__getitem__), max(range(len(sizes)), key=sizes.__getitem__)
+    distance = sizes[high] - sizes[low]
+    if distance == 0:
+        return []
+    exact = Fraction(values[high] - values[low], distance)
+    found = [
+        Fraction(round(exact * q), q)
+        for q in range(1, _LARGEST_DENOMINATOR + 1)
+        if abs(Fraction(round(exact * q), q) - exact) < Fraction(1, distance)
+    ]
+    return list(dict.fromkeys(slope for slope in [*found, exact] if slope != 0))
+
+
+def _floats(values: Sequence[Any], sizes: Sequence[Size]) -> Iterator[Size]:
+    products = [_compute(operator.mul, first, second) for first, second in itertools.combinations(sizes, 2)]
+    for axis in (*sizes, *products):
+        for transform in (_itself, _inverse, _root, _inverse_root):
+            transformed = transform(axis)
+            scaled = _compute(operator.mul, transformed, _number(axis, values[0] / transformed.values[0]))
+            if all(math.isclose(a, b, rel_tol=1e-12) for a, b in zip(scaled.values, values, strict=True)):
+                yield scaled
+
+
+def _itself(axis: Size) -> Size:
+    return _compute(torch.sym_float, axis)
+
+
+def _inverse(axis: Size) -> Size:
+    return _compute(operator.truediv, _number(axis, 1.0), axis)
+
+
+def _root(axis: Size) -> Size:
+    return _compute(math.sqrt, axis)
+
+
+def _inverse_root(axis: Size) -> Size:
+    return _compute(operator.truediv, _number(axis, 1.0), _root(axis))
+
+
+def _number(like: Size, number: float) -> Size:
+    return Size(like.tracer, (number,) * len(like.values), None)
+
+
+def _compute(function: Callable[..., Any], *operands: Size) -> Size:
+    values = tuple(function(*at_probe) for at_probe in zip(*(each.values for each in operands), strict=True))
+    return Size(operands[0].tracer, values, Computed(function, operands))

@@ -1,0 +1,183 @@
+"""One run of a model under the tracer, at the sizes of one plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+
+from ..errors import CaptureError, ExportError
+from .complaints import model_raised, places_of
+from .decisions import Freeze
+from .facts import CapturedProgram, Port, Results
+from .inputs import AxisNames, Call
+from .journal import CannotThaw, Comparison, Journal
+from .layouts import Layout, LayoutKernels, dense_like
+from .outputs import name_output_axes, name_outputs
+from .probes import PROBES, Plan
+from .resizing import resized
+from .session import session
+from .sizes import SYMBOLIC
+from .tracer import ProbeRejected, Tracer
+from .tree import flatten
+
+
+class Frozen(Exception):
+    """A trace went through, but it froze a dynamic axis."""
+
+    def __init__(self, freezes: list[Freeze]) -> None:
+        super().__init__(freezes[0].expression)
+        self.freezes = freezes
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be captured."""
+
+    model: Any
+    call: Call
+    axes: dict[str, AxisNames]
+    is_primitive: Callable[[OpOverload], bool]
+    kernels: LayoutKernels
+    output_names: Sequence[str] | None
+    output_axes: Mapping[str, AxisNames]
+
+    @property
+    def name(self) -> str:
+        model = self.model
+        return type(model).__name__ if isinstance(model, torch.nn.Module) else getattr(model, "__name__", "function")
+
+    def examples(self, plan: Plan) -> tuple[torch.Tensor, ...]:
+        """What the traced run sees: copies, so that verification does not depend on what the caller does to his."""
+        return tuple(
+            _example(tensor, self.axes.get(label, {}), plan)
+            for label, tensor in zip(self.call.names, self.call.tensors, strict=True)
+        )
+
+    def at_sizes(self, sizes: Mapping[str, int]) -> tuple[torch.Tensor, ...]:
+        """The example's inputs with other sizes of the named axes."""
+        result = []
+        for label, tensor in zip(self.call.names, self.call.tensors, strict=True):
+            wanted = {i: sizes[axis] for i, axis in self.axes.get(label, {}).items() if axis in sizes}
+            result.append(resized(tensor.detach(), wanted).clone())
+        return tuple(result)
+
+
+def write_journal(request: Request, inputs: Sequence[torch.Tensor]) -> Journal:
+    """Run the model with every axis fixed, and write down what it does."""
+    tracer = _tracer(request, {}, 1)
+    tracer.pen = journal = Journal()
+    traced = [tracer.input(label, tensor, []) for label, tensor in zip(request.call.names, inputs, strict=True)]
+    args, kwargs = request.call.arguments(traced)
+    with session(tracer):
+        request.model(*args, **kwargs)
+    return journal
+
+
+def run(request: Request, plan: Plan, pen: Comparison | None = None) -> CapturedProgram:
+    """Trace the model once. With a pen, sizes that Python froze are thawed as the journals say."""
+    call, name = request.call, request.name
+    probes = PROBES if plan.sizes else 1
+    leaders = {axis: values for axis, values in plan.sizes.items() if axis not in plan.tied}
+    tracer = _tracer(request, leaders, probes)
+    tracer.pen = pen
+    examples = request.examples(plan)
+    traced = []
+    for label, tensor in zip(call.names, examples, strict=True):
+        layouts = [_layout(tensor, request.axes.get(label, {}), plan, probe) for probe in range(1, probes)]
+        traced.append(tracer.input(label, tensor.clone(), layouts))
+    args, kwargs = call.arguments(traced)
+    try:
+        with session(tracer):
+            result = request.model(*args, **kwargs)
+            leaves, structure = flatten(result)
+            results = [
+                (position, tracer.output_node(leaf))
+                for position, leaf in enumerate(leaves)
+                if isinstance(leaf, (torch.Tensor, *SYMBOLIC))
+            ]
+    except (ExportError, CannotThaw, KeyboardInterrupt):
+        raise
+    except Exception as error:
+        if tracer.decisions.freezes:
+            raise Frozen(tracer.decisions.freezes) from error
+        if isinstance(error, ProbeRejected):
+            raise
+        raise model_raised(name, error, request.model, call) from error
+    if pen is not None:
+        pen.finish()
+    elif tracer.decisions.freezes:
+        raise Frozen(tracer.decisions.freezes)
+    if not results:
+        raise CaptureError(f"{name} returned no tensor", hint="return at least one tensor from forward")
+    tracer.graph.output(tuple(node for _, (node, _, _) in results))
+    _drop_unused(tracer)
+    positions = tuple(position for position, _ in results)
+    names = name_outputs([structure.paths[i] for i in positions], request.output_names, call.names)
+    facts = [fact for _, (_, fact, _) in results]
+    named = dict(zip(names, facts, strict=True))
+    name_output_axes(tracer.dims, tracer.decisions, named, request.output_axes, call.names)
+    _note_ties(tracer, plan, request.axes)
+    return CapturedProgram(
+        graph=tracer.graph,
+        constants=tracer.plain.constants,
+        inputs=tuple(Port(label, each.fact) for label, each in zip(call.names, traced, strict=True)),
+        outputs=tuple(Port(label, fact) for label, fact in named.items()),
+        call=call,
+        results=Results(tuple(None if i in positions else leaf for i, leaf in enumerate(leaves)), structure, positions),
+        example_inputs=examples,
+        example_outputs=tuple(real for _, (_, _, real) in results),
+        model_name=name,
+        axes=leaders,
+        warnings=tuple(tracer.decisions.warnings),
+    )
+
+
+def _tracer(request: Request, axes: dict[str, tuple[int, ...]], probes: int) -> Tracer:
+    return Tracer(
+        axes,
+        probes,
+        model=request.model if isinstance(request.model, torch.nn.Module) else None,
+        model_name=request.name,
+        is_primitive=request.is_primitive,
+        kernels=request.kernels,
+    )
+
+
+def _drop_unused(tracer: Tracer) -> None:
+    """Nodes that nothing reads: checks, sizes that were only compared, old contents of overwritten tensors."""
+    for node in reversed(tracer.graph.nodes):
+        if not node.users and node.op in ("call_function", "get_attr"):
+            tracer.graph.erase_node(node)
+            if node.op == "get_attr":
+                del tracer.plain.constants[str(node.target)]
+
+
+def _example(tensor: torch.Tensor, axes: AxisNames, plan: Plan) -> torch.Tensor:
+    for axis, label in axes.items():
+        if label in plan.enlarged:
+            tensor = torch.cat([tensor] * plan.sizes[label][0], dim=axis)
+    return tensor.detach().clone()
+
+
+def _layout(tensor: torch.Tensor, axes: AxisNames, plan: Plan, probe: int) -> Layout:
+    size = list(tensor.size())
+    for axis, label in axes.items():
+        size[axis] = plan.sizes[label][probe]
+    if tuple(size) == tuple(tensor.size()):
+        return Layout.of(tensor)
+    return dense_like(tuple(size), tensor)
+
+
+def _note_ties(tracer: Tracer, plan: Plan, axes: dict[str, AxisNames]) -> None:
+    """Axes that got one name because the model refuses different sizes: the user did not ask for that, so say it."""
+    for axis, leader in plan.tied.items():
+        size = plan.sizes[axis][0]
+        tracer.decisions.note(
+            f"{places_of(axis, axes)} is written as {leader!r} ({places_of(leader, axes)}): the model refuses "
+            f"different sizes, and both are {size} in the example. If they are the same, give them one name; "
+            "if not, use an example in which they differ"
+        )
