@@ -100,9 +100,13 @@ def setitem(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> A
 def _put(tensor: torch.Tensor, indices: list[Any], value: torch.Tensor, rank: int) -> None:
     """Write at indices that make `rank` axes together; leading axes of size 1 that are too many go."""
     rank += tensor.dim() - sum(_width(each) for each in indices)  # each None counts as none, and stays
-    while value.dim() > rank:
+    torch.ops.aten.index_put_.default(tensor, indices, _at_most(value, rank).to(tensor.dtype))
+
+
+def _at_most(value: torch.Tensor, rank: int) -> torch.Tensor:
+    for _ in range(value.dim() - rank):
         value = value.squeeze(0)
-    torch.ops.aten.index_put_.default(tensor, indices, value.to(tensor.dtype))
+    return value
 
 
 def _assign(tensor: torch.Tensor, index: Any, value: Any) -> bool:
@@ -130,7 +134,7 @@ def _assign(tensor: torch.Tensor, index: Any, value: Any) -> bool:
         rank = max(1 if each.dtype in (torch.bool, torch.uint8) else each.dim() for each in given)
         _put(part, indices, value, rank)
     else:
-        part.copy_(value)
+        part.copy_(_at_most(value, part.dim()))
     return True
 
 
