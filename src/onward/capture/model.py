@@ -12,11 +12,12 @@ import torch
 
 from ..errors import InputError
 
+_TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 _WRAPPERS = (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)
 
 
 def unwrap(model: Any) -> Any:
-    """The model inside DataParallel, DistributedDataParallel and torch.compile."""
+    """The model inside DataParallel, DistributedDataParallel and torch.compile; of `model.forward`, the model."""
     while True:
         if isinstance(model, _WRAPPERS):
             model = model.module
@@ -24,8 +25,18 @@ def unwrap(model: Any) -> Any:
             model = model._modules["_orig_mod"]
         elif hasattr(model, "_torchdynamo_orig_callable"):
             model = model._torchdynamo_orig_callable
+        elif _is_torchs_own(model):
+            model = model.__wrapped__
+        elif isinstance(getattr(model, "__self__", None), torch.nn.Module) and model.__name__ == "forward":
+            model = model.__self__
         else:
             return model
+
+
+def _is_torchs_own(function: Any) -> bool:
+    """A wrapper that torch.compile puts around forward; decorators of the user's own belong to the model."""
+    code = getattr(function, "__code__", None)
+    return code is not None and hasattr(function, "__wrapped__") and code.co_filename.startswith(_TORCH)
 
 
 def check_model(model: Any) -> None:
@@ -54,6 +65,7 @@ def check_model(model: Any) -> None:
 @contextlib.contextmanager
 def evaluation_mode(model: Any) -> Iterator[None]:
     """Every module in eval mode inside, and in the mode it had afterwards, whatever happens."""
+    model = getattr(model, "__self__", model)  # `model.encode` runs in the mode of the model it belongs to
     if not isinstance(model, torch.nn.Module):
         yield
         return
