@@ -76,7 +76,7 @@ def test_axes_that_must_be_equal_are_found_out() -> None:
 @pytest.mark.parametrize(
     ("function", "expression", "value", "reason"),
     [
-        (lambda x: x * (int(x.shape[0]) ** 3 % 5), "batch", 6, "no formula of the axes gives 1, 3, 2, 0"),
+        (lambda x: x * (int(x.shape[0]) ** 3 % 5), "batch", 6, "no formula of the axes gives 1, 3, 4, 2"),
         (lambda x: torch.stack([x[i] * 2 for i in range(x.shape[0])]), "batch", 6, "other sizes run other operations"),
         (lambda x: x * 2 if x.shape[0] % 4 == 0 else x, "(batch % 4) == 0", False, "a branch depends on the size"),
         (lambda x: x.sum(0) if len(x) < 9 else x.mean(0), "batch", 6, "other sizes run other operations"),
@@ -146,6 +146,18 @@ def test_sizes_that_the_model_refuses_are_tried_again_below_the_limit() -> None:
     assert shapes(traced(function, torch.randn(32, 3), X)) == [("batch", 3)]
 
 
+def test_rounding_is_seen_although_the_example_is_even() -> None:
+    program = traced(lambda x: torch.zeros(x.shape[0] // 2 * 2) + x.sum(), torch.randn(4, 3), X)
+    assert shapes(program) != [("batch",)]
+    with pytest.raises(onward.FrozenAxisError, match="`batch % 2` became 0"):
+        traced(lambda x: x if int(x.shape[0] % 2) == 0 else x[:-1], torch.randn(4, 3), X)
+
+
+def test_a_model_that_needs_multiples_gets_them() -> None:
+    program = traced(lambda x: x.reshape(-1, 4, 3) + torch.zeros(x.shape[0] // 4, 4, 3), torch.randn(8, 3), X)
+    assert program.outputs[0].fact.shape[1:] == (4, 3)
+
+
 def test_an_axis_that_cannot_vary_says_which_op_line_and_sizes() -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         return x + torch.ones(6, 1)
@@ -156,6 +168,7 @@ def test_an_axis_that_cannot_vary_says_which_op_line_and_sizes() -> None:
     assert "works on the example but not at other sizes of 'batch'" in text
     assert "aten.add.Tensor" in text
     assert f"test_sizes.py:{function.__code__.co_firstlineno + 1}" in text
+    assert "tried batch = 6/12/19/33" in text
     assert "tried batch = 6/12/18/30" in text
     assert "tried batch = 6/7/8/10" in text
 

@@ -1,8 +1,9 @@
 """At which sizes to probe.
 
 Probe 0 is the user's example. The others stretch every dynamic axis by its own factors, so that no two axes, and no
-simple combinations of them, agree on all probes. Multiples of the example come first: they keep its divisibility and
-usually work where an arbitrary size does not.
+simple combinations of them, agree on all probes. Sizes of every kind come first, some of them no multiples of the
+example: otherwise `width` and `width // 2 * 2` would look the same. A model that refuses those (pictures in patches, a
+U-Net) is probed at multiples of the example, which keep its divisibility.
 """
 
 from __future__ import annotations
@@ -31,13 +32,14 @@ def plans(example: dict[str, int]) -> Iterator[Plan]:
     """Attempts in the order in which they should be tried."""
     independent: dict[str, str] = {}
     tied = _tie(example)
-    yield Plan("multiples", _spread(example, independent, _multiples), independent)
-    if tied:
-        yield Plan("multiples, equal axes tied", _spread(example, tied, _multiples), tied)
     ones = frozenset(name for name, size in example.items() if size == 1)
-    if ones:
-        stretched = {name: 2 if name in ones else size for name, size in example.items()}
-        yield Plan("example of size 1 stretched", _spread(stretched, independent, _multiples), independent, ones)
+    stretched = {name: 2 if name in ones else size for name, size in example.items()}
+    for label, rule in (("any", _any), ("multiples", _multiples)):
+        yield Plan(label, _spread(example, independent, rule), independent)
+        if tied:
+            yield Plan(f"{label}, equal axes tied", _spread(example, tied, rule), tied)
+        if ones:
+            yield Plan(f"{label}, size 1 stretched", _spread(stretched, independent, rule), independent, ones)
     yield Plan("nearby", _spread(example, independent, _nearby), independent)
     if tied:
         yield Plan("nearby, equal axes tied", _spread(example, tied, _nearby), tied)
@@ -55,6 +57,10 @@ def _tie(example: dict[str, int]) -> dict[str, str]:
         if leader != name:
             tied[name] = leader
     return tied
+
+
+def _any(size: int, row: int) -> tuple[int, ...]:
+    return tuple(multiple + extra for multiple, extra in zip(_multiples(size, row), (0, 1, 3), strict=True))
 
 
 def _multiples(size: int, row: int) -> tuple[int, ...]:
