@@ -1,4 +1,7 @@
-"""A3: a tensor, a tuple, anything nested, a trailing dict or `kwargs`; the rest is baked in; outputs flatten likewise."""
+"""A3: a tensor, a tuple, anything nested, a dict at the end or `kwargs`; what is no tensor is baked in.
+
+Outputs flatten in the same way.
+"""
 
 from __future__ import annotations
 
@@ -79,10 +82,14 @@ ROWS = {
     "a tuple with a default replaced": Row(subtract, (X, Y, Z), ["x", "y", "scale"]),
     "the same tensor twice": Row(subtract, (X, X), ["x", "y"]),
     "a state in a tuple": Row(
-        Recurrent(), (torch.randn(5, 2, 3), (torch.randn(1, 2, 4), torch.randn(1, 2, 4))), ["input", "state_0", "state_1"]
+        Recurrent(),
+        (torch.randn(5, 2, 3), (torch.randn(1, 2, 4), torch.randn(1, 2, 4))),
+        ["input", "state_0", "state_1"],
     ),
     "dicts, lists and tuples": Row(nested, ({"a": X, "b": [Y, (Z,)]},), ["tree_a", "tree_b_0", "tree_b_1_0"]),
-    "an ordered dict": Row(nested, (collections.OrderedDict(b=[Y, (Z,)], a=X), {}), ["tree_b_0", "tree_b_1_0", "tree_a"]),
+    "an ordered dict": Row(
+        nested, (collections.OrderedDict(b=[Y, (Z,)], a=X), {}), ["tree_b_0", "tree_b_1_0", "tree_a"]
+    ),
     "a named tuple": Row(lambda pair: pair.first - pair.second, (Pair(X, Y),), ["pair_first", "pair_second"]),
     "a dataclass": Row(
         lambda batch: batch.values * batch.weights["w"] * batch.scale,
@@ -90,13 +97,15 @@ ROWS = {
         ["batch_values", "batch_weights_w"],
     ),
     "a registered pytree": Row(lambda r: r.rows * r.pad + r.lengths, (Ragged(X, Y, 0.5),), ["r_0", "r_1"]),
-    "any number of arguments": Row(lambda first, *rest: first - rest[0] * rest[1], (X, Y, Z), ["first", "rest_0", "rest_1"]),
+    "any number of arguments": Row(
+        lambda first, *rest: first - rest[0] * rest[1], (X, Y, Z), ["first", "rest_0", "rest_1"]
+    ),
     "kwargs": Row(subtract, (X,), ["x", "y"], {"y": Y}),
     "kwargs alone, in another order": Row(subtract, (), ["scale", "y", "x"], {"scale": Z, "y": Y, "x": X}),
     "kwargs into **": Row(lambda x, **more: x - more["a"] * more["b"], (X,), ["x", "a", "b"], {"a": Y, "b": Z}),
     "keyword-only": Row(lambda x, *, mask: x * mask, (X,), ["x", "mask"], {"mask": Y}),
     "nested in kwargs": Row(lambda x, *, state: x - state["h"][0], (X,), ["x", "state_h_0"], {"state": {"h": [Y]}}),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS.keys())
@@ -243,9 +252,7 @@ def test_a_size_among_the_outputs_follows_the_input(tmp_path: Path) -> None:
 
 def test_names_may_be_fewer_than_inputs_and_outputs(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
-    onward.export(
-        lambda x, y, z: (x - y, y - z), (X, Y, Z), path, input_names=["a", "b"], output_names=["first"]
-    )
+    onward.export(lambda x, y, z: (x - y, y - z), (X, Y, Z), path, input_names=["a", "b"], output_names=["first"])
     proto = load(path)
     assert [value.name for value in proto.graph.input] == ["a", "b", "z"]
     assert [value.name for value in proto.graph.output] == ["first", "output_1"]

@@ -162,7 +162,9 @@ def test_a_pipe_cannot_seek(expected: bytes) -> None:
 
 
 @pytest.mark.parametrize("arguments", [(MODEL, X), (MODEL, X, None)], ids=["left out", "None"])
-def test_nothing_returns_the_program_and_writes_no_file(arguments: tuple, tmp_path: Path, monkeypatch, expected) -> None:
+def test_nothing_returns_the_program_and_writes_no_file(
+    arguments: tuple, tmp_path: Path, monkeypatch, expected
+) -> None:
     monkeypatch.chdir(tmp_path)
     program = onward.export(*arguments)
     assert list(tmp_path.iterdir()) == []

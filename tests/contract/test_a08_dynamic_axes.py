@@ -64,7 +64,9 @@ def test_generated_names_are_those_of_the_input_and_the_axis(tmp_path: Path) -> 
 
 
 def test_axes_that_must_be_equal_are_joined_and_said_so() -> None:
-    message = r"axis 0 of 'mask' is written as 'x_axis_0' \(axis 0 of 'x'\): the model refuses different sizes, and both"
+    message = (
+        r"axis 0 of 'mask' is written as 'x_axis_0' \(axis 0 of 'x'\): the model refuses different sizes, and both"
+    )
     with pytest.warns(onward.CaptureWarning, match=message) as caught:
         program = onward.export(MODEL, EXAMPLE, dynamic_axes={"x": [0], "mask": [0]})
     assert caught[0].filename == __file__
@@ -101,7 +103,9 @@ def test_what_is_not_named_is_fixed(axes: dict[str, Any] | None, tmp_path: Path)
 
 def test_the_program_refuses_a_fixed_axis_too() -> None:
     program = onward.export(MODEL, EXAMPLE)
-    with pytest.raises(onward.InputError, match=r"the input 'x' has the shape \[3, 5, 4\], and the model takes \[2, 5, 4\]"):
+    with pytest.raises(
+        onward.InputError, match=r"the input 'x' has the shape \[3, 5, 4\], and the model takes \[2, 5, 4\]"
+    ):
         program(*resized(3, 5))
 
 
