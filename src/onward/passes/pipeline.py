@@ -10,6 +10,7 @@ from collections.abc import Callable
 import onnx_ir as ir
 
 from .drop_unused_weights import drop_unused_weights
+from .flatten_concats import flatten_concats
 from .fuse_conv_batch_norm import fuse_conv_batch_norm
 from .fuse_rms_norm import fuse_rms_norm
 
@@ -17,6 +18,7 @@ Pass = Callable[[ir.Model], bool]
 
 PIPELINE: tuple[Pass, ...] = (
     fuse_conv_batch_norm,
+    flatten_concats,
     fuse_rms_norm,
     drop_unused_weights,  # last: the others leave old weights behind
 )
