@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ..harness import SOME_OPSETS, bools, case, f32, floats, ints, run
+import onward
+
+from ..harness import SOME_OPSETS, bools, case, check, f32, floats, ints, run
 
 FEW = (9, 13, 20, 26)
 BATCH = {0: {0: "b"}}
@@ -129,3 +131,10 @@ STATISTICS = [
 @pytest.mark.parametrize("case", [*SUMS, *EXTREMES, *RUNNING, *STATISTICS], ids=str)
 def test_case(case):
     run(case)
+
+
+def test_median_of_an_unknown_number_of_elements_needs_opset_10():
+    """Before, TopK takes only a count that is known beforehand."""
+    dynamic = case("median", torch.median, [spread(3, 4)], dynamic=BATCH)
+    with pytest.raises(onward.LoweringError, match=r"aten\.median\.default.*opset 9.*10"):
+        check(dynamic, 9)
