@@ -329,7 +329,7 @@ class Structure(Sizes):
         ones = self.op.ConstantOfShape(self.size(span), value=torch.ones(1, dtype=torch.int64))
         count = self.cast(self.squeeze(self.annotate(self.op.NonZero(ones), (1, as_dim(span) or 0)), [0]), dtype)
         if step != 1:
-            count = self.op.Mul(count, self.const(step, dtype))
+            count = self.op.Mul(count, self._number(step, dtype))
         return count if start == 0 and isinstance(start, int) else self.op.Add(count, self._number(start, dtype))
 
     def _number(self, number: Any, dtype: torch.dtype) -> Value:

@@ -78,6 +78,9 @@ class SizeValue:
     def __floordiv__(self, other: Any) -> SizeValue:
         return SizeValue.of(operator.floordiv, self, other)
 
+    def __rfloordiv__(self, other: Any) -> SizeValue:
+        return SizeValue.of(operator.floordiv, other, self)
+
     def __truediv__(self, other: Any) -> SizeValue:
         return SizeValue.of(operator.truediv, self, other)
 

@@ -143,7 +143,10 @@ class _Training(torch.nn.Module):
 
 
 def _export_training(function, value, opset):
-    program = onward.export(_Training(function), (value,), input_names=["x"], opset_version=opset, verify=False)
+    axes = {"x": {0: "batch"}}
+    program = onward.export(
+        _Training(function), (value,), input_names=["x"], dynamic_axes=axes, opset_version=opset, verify=False
+    )
     return program, Session(program.model)
 
 
@@ -164,26 +167,30 @@ def test_dropout_in_training_before_opset_12_is_the_operator_with_its_ratio() ->
     assert (node.op_type, node.attribute[0].name, node.attribute[0].f) == ("Dropout", "ratio", 0.25)
 
 
-def test_feature_dropout_in_training_drops_whole_channels() -> None:
+@pytest.mark.parametrize("opset", [12, 17, 26])
+def test_feature_dropout_in_training_drops_whole_channels(opset) -> None:
     ones = torch.ones(50, 40, 2, 2)
-    _, session = _export_training(lambda x: F.dropout2d(x, 0.5, True), ones, 17)
+    _, session = _export_training(lambda x: F.dropout2d(x, 0.5, True), ones, opset)
     dropped = session.run([ones])[0]
+    assert not torch.equal(dropped, session.run([ones])[0])
     assert bool((dropped == dropped[:, :, :1, :1]).all())
     assert 0.4 < (dropped[:, :, 0, 0] == 0).float().mean() < 0.6
 
 
-def test_alpha_dropout_in_training_keeps_mean_and_variance() -> None:
+@pytest.mark.parametrize("opset", [12, 17, 26])
+def test_alpha_dropout_in_training_keeps_mean_and_variance(opset) -> None:
     value = f32(300, 300)
-    _, session = _export_training(lambda x: F.alpha_dropout(x, 0.3, True), value, 17)
+    _, session = _export_training(lambda x: F.alpha_dropout(x, 0.3, True), value, opset)
     result = session.run([value])[0]
     assert not torch.equal(result, value)
     assert abs(result.mean()) < 0.03
     assert abs(result.std() - 1) < 0.03
 
 
-def test_rrelu_in_training_draws_slopes() -> None:
+@pytest.mark.parametrize("opset", [9, 17, 26])
+def test_rrelu_in_training_draws_slopes(opset) -> None:
     value = -torch.ones(100, 100)
-    _, session = _export_training(lambda x: F.rrelu(x, 0.2, 0.6, True), value, 17)
+    _, session = _export_training(lambda x: F.rrelu(x, 0.2, 0.6, True), value, opset)
     slopes = -session.run([value])[0]
     assert 0.2 <= slopes.min() < 0.22
     assert 0.58 < slopes.max() <= 0.6

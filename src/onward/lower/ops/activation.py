@@ -9,6 +9,8 @@ import torch
 from ..emitter import Emitter, Number, Value
 from ..registry import lowers
 from .arithmetic import scaled
+from .creation import filled
+from .random import uniform_like
 
 aten = torch.ops.aten
 
@@ -67,9 +69,7 @@ def rrelu(g: Emitter, x: Value, lower: float = 0.125, upper: float = 1 / 3, trai
     """rrelu(Tensor self, Scalar lower=0.125, Scalar upper=1/3, bool training=False, Generator? generator=None)"""
     if not training:
         return leaky_relu(g, x, (lower + upper) / 2)
-    kind = g.dtype(x) if g.dtype(x) is torch.float64 else torch.float32
-    slope = g.cast(g.op.RandomUniformLike(x, dtype=kind, low=lower, high=upper), g.dtype(x))
-    return g.op.Where(g.op.Less(x, g.like(x, 0)), g.op.Mul(x, slope), x)
+    return g.op.Where(g.op.Less(x, g.like(x, 0)), g.op.Mul(x, uniform_like(g, x, lower, upper)), x)
 
 
 @lowers(aten.threshold.default)
@@ -269,37 +269,37 @@ def _dropout(g: Emitter, x: Value, p: float) -> tuple[Value, Value]:
     return found[0], g.cast(found[1], torch.bool)
 
 
+def _kept(g: Emitter, x: Value, p: float, *, channels: bool) -> Value:
+    """True where something survives: one answer per element, or one per sample and channel."""
+    shape = g.known_dims(x)
+    sizes = [*shape[:2], *[1] * (len(shape) - 2)] if channels else shape
+    return _dropout(g, filled(g, sizes, 1, g.dtype(x)), p)[1]
+
+
 @lowers(aten.feature_dropout.default)
 def feature_dropout(g: Emitter, x: Value, p: float, train: bool) -> Value:
     """feature_dropout(Tensor input, float p, bool train) -> Tensor: whole channels at once"""
-    return g.op.Mul(x, _dropout(g, _channel_ones(g, x), p)[0]) if train and p > 0 else x
-
-
-def _channel_ones(g: Emitter, x: Value) -> Value:
-    """A one per sample and channel."""
-    sizes = [*g.known_dims(x)[:2], *[1] * (g.rank(x) - 2)]
-    return g.expand(g.const_tensor(torch.ones([1] * len(sizes), dtype=g.dtype(x))), sizes)
+    if not train or p == 0:
+        return x
+    kept = g.cast(_kept(g, x, p, channels=True), g.dtype(x))
+    return g.op.Mul(x, scaled(g, kept, 1 / (1 - p) if p < 1 else 0.0))
 
 
 @lowers(aten.alpha_dropout.default)
 def alpha_dropout(g: Emitter, x: Value, p: float, train: bool) -> Value:
     """alpha_dropout(Tensor input, float p, bool train) -> Tensor: keeps mean and variance of what selu gives"""
-    if not train or p == 0:
-        return x
-    return _alpha_dropout(g, x, g.expand(g.like(x, 1), g.known_dims(x)), p)
+    return _alpha_dropout(g, x, _kept(g, x, p, channels=False), p) if train and p > 0 else x
 
 
 @lowers(aten.feature_alpha_dropout.default)
 def feature_alpha_dropout(g: Emitter, x: Value, p: float, train: bool) -> Value:
     """feature_alpha_dropout(Tensor input, float p, bool train) -> Tensor"""
-    return _alpha_dropout(g, x, _channel_ones(g, x), p) if train and p > 0 else x
+    return _alpha_dropout(g, x, _kept(g, x, p, channels=True), p) if train and p > 0 else x
 
 
-def _alpha_dropout(g: Emitter, x: Value, ones: Value, p: float) -> Value:
+def _alpha_dropout(g: Emitter, x: Value, kept: Value, p: float) -> Value:
     """What is dropped becomes selu's value at minus infinity; then all is scaled and shifted back to mean 0."""
     lowest = -1.7580993408473766
     factor = 1 / math.sqrt((lowest**2 * p + 1) * (1 - p)) if p < 1 else 0.0
-    dropped, _ = _dropout(g, ones, p)
-    kept = g.op.Greater(dropped, g.like(x, 0))
     chosen = g.op.Where(kept, x, g.like(x, lowest))
     return g.op.Sub(scaled(g, chosen, factor), g.like(x, lowest * p * factor))

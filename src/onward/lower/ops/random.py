@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
+from ..bridge import as_dim
 from ..emitter import Emitter, Number, Size, SizeValue, Value
 from ..registry import lowers
 from .creation import filled
@@ -14,25 +16,65 @@ from .creation import filled
 aten = torch.ops.aten
 
 
-def _draw(g: Emitter, kind: str, sizes: Sequence[Size], dtype: torch.dtype | None = None, **settings: float) -> Value:
+def _draw(
+    g: Emitter,
+    kind: str,
+    sizes: Sequence[Size],
+    dtype: torch.dtype | None = None,
+    like: Value | None = None,
+    **settings: float,
+) -> Value:
     """`RandomNormal` or `RandomUniform` of the given sizes; float64 if asked for, else drawn as float32 and cast."""
     wanted = g.out_dtype if dtype is None else dtype
     drawn = torch.float64 if wanted is torch.float64 else torch.float32
     attributes: dict[str, Any] = {"dtype": drawn, **settings}
-    if all(isinstance(size, int) for size in sizes) and sizes:
+    if g.opset >= 22:
+        make = _normal_by_coins if kind == "RandomNormal" else _uniform_by_coins
+        result = make(g, sizes, drawn, **settings)
+    elif like is not None:
+        result = g.node(f"{kind}Like", [like], attributes)
+    elif sizes and all(isinstance(size, int) for size in sizes):
         result = g.node(kind, [], attributes | {"shape": list(sizes)})
     else:  # sizes that vary are taken from a tensor that has them
         result = g.node(f"{kind}Like", [filled(g, sizes, 0, torch.float32)], attributes)
-    shape = g.out.shape
-    return g.cast(g.annotate(result, shape, drawn) if len(shape) == len(sizes) else result, wanted)
+    dims = [as_dim(size) for size in sizes]
+    return g.cast(result if None in dims else g.annotate(result, dims, drawn), wanted)  # type: ignore[arg-type]
 
 
 def _draw_like(g: Emitter, kind: str, x: Value, dtype: torch.dtype | None = None, **settings: float) -> Value:
     """The same, of the sizes of x."""
-    wanted = g.out_dtype if dtype is None else dtype
-    drawn = torch.float64 if wanted is torch.float64 else torch.float32
-    result = g.node(f"{kind}Like", [x], {"dtype": drawn, **settings})
-    return g.cast(g.annotate(result, g.dims(x), drawn), wanted)
+    return _draw(g, kind, g.known_dims(x), dtype, x, **settings)
+
+
+def uniform_like(g: Emitter, x: Value, low: float, high: float) -> Value:
+    """Numbers between low and high in the shape and dtype of x."""
+    return _draw_like(g, "RandomUniform", x, g.dtype(x), low=low, high=high)
+
+
+# onnxruntime 1.31 has no kernels for the random operators of opset 22, but one for its Dropout: toss coins.
+
+
+def _uniform_by_coins(
+    g: Emitter, sizes: Sequence[Size], dtype: torch.dtype, low: float = 0.0, high: float = 1.0
+) -> Value:
+    """As many coins as a float has digits, each worth half of the one before; their sum is below 1."""
+    digits = 24 if dtype is torch.float32 else 53
+    blank = filled(g, [*sizes, digits], 0, torch.float32)
+    # The mask, not the values: onnxruntime's optimizer drops a Dropout whose mask is not read.
+    _, coins = g.op.Dropout(blank, g.const(0.5, torch.float32), g.const(True), outputs=2)
+    worth = 0.5 ** torch.arange(1, digits + 1, dtype=torch.float64)
+    result = g.op.MatMul(g.cast(g.annotate(coins, g.dims(blank)), dtype), g.const_tensor(worth.to(dtype)))
+    return g.op.Add(g.op.Mul(result, g.const(high - low, dtype)), g.const(low, dtype))
+
+
+def _normal_by_coins(
+    g: Emitter, sizes: Sequence[Size], dtype: torch.dtype, mean: float = 0.0, scale: float = 1.0
+) -> Value:
+    """Box and Muller's way from two uniform numbers to a normal one."""
+    rest = g.op.Sub(g.const(1, dtype), _uniform_by_coins(g, sizes, dtype))  # never zero
+    radius = g.op.Sqrt(g.op.Mul(g.op.Log(rest), g.const(-2.0 * scale * scale, dtype)))
+    angle = g.op.Mul(_uniform_by_coins(g, sizes, dtype), g.const(2 * math.pi, dtype))
+    return g.op.Add(g.op.Mul(radius, g.op.Cos(angle)), g.const(mean, dtype))
 
 
 @lowers(aten.rand.default, aten.rand.generator)
@@ -170,16 +212,21 @@ def normal_tensor(g: Emitter, mean: Value | Number, std: Value | Number = 1) -> 
 
 
 @lowers(aten.multinomial.default)
-def multinomial(g: Emitter, x: Value, samples: int, replacement: bool = False) -> Value:
+def multinomial(g: Emitter, x: Value, samples: int | SizeValue, replacement: bool = False) -> Value:
     """multinomial(Tensor self, SymInt num_samples, bool replacement=False, *, Generator? generator=None) -> Tensor"""
     weights = x if g.dtype(x) is torch.float64 else g.cast(x, torch.float32)
-    if not replacement or not isinstance(samples, int):
-        # Each weight over an exponential draw: the order of the results is that of drawing one after the other.
-        if replacement:
-            raise g.unsupported("a number of samples that depends on sizes, with replacement")
-        races = g.op.Div(weights, _exponential(g, weights, g.dtype(weights)))
-        return g.topk(races, samples, -1)[1]
+    if not replacement:  # in the order of a race, as if drawn one after the other
+        return g.topk(_race(g, weights), samples, -1)[1]
+    if g.opset >= 22 or not isinstance(samples, int):  # a race for each sample
+        *rows, classes = g.known_dims(weights)
+        runners = g.expand(g.unsqueeze(weights, [-2]), [*rows, samples, classes])
+        return g.op.ArgMax(_race(g, runners), axis=-1, keepdims=0)
     alone = g.rank(x) == 1
     logits = g.op.Log(g.cast(g.unsqueeze(weights, [0]) if alone else weights, torch.float32))
     drawn = g.op.Multinomial(logits, sample_size=samples, dtype=torch.int64)
     return g.squeeze(g.annotate(drawn, (1, *g.out.shape)), [0]) if alone else drawn
+
+
+def _race(g: Emitter, weights: Value) -> Value:
+    """Each weight over an exponential draw: the chance to be the greatest is in proportion to the weight."""
+    return g.op.Div(weights, _exponential(g, weights, g.dtype(weights)))
