@@ -110,9 +110,16 @@ def constant_changes_later(x: torch.Tensor) -> torch.Tensor:
     return first + x * c
 
 
+def at_a_size(x: torch.Tensor) -> torch.Tensor:
+    y = x.clone()
+    y[x.shape[0] // 2] = x[x.shape[0] - 1] * 2
+    y[..., x.shape[0] // 3, None, 1] += 7
+    return y
+
+
 FUNCTIONS = [
     add_in_place, through_slice, through_select_and_transpose, through_view, alias_sees_write, unbound, split,
-    plain_memory, input_itself, other_dtype, mask, constant_changes_later,
+    plain_memory, input_itself, other_dtype, mask, constant_changes_later, at_a_size,
 ]  # fmt: skip
 
 

@@ -24,8 +24,8 @@ def half_size(x: torch.Tensor) -> torch.Tensor:
 
 
 def padded_to_even(x: torch.Tensor) -> torch.Tensor:
-    missing = int(math.ceil(int(x.shape[3]) / 2)) * 2
-    return F.pad(x, (0, missing - int(x.shape[3]))) if False else torch.zeros(1, missing) + x.sum()
+    width = int(x.shape[3])
+    return F.pad(x, (0, math.ceil(width / 2) * 2 - width))
 
 
 def whole_pool(x: torch.Tensor) -> torch.Tensor:

@@ -36,6 +36,8 @@ def _integers(values: Sequence[int], sizes: Sequence[Size]) -> Iterator[Size]:
     for first, second in itertools.combinations(sizes, 2):
         for function in (operator.mul, operator.add):
             yield from _floored_line(values, _compute(function, first, second))
+    for size in sizes:
+        yield from _remainders(values, size)
     common = math.gcd(*values)
     for factor in (each for each in range(2, min(common, _LARGEST_FACTOR) + 1) if common % each == 0):
         for size in sizes:  # padding to a multiple: ceil(height / 32) * 32
@@ -54,6 +56,16 @@ def _floored_line(values: Sequence[int], axis: Size) -> Iterator[Size]:
             scaled = axis if p == 1 else _compute(operator.mul, axis, _number(axis, p))
             moved = scaled if offset == 0 else _compute(operator.add, scaled, _number(axis, offset))
             yield moved if q == 1 else _compute(operator.floordiv, moved, _number(axis, q))
+
+
+def _remainders(values: Sequence[int], size: Size) -> Iterator[Size]:
+    """(size + b) % m and (b - size) % m: what is missing to a multiple."""
+    for modulus in range(max(values) + 1, _LARGEST_DENOMINATOR + 1):
+        for function in (operator.add, operator.sub):
+            sign = 1 if function is operator.add else -1
+            offset = (values[0] - sign * size.values[0]) % modulus
+            if all((offset + sign * x) % modulus == value for x, value in zip(size.values, values, strict=True)):
+                yield _compute(operator.mod, _compute(function, _number(size, offset), size), _number(size, modulus))
 
 
 def _slopes(values: Sequence[int], sizes: Sequence[int]) -> list[Fraction]:

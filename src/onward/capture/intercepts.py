@@ -43,18 +43,37 @@ def _numbers(tensor: torch.Tensor, index: Any) -> tuple[list[Any], tuple[Any, ..
     entries = index if isinstance(index, tuple) else (index,)
     if not any(_is_number_tensor(entry) for entry in entries):
         return None
-    widths = [_width(entry) for entry in entries]
     numbers: list[Any] = [None] * tensor.dim()
-    axis = 0
-    for entry, width in zip(entries, widths, strict=True):
+    for axis, entry in _with_axes(tensor, entries):
         if _is_number_tensor(entry):
             numbers[axis] = entry
-        axis += tensor.dim() - sum(widths) if entry is Ellipsis else width
     while numbers[-1] is None:
         numbers.pop()
     rest = tuple(entry for entry in entries if not _is_number_tensor(entry))
     plain = all(entry is Ellipsis or (isinstance(entry, slice) and entry == slice(None)) for entry in rest)
     return numbers, () if plain else rest
+
+
+def _with_axes(tensor: torch.Tensor, entries: tuple[Any, ...]) -> list[tuple[int, Any]]:
+    """Every entry of an index with the first axis that it takes."""
+    widths = [_width(entry) for entry in entries]
+    found, axis = [], 0
+    for entry, width in zip(entries, widths, strict=True):
+        found.append((axis, entry))
+        axis += tensor.dim() - sum(widths) if entry is Ellipsis else width
+    return found
+
+
+def _select_sizes(tensor: torch.Tensor, index: Any) -> tuple[torch.Tensor, tuple[Any, ...]] | None:
+    """`x[n // 2]` where n is a size: the part selected by it, a view, and what is left of the index."""
+    entries = index if isinstance(index, tuple) else (index,)
+    if not any(isinstance(entry, torch.SymInt) for entry in entries):
+        return None
+    part = tensor
+    for axis, entry in reversed(_with_axes(tensor, entries)):
+        if isinstance(entry, torch.SymInt):
+            part = part.select(axis, entry)
+    return part, tuple(entry for entry in entries if not isinstance(entry, torch.SymInt))
 
 
 def _width(entry: Any) -> int:
@@ -69,6 +88,10 @@ def _width(entry: Any) -> int:
 def getitem(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """`x[i]` with a 0-d tensor: an index like any other, rather than a number read from data."""
     tensor, index = args
+    selected = _select_sizes(tensor, index)
+    if selected is not None:
+        part, rest = selected
+        return part[rest] if rest else part
     found = _numbers(tensor, index)
     if found is None:
         return NotImplemented
@@ -81,6 +104,11 @@ def getitem(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> A
 def setitem(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """`x[i] = v` with a 0-d tensor `i`: the part at `i` is written as a whole."""
     tensor, index, value = args
+    selected = _select_sizes(tensor, index)
+    if selected is not None:
+        part, rest = selected
+        part[rest or Ellipsis] = value
+        return None
     found = _numbers(tensor, index)
     if found is None:
         return None if _assign(tensor, index, value) else NotImplemented
