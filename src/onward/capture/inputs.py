@@ -137,13 +137,19 @@ def _check_signature(
         counted = f"{len(args)} positional and {len(kwargs)} keyword argument{'s' * (len(kwargs) != 1)} given"
         advice = "args is a list, which is one argument" if came_as_list else counted
         raise InputError(
-            f"the arguments do not fit {name}{signature}: {error}",
+            f"the arguments do not fit {name}{_without_types(signature)}: {error}",
             hint=f"{advice}; pass a tuple with one entry per parameter, and keyword arguments in kwargs",
         ) from error
     positional = [p for p in signature.parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     names = [p.name for p in positional][: len(args)]
     rest = next((p.name for p in signature.parameters.values() if p.kind is p.VAR_POSITIONAL), "input")
     return names + [f"{rest}_{i}" for i in range(len(args) - len(names))]
+
+
+def _without_types(signature: inspect.Signature) -> inspect.Signature:
+    """`(x, mask=None)`: with the types of a large model's forward, nobody would find the parameter."""
+    bare = [each.replace(annotation=each.empty) for each in signature.parameters.values()]
+    return signature.replace(parameters=bare, return_annotation=signature.empty)
 
 
 def _leaf_name(path: Path, parameter_names: list[str]) -> str:
