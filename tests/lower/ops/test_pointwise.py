@@ -88,6 +88,8 @@ VARIANTS = [
     case("logit with eps", lambda x: torch.logit(x, eps=0.1), [inside.abs()], opsets=SOME_OPSETS),
     case("nan_to_num with values", lambda x: torch.nan_to_num(x, 1.0, 2.0, -3.0), [special]),
     case("nan_to_num with one value", lambda x: torch.nan_to_num(x, posinf=5.0), [special], opsets=SOME_OPSETS),
+    case("near zero", lambda x: (torch.log1p(x) * 1e7, torch.expm1(x) * 1e7), [f32(3, 4) * 1e-7], opsets=SOME_OPSETS),
+    case("far out", lambda x: (torch.log1p(x.abs()), torch.expm1(x)), [special], opsets=SOME_OPSETS),
     case("sign of nan is zero", torch.sign, [special]),
     case("sign of big integers", torch.sign, [torch.tensor([2**32 - 1, -(2**32), 2**31, -1, 0])], opsets=SOME_OPSETS),
     case("sign of bool is itself", lambda x: x.sign(), [bools(2, 3)], opsets=FEW),

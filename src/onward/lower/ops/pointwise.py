@@ -97,16 +97,16 @@ def exp2(g: Emitter, x: Value) -> Value:
 
 @lowers(aten.expm1.default, aten.special_expm1.default)
 def expm1(g: Emitter, x: Value) -> Value:
-    """expm1(Tensor self) -> Tensor"""
-    x = _floats(g, x)
-    return g.op.Sub(g.op.Exp(x), g.like(x, 1))
+    """expm1(Tensor self) -> Tensor; in float64, since near zero the difference would leave few digits of a float32"""
+    wide = g.cast(x, torch.float64)
+    return g.cast(g.op.Sub(g.op.Exp(wide), g.like(wide, 1)), g.out_dtype)
 
 
 @lowers(aten.log1p.default, aten.special_log1p.default)
 def log1p(g: Emitter, x: Value) -> Value:
-    """log1p(Tensor self) -> Tensor"""
-    x = _floats(g, x)
-    return g.op.Log(g.op.Add(x, g.like(x, 1)))
+    """log1p(Tensor self) -> Tensor; in float64, since near zero the sum would keep few digits of a float32"""
+    wide = g.cast(x, torch.float64)
+    return g.cast(g.op.Log(g.op.Add(wide, g.like(wide, 1))), g.out_dtype)
 
 
 @lowers(aten.log2.default)
