@@ -51,9 +51,13 @@ def locations(path: Path) -> dict[str, str]:
 @pytest.mark.parametrize("verify", [False, True], ids=["written", "verified"])
 @pytest.mark.parametrize(
     "flags",
-    [{"external_data": True}, {"use_external_data_format": True}, {"external_data": True, "use_external_data_format": True}],
+    [
+        {"external_data": True},
+        {"use_external_data_format": True},
+        {"external_data": True, "use_external_data_format": True},
+    ],
     ids=lambda flags: " and ".join(flags),
-)  # fmt: skip
+)
 def test_weights_go_to_a_file_beside_the_model(flags: dict[str, Any], verify: bool, tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     onward.export(MODEL, X, path, verify=verify, dynamic_axes={"x": {0: "batch"}}, **flags)
