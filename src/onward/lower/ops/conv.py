@@ -101,8 +101,11 @@ def _convolve_transposed(
     if g.dtype(x) is torch.float64:
         result = conv_float64.convolve_transposed(g, x, weight, bias, steps, pads, extra, groups, gaps)
     else:
+        # onnxruntime 1.31 refuses an output_padding beyond the stride: zeros after the input make room instead.
+        more = [extra_size // step for extra_size, step in zip(extra, steps, strict=True)]
+        extra = [size - step * count for size, step, count in zip(extra, steps, more, strict=True)]
         result = g.op.ConvTranspose(
-            x,
+            g.pad(x, [0] * (4 + len(kernel)) + more),
             weight,
             bias,
             kernel_shape=kernel,

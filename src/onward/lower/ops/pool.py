@@ -39,14 +39,19 @@ class Windows:
         """Whether rounding up can only add windows that begin inside the input, whatever its size."""
         return all(p + s <= n for p, s, n in zip(self.padding, self.stride, self.span, strict=True))
 
+    def _last(self, sizes: Sequence[int]) -> list[tuple[int, int]]:
+        """The number of the last window when rounding up, and of the last that begins inside."""
+        ends = zip(sizes, self.stride, self.padding, self.span, strict=True)
+        return [(-(-(size + 2 * pad - span) // stride), (size + pad - 1) // stride) for size, stride, pad, span in ends]
+
+    def drops_a_window(self, sizes: Sequence[int]) -> bool:
+        return any(rounded_up > inside for rounded_up, inside in self._last(sizes))
+
     def end_pads(self, sizes: Sequence[int]) -> list[int]:
         """Padding at the end with which rounding down gives the windows that PyTorch takes when rounding up."""
-        pads = []
-        for size, stride, pad, span in zip(sizes, self.stride, self.padding, self.span, strict=True):
-            rounded_up = -(-(size + 2 * pad - span) // stride)
-            last = min(rounded_up, (size + pad - 1) // stride)
-            pads.append(max(pad, last * stride + span - size - pad))
-        return pads
+        last = [min(pair) for pair in self._last(sizes)]
+        ends = zip(last, sizes, self.stride, self.padding, self.span, strict=True)
+        return [max(pad, number * stride + span - size - pad) for number, size, stride, pad, span in ends]
 
 
 def windows(
@@ -70,6 +75,11 @@ def _settings(g: Emitter, x: Value, at: Windows) -> dict[str, Any]:
     ends, ceil = at.padding, at.ceil
     if ceil and len(static) == len(sizes) and (g.opset < 10 or not at.never_starts_outside()):
         ends, ceil = at.end_pads(static), False
+        if any(end >= size for end, size in zip(ends, at.kernel, strict=True)):
+            # onnxruntime 1.31 refuses such padding, which only a dilated window can ask for.
+            if at.drops_a_window(static):
+                raise g.unsupported("ceil_mode and dilation with a last window that starts outside along one axis only")
+            ends, ceil = at.padding, True
     elif ceil and g.opset < 10:  # no ceil_mode yet: rounding down with stride - 1 more is rounding up
         if not at.never_starts_outside():
             raise g.needs_opset(10)
