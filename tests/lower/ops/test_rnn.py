@@ -62,7 +62,8 @@ def _weights_as_inputs(x, *weights):
 
 
 OTHERS = [
-    case("relu", layer("RNN", 4, 5, 2, nonlinearity="relu", bidirectional=True), [x], dynamic=SEQUENCE, opsets=SOME_OPSETS),
+    case("relu", layer("RNN", 4, 5, 2, nonlinearity="relu", bidirectional=True), [x], dynamic=SEQUENCE,
+         opsets=SOME_OPSETS),
     case("relu cell", layer("RNNCell", 4, 5, nonlinearity="relu"), [f32(3, 4)], opsets=FEW),
     case("projection", layer("LSTM", 4, 5, 2, proj_size=3, bidirectional=True), [x], dynamic=SEQUENCE, opsets=FEW),
     case("projection, batch first", layer("LSTM", 4, 5, proj_size=3, bias=False, batch_first=True), [x],
