@@ -187,3 +187,11 @@ def test_the_foreign_rule_itself(module: str, text: str, wrong: bool) -> None:
 )
 def test_the_init_rule_itself(text: str, wrong: bool) -> None:
     assert bool(does_more_than_export(text)) is wrong
+
+
+def test_every_family_of_lowerings_is_loaded() -> None:
+    families = {path.stem for path in (SOURCE / "onward/lower/ops").glob("*.py") if not path.stem.startswith("_")}
+    loaded = {
+        name for _, name in imported((SOURCE / "onward/lower/ops/__init__.py").read_text(), "onward.lower.ops", True)
+    }
+    assert {f"onward.lower.ops.{family}" for family in families} == loaded

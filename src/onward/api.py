@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 from .capture import bind_call, dynamic_inputs, trace
 from .capture.model import check_model, evaluation_mode, unwrap, without_compiling
 from .errors import InputError
-from .lower import has_lowering, load_families, lower_program
+from .lower import has_lowering, lower_program
 from .options import DEFAULT_OPSET, ExportOptions, check_flag
 from .passes import tidy
 from .program import Program
@@ -58,7 +58,6 @@ def export(
     )
     if options.verify:
         load_onnxruntime()
-    load_families()
     model = unwrap(model)
     check_model(model)
     call = bind_call(model, args, kwargs, options.input_names)

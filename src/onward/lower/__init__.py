@@ -1,7 +1,8 @@
 """Lowering: a captured program becomes an ONNX graph."""
 
+from onward.lower import ops
 from onward.lower.emitter import Emitter, SizeValue
-from onward.lower.registry import Registry, available_since, has_lowering, load_families, lowers
+from onward.lower.registry import Registry, available_since, has_lowering, lowers
 from onward.lower.walk import lower_program
 
 __all__ = [
@@ -10,7 +11,7 @@ __all__ = [
     "SizeValue",
     "available_since",
     "has_lowering",
-    "load_families",
     "lower_program",
     "lowers",
+    "ops",
 ]

@@ -14,9 +14,7 @@ is refused by name, except for those that do not change the numbers (`memory_for
 from __future__ import annotations
 
 import functools
-import importlib
 import inspect
-import pkgutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +23,7 @@ import torch
 
 from onward.errors import LoweringError
 
-__all__ = ["Lowering", "Registry", "load_families", "lowers", "op_name", "registry"]
+__all__ = ["Lowering", "Registry", "lowers", "op_name", "registry"]
 
 FIRST_OPSET = 9
 
@@ -226,21 +224,11 @@ def lowers(*ops: Any, since: int = FIRST_OPSET) -> Callable[[Callable[..., Any]]
 
 
 @functools.cache
-@functools.cache
-def load_families() -> None:
-    """Import every module of `onward.lower`, so that their lowerings are registered."""
-    package = importlib.import_module("onward.lower")
-    for module in pkgutil.walk_packages(package.__path__, "onward.lower."):
-        importlib.import_module(module.name)
-
-
 def has_lowering(op: Any, opset: int) -> bool:
     """Whether onward itself can lower an operator at an opset."""
-    load_families()
     return registry.has_lowering(op, opset)
 
 
 def available_since(op: Any) -> list[int]:
     """The opsets at which onward's lowerings of an operator begin."""
-    load_families()
     return registry.available_since(op)

@@ -31,7 +31,6 @@ def lower_program(
     producer_version: str | None = None,
 ) -> ir.Model:
     """The program as an ONNX model in the default domain's `opset`."""
-    registries.load_families()
     walk = _Walk(program, opset, registry or registries.registry)
     graph = walk.run()
     return ir.Model(graph, ir_version=ir_version(opset), producer_name="onward", producer_version=producer_version)
