@@ -188,13 +188,20 @@ def used_values(node: ir.Node) -> list[Value]:
     return found
 
 
+# Their outputs after the first are optional, and a runtime that need not make them is faster without.
+_OPTIONAL_OUTPUTS = frozenset({"MaxPool", "LSTM", "GRU", "RNN"})
+
+
 def drop_dead(nodes: Sequence[ir.Node], outputs: Sequence[Value]) -> list[ir.Node]:
-    """The nodes that the outputs need, in order; the others are detached from their inputs."""
+    """The nodes that the outputs need, in order; the others are detached from their inputs. Optional outputs that
+    nobody reads go too."""
     live, kept = set(outputs), []
     for node in reversed(nodes):
         if any(value in live for value in node.outputs):
             live.update(used_values(node))
             kept.append(node)
+            if node.op_type in _OPTIONAL_OUTPUTS and node.domain == "":
+                node.resize_outputs(1 + max(place for place, value in enumerate(node.outputs) if value in live))
         else:
             for place in range(len(node.inputs)):
                 node.replace_input_with(place, None)

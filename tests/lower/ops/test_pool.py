@@ -164,3 +164,13 @@ def test_what_opset_9_cannot_say_is_refused(function, dynamic):
 def test_dilated_windows_that_no_attribute_places_are_refused():
     with pytest.raises(onward.ExportError, match="ceil_mode and dilation with a last window that starts outside"):
         check(case("pool", pool(F.max_pool2d, 2, 3, 1, 2, ceil_mode=True), [image]), 13)
+
+
+def test_indices_that_nobody_reads_are_not_computed():
+    model = check(case("pool", lambda x: F.max_pool2d(x, 2, return_indices=True)[0], [image]), 13)
+    assert [(node.op_type, len(node.output)) for node in model.graph.node] == [("MaxPool", 1)]
+
+
+def test_adaptive_values_and_indices_come_from_one_pooling():
+    model = check(case("pool", adaptive("max", (4, 3)), [image], dynamic=BATCH), 13)
+    assert [node.op_type for node in model.graph.node] == ["MaxPool", "Mod"]

@@ -134,7 +134,7 @@ def _maximum(g: Emitter, x: Value, output: Sequence[Any]) -> Value:
         x = g.reduce("ReduceMax", x, kinds["one"], keepdims=True)
     if kinds["even"]:
         shape = list(g.known_dims(x))
-        (x,) = max_pool(g, x, _even_windows(g, x, output, kinds["even"]))
+        x = max_pool(g, x, _even_windows(g, x, output, kinds["even"]), outputs=2)[0]  # shared with the indices
         for axis in kinds["even"]:
             shape[axis] = output[axis - 2]
         g.annotate(x, shape)
