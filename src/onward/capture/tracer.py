@@ -65,6 +65,7 @@ class Tracer:
         self._data_sizes = DataSizes(self.dims, self.graph, probes)
         self.pen: Journal | Comparison | None = None
         self._depth = 0  # inside an op of the model, ours are not the model's
+        self._within: list[OpOverload] = []  # ops that are being decomposed, outermost first
         self.failed_decompositions: dict[OpOverload, Exception] = {}
 
     # --- inputs ----------------------------------------------------------------------------------------------------
@@ -252,6 +253,7 @@ class Tracer:
         A decomposition that fails leaves the op as it is, to be reported as missing by its own name.
         """
         self.decisions.inside += 1
+        self._within.append(op)
         try:
             with self.mode_again():
                 result = op.decompose(*args, **kwargs)
@@ -265,6 +267,7 @@ class Tracer:
             self.failed_decompositions[op] = error
             return NotImplemented
         finally:
+            self._within.pop()
             self.decisions.inside -= 1
 
     def mode_again(self) -> Any:
@@ -299,6 +302,8 @@ class Tracer:
         node = self.graph.create_node("call_function", op, node_args, node_kwargs)
         node.meta["scope"] = self.scopes.current
         node.meta["source"] = user_source()
+        if self._within:
+            node.meta["within"] = self._within[0]
         parent = args[0] if args and isinstance(args[0], Traced) else None
         step = (op, tuple(node_args[1:]), node_kwargs)
         made_from = [dim for each in traced for dim in each.fact.shape]

@@ -414,7 +414,7 @@ class Core:
         op = self._session.place.op or "this operator"
         return self._error(
             f"{op} has no lowering for opset {self.opset} (exists from {opset})",
-            f"try opset_version={opset}, or register one: onward.register_custom_op_symbolic(...)",
+            f"try opset_version={opset}, or add a lowering of your own: @onward.lower.lowers(...)",
         )
 
 

@@ -256,10 +256,15 @@ class _Walk:
 
     # Errors
 
+    def _called(self, node: fx.Node) -> str:
+        """An operator's name, with the one that the user called where PyTorch decomposed that."""
+        name, within = registries.op_name(node.target), node.meta.get("within")
+        return name if within is None else f"{within} (by way of {name})"
+
     def _all_missing(self, missing: dict[Any, list[fx.Node]]) -> UnsupportedOpError:
         details = []
         for target, nodes in missing.items():
-            name, first = registries.op_name(target), nodes[0]
+            name, first = self._called(nodes[0]), nodes[0]
             since = [version for version in self.registry.available_since(target) if version > self.opset]
             exists = f" (exists from {since[0]})" if since else ""
             source, scope = first.meta.get("source"), first.meta.get("scope")
@@ -267,7 +272,7 @@ class _Walk:
             inside = f" in {scope.path}" if scope is not None and scope.path else ""
             details.append(f"{name}: {len(nodes)} call{'s' * (len(nodes) > 1)}{exists}, first{where}{inside}")
         target, nodes = next(iter(missing.items()))
-        name, place = registries.op_name(target), self._place(nodes[0])
+        name, place = self._called(nodes[0]), self._place(nodes[0])
         newer = [min(v for v in self.registry.available_since(t) if v > self.opset) for t in missing if
                  any(v > self.opset for v in self.registry.available_since(t))]  # fmt: skip
         upgrade = f"try opset_version={max(newer)}, or " if len(newer) == len(missing) else ""
@@ -281,7 +286,7 @@ class _Walk:
             op=name,
             module=(place.scope.path or None) if one and place.scope else None,
             source=str(place.source) if one and place.source else None,
-            hint=f'{upgrade}register one: onward.register_custom_op_symbolic("{key}", ...)',
+            hint=f'{upgrade}write the model with other operators, or add a lowering: @onward.lower.lowers("{key}")',
             details=details if not one or len(nodes) > 1 else (),
         )
 
