@@ -11,7 +11,7 @@ import onnx
 from .errors import InputError
 
 OLDEST_OPSET = 9
-# docs/opsets.md says why.
+# docs/design.md says why.
 DEFAULT_OPSET = 20
 
 
