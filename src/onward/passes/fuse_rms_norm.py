@@ -6,7 +6,7 @@
     y = Mul(x, Reciprocal(r))  (or Div(x, r))     z = Mul(Div(x, r), weight)
     z = Mul(weight, y)
 
-Language models write it so. onnxruntime 1.31 runs the norm as one kernel, three times as fast, if written with Pow and
+Language models write it so. onnxruntime 1.31 runs the norm as one kernel, about twice as fast, if written with Pow and
 Div; any other spelling it runs step by step. Declines where a step is read by anything else, where epsilon or the
 weight is not a constant, and for types other than float32.
 """
