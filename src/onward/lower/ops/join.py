@@ -125,14 +125,14 @@ def tensor_split_indices(g: Emitter, x: Value, indices: Sequence[Size], dim: int
 def hsplit(g: Emitter, x: Value, where: int | Sequence[int]) -> list[Value]:
     """hsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]"""
     divide = tensor_split if isinstance(where, int) else tensor_split_indices
-    return divide(g, x, where, 0 if g.rank(x) == 1 else 1)  # type: ignore[arg-type]
+    return divide(g, x, where, 0 if g.rank(x) == 1 else 1)
 
 
 @lowers(aten.dsplit.int, aten.dsplit.array)
 def dsplit(g: Emitter, x: Value, where: int | Sequence[int]) -> list[Value]:
     """dsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]"""
     divide = tensor_split if isinstance(where, int) else tensor_split_indices
-    return divide(g, x, where, 2)  # type: ignore[arg-type]
+    return divide(g, x, where, 2)
 
 
 @lowers(aten.unbind.int, aten.unbind_copy.int)
