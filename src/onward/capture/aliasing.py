@@ -15,6 +15,7 @@ import torch
 from torch._ops import OpOverload
 
 from .facts import TensorFact
+from .tables import registrar
 
 aten = torch.ops.aten
 
@@ -57,13 +58,7 @@ def put_back(step: ViewStep, parent: TensorFact, view: TensorFact) -> PutBack | 
     return inverse(step, parent, view) if inverse else None
 
 
-def _inverse(*ops: OpOverload) -> Callable[[Inverse], Inverse]:
-    def register(function: Inverse) -> Inverse:
-        for op in ops:
-            _INVERSES[op] = function
-        return function
-
-    return register
+_inverse = registrar(_INVERSES)
 
 
 @_inverse(aten.slice.Tensor)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .sizes import SYMBOLIC
+from .tables import registrar
 from .tensor import Traced
 
 if TYPE_CHECKING:
@@ -17,13 +18,7 @@ Intercept = Callable[["Tracer", Any, tuple, dict[str, Any]], Any]
 INTERCEPTS: dict[Any, Intercept] = {}
 
 
-def intercepts(*functions: Any) -> Callable[[Intercept], Intercept]:
-    def register(handler: Intercept) -> Intercept:
-        for function in functions:
-            INTERCEPTS[function] = handler
-        return handler
-
-    return register
+intercepts = registrar(INTERCEPTS)
 
 
 def _is_number_tensor(index: Any) -> bool:

@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 
+from .tables import registrar
+
 aten = torch.ops.aten
 Size = tuple[int, ...]
 Rule = Callable[..., "Size | list[Size] | None"]
@@ -25,13 +27,7 @@ def rule_for(op: OpOverload) -> Rule | None:
     return _broadcast if rule is None and torch.Tag.pointwise in op.tags else rule
 
 
-def _rule(*ops: OpOverload) -> Callable[[Rule], Rule]:
-    def register(function: Rule) -> Rule:
-        for op in ops:
-            _RULES[op] = function
-        return function
-
-    return register
+_rule = registrar(_RULES)
 
 
 def _broadcast(*args: Any, **kwargs: Any) -> Size | None:
