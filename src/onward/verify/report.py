@@ -53,7 +53,12 @@ class Verification:
         ]
         if not details:
             raise VerifyError("nothing was verified", details=[f"{c.label}: {c.skipped}" for c in self.checks])
-        raise VerifyError("onnxruntime and PyTorch disagree", details=details)
+        raise VerifyError(
+            "onnxruntime and PyTorch disagree",
+            details=details,
+            hint="a model that draws random numbers, or changes from call to call, cannot be verified; of any other "
+            "model this is a defect of the export, worth reporting",
+        )
 
     def __str__(self) -> str:
         rows: list[tuple[str, ...]] = [_HEADINGS]
