@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch._ops import OpOverload
 
-from .rules import rule_for
+from .rules import ProbeFailure, rule_for
 from .traits import traits
 
 _LARGEST_REAL_PROBE = 1 << 26  # elements; beyond this a real run on zeros costs more than it tells
@@ -41,10 +41,6 @@ def dense_like(size: tuple[int, ...], tensor: torch.Tensor) -> Layout:
         stride[axis] = step
         step *= max(size[axis], 1)
     return Layout(size, tuple(stride), tensor.dtype)
-
-
-class ProbeFailure(Exception):
-    """An op that works on the example refuses the sizes of another probe."""
 
 
 class LayoutKernels:

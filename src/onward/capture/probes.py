@@ -16,6 +16,8 @@ PROBES = 4
 # One row per axis, one column per probe. No row is a multiple of another, and neither are sums or products of rows.
 _FACTORS = ((2, 3, 5), (3, 7, 2), (5, 2, 7), (7, 5, 3), (4, 9, 11), (9, 4, 13), (11, 13, 4), (13, 6, 9), (6, 11, 15))
 _OFFSETS = ((1, 2, 4), (2, 5, 1), (3, 1, 7), (4, 3, 2), (5, 9, 3), (7, 4, 6), (9, 6, 5), (6, 8, 11), (8, 11, 9))
+# Whether a probe differs from the example by an odd number: no two axes are even and odd together.
+_PARITIES = ((0, 1, 1), (1, 0, 1), (1, 1, 0), (0, 0, 1), (0, 1, 0), (1, 0, 0), (1, 1, 1))
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ def plans(example: dict[str, int]) -> Iterator[Plan]:
         yield Plan(label, _spread(example, independent, rule), independent)
         if tied:
             yield Plan(f"{label}, equal axes tied", _spread(example, tied, rule), tied)
+    for label, rule in (("any", _any), ("multiples", _multiples)):
         if ones:
             yield Plan(f"{label}, size 1 stretched", _spread(stretched, independent, rule), independent, ones)
     yield Plan("nearby", _spread(example, independent, _nearby), independent)
@@ -60,7 +63,11 @@ def _tie(example: dict[str, int]) -> dict[str, str]:
 
 
 def _any(size: int, row: int) -> tuple[int, ...]:
-    return tuple(multiple + extra for multiple, extra in zip(_multiples(size, row), (0, 1, 3), strict=True))
+    parities = _PARITIES[row % len(_PARITIES)]
+    return tuple(
+        multiple + (multiple - size + odd) % 2 + 2 * (place == PROBES - 2)
+        for place, (multiple, odd) in enumerate(zip(_multiples(size, row), parities, strict=True))
+    )
 
 
 def _multiples(size: int, row: int) -> tuple[int, ...]:

@@ -17,6 +17,12 @@ from .tables import registrar
 
 aten = torch.ops.aten
 Size = tuple[int, ...]
+
+
+class ProbeFailure(Exception):
+    """An op that works on the example refuses the sizes of another probe."""
+
+
 Rule = Callable[..., "Size | list[Size] | None"]
 _RULES: dict[OpOverload, Rule] = {}
 
@@ -39,7 +45,7 @@ def _broadcast(*args: Any, **kwargs: Any) -> Size | None:
         for axis in range(-len(size), 0):
             if size[axis] != 1:
                 if result[axis] not in (1, size[axis]):
-                    return None  # refused, but by the kernel, with its message
+                    raise ProbeFailure(f"sizes {result[axis]} and {size[axis]} meet on one axis")
                 result[axis] = size[axis]
     return tuple(result)
 
@@ -94,6 +100,12 @@ def _convolution(
 @_rule(aten.linear.default)
 def _linear(x: Any, weight: Any, bias: Any = None) -> Size | None:
     return (*x.size[:-1], weight.size[0]) if len(weight.size) == 2 and x.size[-1] == weight.size[1] else None
+
+
+@_rule(aten.pixel_shuffle.default)
+def _pixel_shuffle(x: Any, factor: int) -> Size | None:
+    *lead, channels, height, width = x.size
+    return (*lead, channels // factor**2, height * factor, width * factor) if channels % factor**2 == 0 else None
 
 
 @_rule(aten.embedding.default)

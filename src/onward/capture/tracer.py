@@ -139,18 +139,26 @@ class Tracer:
 
     # --- sizes -----------------------------------------------------------------------------------------------------
     def size_node(self, size: Size) -> Any:
-        """The fx node that computes a size; the same fingerprint is computed once."""
+        """The fx node that computes a size, the same expression once.
+
+        Sizes of tensors are known by their fingerprint. Computed ones are not: few values make poor fingerprints, and
+        `height % 2` may well agree with `width % 2` on all probes.
+        """
         if size.is_uniform:
             return size.values[0]
-        key = size.values if size.is_int() else (type(size.values[0]), size.values)
+        origin = size.origin
+        if isinstance(origin, Computed) and not self.dims.name_of(size.values):
+            operands = tuple(self.size_node(each) for each in origin.operands)
+            key: Any = (origin.function, tuple((type(each), each) for each in operands))
+        else:
+            key = size.values
         known = self._size_nodes.get(key)
         if isinstance(known, fx.Node):
             return known
-        origin = known or size.origin
+        origin = known or origin
         if isinstance(origin, AxisOf):
             node = self.graph.create_node("call_function", aten.sym_size.int, (origin.node, origin.axis))
         elif isinstance(origin, Computed):
-            operands = tuple(self.size_node(each) for each in origin.operands)
             node = self.graph.create_node("call_function", origin.function, operands)
         else:
             raise CaptureError(
@@ -341,17 +349,14 @@ class Tracer:
             ([_at_probe(value, probe) for value in args], {name: _at_probe(v, probe) for name, v in kwargs.items()})
             for probe in range(self.probes)
         ]
-        results = self.kernels.shortcut(op, calls, out)
-        if results is not None:
-            return tuple(results)
-        results = []
-        for at_args, at_kwargs in calls[1:]:
-            try:
-                result = self.kernels.run(op, tuple(at_args), at_kwargs)
-            except ProbeFailure as failure:
-                raise ProbeRejected(str(op), user_source(), self.scopes.current.path, str(failure)) from failure
+        try:
+            results = self.kernels.shortcut(op, calls, out)
+            if results is None:
+                results = [self.kernels.run(op, tuple(at_args), at_kwargs) for at_args, at_kwargs in calls[1:]]
+        except ProbeFailure as failure:
+            raise ProbeRejected(str(op), user_source(), self.scopes.current.path, str(failure)) from failure
+        for result in results:
             self._same_structure(op, out, result)
-            results.append(result)
         return tuple(results)
 
     def _same_structure(self, op: OpOverload, out: Any, layout: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -50,7 +51,7 @@ def _functional(op: OpOverload, is_out: bool) -> OpOverload | None:
     """`add_.Tensor` -> `add.Tensor`; `add.out` -> the overload of `add` with the same arguments but `out`."""
     namespace = getattr(torch.ops, op.namespace)
     name = op._schema.name.split("::")[1]
-    wanted = [(a.name, str(a.type)) for a in op._schema.arguments if not (is_out and a.alias_info)]
+    wanted = _signature([a for a in op._schema.arguments if not (is_out and a.alias_info)])
     name = _RENAMED.get(name, name.removesuffix("_") if not is_out and not name.startswith("__") else name)
     packet = getattr(namespace, name, None)
     if packet is None:
@@ -61,9 +62,14 @@ def _functional(op: OpOverload, is_out: bool) -> OpOverload | None:
         schema = candidate._schema
         if schema.is_mutable:
             continue
-        if [(a.name, str(a.type)) for a in schema.arguments] == wanted:
+        if _signature(schema.arguments) == wanted:
             return candidate
     return None
+
+
+def _signature(arguments: Sequence[torch._C.Argument]) -> list[tuple[str, str]]:
+    """Names and types; the first argument goes by its type, for `dropout_(self, ...)` is `dropout(input, ...)`."""
+    return [("" if place == 0 else a.name, str(a.type)) for place, a in enumerate(arguments)]
 
 
 _RENAMED = {"normal_": "normal_functional", "set_": "", "resize_": ""}
