@@ -138,6 +138,15 @@ def test_scope_and_source_are_on_every_node() -> None:
     assert "tracing.py" in str(linear.meta["source"]) or "test_session.py" in str(linear.meta["source"])
 
 
+@pytest.mark.parametrize("file", ["<stdin>", "<ipython-input-3-0a1b>", "notebook.py"])
+def test_code_typed_at_a_prompt_is_the_users(file: str) -> None:
+    namespace: dict[str, Any] = {}
+    exec(compile("def double(x):\n    return x * 2\n", file, "exec"), namespace)
+    program = traced(namespace["double"], torch.randn(2))
+    (node,) = [node for node in program.graph.nodes if node.op == "call_function"]
+    assert str(node.meta["source"]) == f"{file}:2"
+
+
 def test_tracing_works_inside_inference_mode_and_no_grad() -> None:
     model = torch.nn.Linear(2, 2)
     for context in (torch.no_grad(), torch.inference_mode(), torch.enable_grad()):

@@ -6,6 +6,7 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
+from .assumptions import Branches
 from .dims import DimTable
 from .facts import Source
 from .sizes import Computed, Size, written
@@ -35,6 +36,7 @@ class Decisions:
         self._dims, self._scopes = dims, scopes
         self.freezes: list[Freeze] = []
         self.warnings: list[str] = []
+        self.branches = Branches()
         self._committed: dict[tuple[Any, ...], Size] = {}
         self._warned: set[tuple[str, Source | None]] = set()
         self.inside = 0  # depth of our own decompositions: branches taken there are not the model's
@@ -72,7 +74,7 @@ class Decisions:
             )
             self.freezes.append(freeze)
         elif size.is_bool() and not self.inside and isinstance(size.origin, Computed):
-            self._note_assumption(size, size.origin)
+            self.branches.note(size, self._axes_of(size), user_source())
         return size.values[0]
 
     def sizes_like(self, values: tuple[Any, ...]) -> list[Size]:
@@ -89,22 +91,3 @@ class Decisions:
             parts = [self._axes_of(each) for each in size.origin.operands if not each.is_uniform]
             return frozenset[str]().union(*parts)
         return self._dims.depends_on(size.values)
-
-    def _note_assumption(self, size: Size, origin: Computed) -> None:
-        """The probes agree on a branch, yet sizes that nobody tried might not: say so."""
-        operands = [each for each in origin.operands if not each.is_uniform]
-        example = {name: values[0] for name, values in self._dims.axes.items()}
-        for axis in sorted(frozenset[str]().union(*(self._axes_of(each) for each in operands))):
-            for other in sorted({1, 2, 3, example[axis] - 1}):
-                if not 0 < other < example[axis]:
-                    continue
-                values = [each.at({**example, axis: other}) for each in origin.operands]
-                if any(value is None for value in values):
-                    return
-                if origin.function(*values) != size.values[0]:
-                    self.warn(
-                        f"a branch depends on the size of axis {axis!r}: the graph holds where "
-                        f"`{written(size)}` is {size.values[0]}, and {axis} = {other} would take the other branch",
-                        hint="use torch.cond, or keep to sizes on this side of the branch",
-                    )
-                    return

@@ -142,6 +142,23 @@ class Results:
         return [torch.as_tensor(leaves[position]) for position in self.positions]
 
 
+@dataclass(frozen=True, slots=True)
+class Assumption:
+    """A branch on sizes that the graph holds one side of, and the sizes nearby that would take the other."""
+
+    expression: str
+    value: bool
+    source: Source | None
+    elsewhere: tuple[tuple[str, int], ...]  # (axis, size)
+
+    def text(self, axis: str, size: int) -> str:
+        return (
+            f"{self.source or 'unknown line'}: a branch depends on the size of axis {axis!r}: the graph holds where "
+            f"`{self.expression}` is {self.value}, and {axis} = {size} would take the other branch. To avoid this, use "
+            "torch.cond, or keep to sizes on this side of the branch."
+        )
+
+
 @dataclass(frozen=True)
 class CapturedProgram:
     """A model, followed once: what every front end produces and lowering consumes."""
@@ -157,3 +174,4 @@ class CapturedProgram:
     model_name: str
     axes: dict[str, tuple[int, ...]]  # every dynamic input axis by name: its fingerprint
     warnings: tuple[str, ...] = ()
+    assumptions: tuple[Assumption, ...] = ()

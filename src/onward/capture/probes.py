@@ -27,7 +27,8 @@ class Plan:
     label: str
     sizes: dict[str, tuple[int, ...]]
     tied: dict[str, str]  # axes that this attempt takes for the same axis: {name: the name it follows}
-    enlarged: frozenset[str] = frozenset()  # axes whose example of size 1 is stretched
+    enlarged: frozenset[str] = frozenset()  # axes whose example is taken at another size
+    other_side: bool = False  # only to be tried where the example is on the special side of a branch
 
 
 def plans(example: dict[str, int]) -> Iterator[Plan]:
@@ -46,10 +47,14 @@ def plans(example: dict[str, int]) -> Iterator[Plan]:
     yield Plan("nearby", _spread(example, independent, _nearby), independent)
     if tied:
         yield Plan("nearby, equal axes tied", _spread(example, tied, _nearby), tied)
-    if all(size > 4 for size in example.values()):
+    if any(size > 4 for size in example.values()):
         yield Plan("smaller", _spread(example, independent, _smaller), independent)
         if tied:
             yield Plan("smaller, equal axes tied", _spread(example, tied, _smaller), tied)
+    for label, start, rule in (("moved", _next, _ragged), ("doubled", _double, _larger_multiples)):
+        moved = {name: start(size) for name, size in example.items()}
+        sizes = {name: (moved[name], *values[1:]) for name, values in _spread(example, independent, rule).items()}
+        yield Plan(label, sizes, independent, frozenset(example), other_side=True)
 
 
 def _tie(example: dict[str, int]) -> dict[str, str]:
@@ -79,7 +84,26 @@ def _nearby(size: int, row: int) -> tuple[int, ...]:
 
 
 def _smaller(size: int, row: int) -> tuple[int, ...]:
+    if size <= 4:
+        return _nearby(size, row)
     return tuple(max(2, size - offset) for offset in _OFFSETS[row % len(_OFFSETS)])
+
+
+def _next(size: int) -> int:
+    return size + 1
+
+
+def _double(size: int) -> int:
+    return 2 * size
+
+
+def _ragged(size: int, row: int) -> tuple[int, ...]:
+    """With the example one larger: nothing is a multiple of what the example is a multiple of."""
+    return tuple(multiple + extra for multiple, extra in zip(_multiples(size, row), (2, 3, 5), strict=True))
+
+
+def _larger_multiples(size: int, row: int) -> tuple[int, ...]:
+    return tuple(multiple + size for multiple in _multiples(size, row))
 
 
 def _spread(

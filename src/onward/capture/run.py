@@ -114,6 +114,8 @@ def run(request: Request, plan: Plan, pen: Comparison | None = None) -> Captured
     if not results:
         raise CaptureError(f"{name} returned no tensor", hint="return at least one tensor from forward")
     tracer.graph.output(tuple(node for _, (node, _, _) in results))
+    sizes = {axis: values[0] for axis, values in leaders.items()}
+    assumptions = tracer.decisions.branches.assumptions(sizes, lambda name: tracer.plain.constants[name].tensor)
     _drop_unused(tracer)
     positions = tuple(position for position, _ in results)
     names = name_outputs([structure.paths[i] for i in positions], request.output_names, call.names)
@@ -133,6 +135,7 @@ def run(request: Request, plan: Plan, pen: Comparison | None = None) -> Captured
         model_name=name,
         axes=leaders,
         warnings=tuple(tracer.decisions.warnings),
+        assumptions=tuple(assumptions),
     )
 
 
@@ -157,10 +160,8 @@ def _drop_unused(tracer: Tracer) -> None:
 
 
 def _example(tensor: torch.Tensor, axes: AxisNames, plan: Plan) -> torch.Tensor:
-    for axis, label in axes.items():
-        if label in plan.enlarged:
-            tensor = torch.cat([tensor] * plan.sizes[label][0], dim=axis)
-    return tensor.detach().clone()
+    wanted = {axis: plan.sizes[label][0] for axis, label in axes.items() if label in plan.enlarged}
+    return resized(tensor.detach(), wanted).clone()
 
 
 def _layout(tensor: torch.Tensor, axes: AxisNames, plan: Plan, probe: int) -> Layout:

@@ -20,7 +20,8 @@ def is_library(code: CodeType) -> bool:
     known = _NOT_USER.get(code)
     if known is None:
         file = code.co_filename
-        library = file.startswith((_TORCH, _OURS, "<")) or f"{os.sep}contextlib.py" in file
+        generated = file.startswith("<") and not file.startswith(("<stdin>", "<ipython-input"))
+        library = generated or file.startswith((_TORCH, _OURS)) or f"{os.sep}contextlib.py" in file
         known = _NOT_USER[code] = library and file != _DEMO
     return known
 

@@ -15,15 +15,13 @@ from collections.abc import Iterator, Mapping
 
 import torch
 
+from .assumptions import same_results
 from .decisions import CaptureWarning
-from .execute import execute
 from .facts import CapturedProgram
 from .journal import CannotThaw, Comparison, Journal, Witness
 from .probes import PROBES, Plan
 from .run import Frozen, Request, run, write_journal
 from .tracer import ProbeRejected
-
-_TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-8, torch.float16: 2e-2, torch.bfloat16: 1e-1}
 
 
 def thaw(request: Request, plan: Plan, frozen: Frozen) -> CapturedProgram:
@@ -80,7 +78,7 @@ def _confirmed(request: Request, plan: Plan, program: CapturedProgram) -> bool:
                     wanted = program.results.select(request.model(*args, **kwargs))
             except Exception:  # a size that the model itself refuses proves nothing: the next one may
                 continue
-            if not _same(wanted, program, inputs):
+            if not same_results(wanted, program, inputs):
                 return False
             done += 1
             if done == 2:
@@ -95,18 +93,3 @@ def _fresh(values: tuple[int, ...]) -> Iterator[int]:
     for size in (example + 1, example + 2, example - 1, example + 3, 8 * example, 13 * example):
         if size > 0 and size not in values:
             yield size
-
-
-def _same(wanted: list[torch.Tensor], program: CapturedProgram, inputs: tuple[torch.Tensor, ...]) -> bool:
-    try:
-        got = execute(program, inputs)
-    except Exception:  # a wrong formula makes sizes that do not fit together
-        return False
-    for want, have in zip(wanted, got, strict=True):
-        if want.shape != have.shape or want.dtype != have.dtype:
-            return False
-        tolerance = _TOLERANCE.get(want.dtype, 0.0)
-        scale = float(want.abs().max()) if want.is_floating_point() and want.numel() else 1.0
-        if not torch.allclose(want, have, rtol=tolerance, atol=tolerance * scale, equal_nan=True):
-            return False
-    return True

@@ -159,6 +159,7 @@ class Tracer:
         if isinstance(origin, AxisOf):
             node = self.graph.create_node("call_function", aten.sym_size.int, (origin.node, origin.axis))
         elif isinstance(origin, Computed):
+            operands = tuple(self.size_node(each) for each in origin.operands)
             node = self.graph.create_node("call_function", origin.function, operands)
         else:
             raise CaptureError(
