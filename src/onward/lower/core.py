@@ -123,6 +123,8 @@ class Core:
             if known is not None:
                 return known if outputs > 1 else known[0]
         restore = self._fit(schema, values) if schema is not None and op != "Cast" else None
+        if restore is not None and op == "ConstantOfShape":
+            restore |= self._fit_filler(schema, settings)
         made = self._make(op, values, settings, domain, outputs, schema, pure)
         if restore and schema is not None:
             made = tuple(self._restore(schema, place, value, restore) for place, value in enumerate(made))
@@ -249,7 +251,7 @@ class Core:
                 )
         return found
 
-    def _fit(self, schema: schemas.OpSchema, values: list[Value | None]) -> dict[str, torch.dtype] | None:
+    def _fit(self, schema: schemas.OpSchema, values: list[Value | None]) -> dict[str, torch.dtype]:
         """Cast inputs, in place, to types that run; the variables whose outputs have to be cast back."""
         restore: dict[str, torch.dtype] = {}
         for variable, dtype in self._variables(schema, values).items():
@@ -265,6 +267,17 @@ class Core:
                 if value is not None and formal is not None and formal.variable == variable:
                     values[place] = self.cast(value, instead)
         return restore
+
+    def _fit_filler(self, schema: schemas.OpSchema | None, settings: dict[str, Any]) -> dict[str, torch.dtype]:
+        """The same for ConstantOfShape, whose type is that of its attribute: no bfloat16 before opset 20."""
+        filler, allowed = settings.get("value"), schema.allowed.get("T2") if schema is not None else None
+        if filler is None or allowed is None or filler.dtype in allowed:
+            return {}
+        instead = dtypes.compute_instead(filler.dtype, allowed)
+        if instead is None:
+            raise self.unsupported(f"ONNX operator ConstantOfShape does not take {filler.dtype} at opset {self.opset}")
+        settings["value"] = filler.to(instead)
+        return {"T2": filler.dtype}
 
     def _restore(self, schema: schemas.OpSchema, place: int, value: Value, restore: dict[str, torch.dtype]) -> Value:
         formal = schema.output(place)

@@ -20,6 +20,7 @@ CREATION = [
     case("zeros", lambda x: torch.zeros(x.shape[0], 2), [x], dynamic=BATCH),
     case("zeros of dtypes", lambda x: tuple(torch.zeros(x.shape[0], dtype=d) for d in DTYPES), [x], dynamic=BATCH),
     case("ones of dtypes", lambda x: tuple(torch.ones(x.shape[0], dtype=d) for d in DTYPES), [x], dynamic=BATCH),
+    case("ones of bfloat16", lambda x: torch.ones(x.shape[0], dtype=torch.bfloat16), [x], dynamic=BATCH, since=13),
     case("ones", lambda x: torch.ones(x.shape[0], x.shape[1]), [x], dynamic=BOTH),
     case("full", lambda x: torch.full((3, x.shape[0]), 2.5), [x], dynamic=BATCH),
     case("full of an integer", lambda x: (torch.full(x.shape, 7), torch.full(x.shape, True)), [x], dynamic=BOTH),
