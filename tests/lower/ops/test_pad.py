@@ -20,6 +20,8 @@ CASES = [
     case("constant with a value", lambda x: F.pad(x, (1, 2), value=-1.5), [f32(2, 3)], dynamic=BATCH),
     case("constant infinity", lambda x: F.pad(x, (1, 0), value=float("-inf")), [f32(2, 3)], opsets=FEW),
     case("constant_pad_nd", lambda x: torch.constant_pad_nd(x, (1, 1), 2), [f32(2, 3)], opsets=FEW),
+    case("constant that float32 lacks", lambda x: F.pad(x, (1, 2), value=0.1), [floats(2, 3, dtype=torch.float64)],
+         dynamic=BATCH, opsets=FEW),
     case("crop", lambda x: F.pad(x, (-1, -2)), [f32(2, 6)], dynamic=BATCH),
     case("crop a dynamic axis", lambda x: F.pad(x, (0, 0, -1, 0)), [f32(4, 6)], dynamic=BATCH, opsets=SOME_OPSETS),
     case("crop and pad", lambda x: F.pad(x, (-1, 2, 3, -1)), [f32(4, 6)], dynamic=BATCH, opsets=SOME_OPSETS),

@@ -42,12 +42,25 @@ def _onnx_pads(rank: int, pairs: dict[int, tuple[Any, Any]]) -> list[Any]:
 def constant_pad_nd(g: Emitter, x: Value, pad: Sequence[Size], value: Number = 0) -> Value:
     """constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor"""
     x, pairs = _crop(g, x, _pairs(g.rank(x), pad))
+    return pad_constant(g, x, pairs, value)
+
+
+def pad_constant(g: Emitter, x: Value, pairs: dict[int, tuple[Any, Any]], value: Any) -> Value:
+    """(before, after) of a value along each axis named."""
     if not pairs:
         return x
     fixed = all(isinstance(p, int) for pair in pairs.values() for p in pair)
-    if (g.opset < 11 and not (fixed and g.dtype(x).is_floating_point)) or isinstance(value, SizeValue):
+    if isinstance(value, SizeValue) or (g.opset < 11 and not (fixed and _fits_attribute(g, x, value))):
         return _pad_by_concat(g, x, pairs, value)
     return g.pad(x, _onnx_pads(g.rank(x), pairs), "constant", value)
+
+
+def _fits_attribute(g: Emitter, x: Value, value: Number) -> bool:
+    """Before opset 11 Pad knows floats alone, and has the value as a float32."""
+    dtype = g.dtype(x)
+    if dtype is torch.float64:
+        return float(torch.tensor(value, dtype=torch.float32)) == value
+    return dtype.is_floating_point
 
 
 def _pad_by_concat(g: Emitter, x: Value, pairs: dict[int, tuple[Any, Any]], value: Any) -> Value:

@@ -12,6 +12,7 @@ from .. import dims as dimensions
 from ..emitter import Emitter, Number, Value
 from ..registry import lowers
 from . import _positions as positions
+from .pad import pad_constant
 
 aten = torch.ops.aten
 
@@ -151,45 +152,51 @@ def _add_along(g: Emitter, x: Value, axis: int, index: Value, updates: Value) ->
 # scatter
 
 
+_COMBINES = {
+    "add": ("ReduceSum", "Add"),
+    "mul": ("ReduceProd", "Mul"),
+    "max": ("ReduceMax", ""),
+    "min": ("ReduceMin", ""),
+}
+_ELEMENTS_SINCE = {"add": 16, "mul": 16, "max": 18, "min": 18}  # the opset of ScatterElements with the reduction
+
+
 def _scatter(g: Emitter, x: Value, axis: int, index: Value, updates: Value, reduction: str | None = None) -> Value:
-    """ScatterElements, and sums also where it cannot add yet."""
+    """ScatterElements, and reductions also where it does not know them yet."""
     wide = _WIDER.get(g.dtype(x)) if reduction is not None else None
     if wide is not None:
         return g.cast(_scatter(g, g.cast(x, wide), axis, index, g.cast(updates, wide), reduction), g.dtype(x))
-    if reduction == "add" and g.opset < 16:
-        return _scatter_add_by_product(g, x, axis, index, updates)
+    if reduction is not None and g.opset < _ELEMENTS_SINCE[reduction]:
+        return _scatter_by_reducing(g, x, axis, index, updates, reduction)
     return g.scatter_elements(x, index, updates, axis, reduction)
 
 
-def _scatter_add_by_product(g: Emitter, x: Value, axis: int, index: Value, updates: Value) -> Value:
-    """Sums at indices along an axis as updates [..., 1, m] times ones [..., m, n] where update and place meet.
-
-    (Where updates are infinite or not a number, 0 * inf spreads along the axis.)
-    """
-    rank = g.rank(x)
+def _scatter_by_reducing(g: Emitter, x: Value, axis: int, index: Value, updates: Value, reduction: str) -> Value:
+    """Every update [..., m, 1] at every place [..., m, n], neutral where they do not meet, reduced over the updates."""
+    rank, neutral = g.rank(x), _neutral(g, x, _NAMES[reduction])
     swap = list(range(rank))
     swap[axis], swap[-1] = rank - 1, axis
     moved, places = (g.op.Transpose(each, perm=swap) for each in (updates, index))
-    choose = g.one_hot(places, g.dim_size(x, axis), g.dtype(x))
-    product = g.squeeze(g.op.MatMul(g.unsqueeze(moved, [rank - 1]), choose), [rank - 1])
-    product = g.op.Transpose(product, perm=swap)
-    return g.op.Add(x, _padded(g, product, g.known_dims(x), axis))
+    meet = g.one_hot(places, g.dim_size(x, axis), torch.bool)
+    spread = g.where(meet, g.unsqueeze(moved, [rank]), g.like(x, neutral))
+    reduce, combine = _COMBINES[reduction]
+    reduced = g.op.Transpose(g.reduce(reduce, spread, [rank - 1], keepdims=False), perm=swap)
+    reduced = _padded(g, reduced, g.known_dims(x), axis, neutral, _ELEMENTS_SINCE[reduction])
+    if combine:
+        return g.node(combine, [x, reduced])
+    return g.max(x, reduced) if reduction == "max" else g.min(x, reduced)
 
 
-def _padded(g: Emitter, x: Value, wanted: Sequence[Dim], axis: int) -> Value:
-    """Zeros behind x up to the wanted sizes: an index may cover less than the tensor on the other axes."""
-    have = g.known_dims(x)
-    if all(a == b for place, (a, b) in enumerate(zip(have, wanted, strict=True)) if place != axis):
-        return x
-    ends: list[int] = []
-    for place, (a, b) in enumerate(zip(have, wanted, strict=True)):
-        if place == axis or a == b:
-            ends.append(0)
-        elif isinstance(a, int) and isinstance(b, int):
-            ends.append(b - a)
-        else:
-            raise g.needs_opset(16)
-    return g.pad(x, [*[0] * len(have), *ends])
+def _padded(g: Emitter, x: Value, wanted: Sequence[Dim], axis: int, filler: Number, since: int) -> Value:
+    """A filler behind x up to the wanted sizes: an index may cover less than the tensor on the other axes."""
+    ends: dict[int, tuple[int, int]] = {}
+    for place, (have, want) in enumerate(zip(g.known_dims(x), wanted, strict=True)):
+        if place == axis or have == want:
+            continue
+        if not (isinstance(have, int) and isinstance(want, int)):
+            raise g.needs_opset(since)
+        ends[place] = (0, want - have)
+    return pad_constant(g, x, ends, filler)
 
 
 def _as_row(g: Emitter, value: Value) -> Value:
@@ -256,6 +263,7 @@ def scatter_add(g: Emitter, x: Value, dim: int, index: Value, src: Value) -> Val
 
 
 _REDUCTIONS = {"sum": "add", "prod": "mul", "mean": "add", "amax": "max", "amin": "min"}
+_NAMES = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}  # the other way round
 
 
 @lowers(aten.scatter_reduce.two)
