@@ -173,7 +173,7 @@ def avg_pool(
     bool count_include_pad=True, int? divisor_override=None) -> Tensor"""
     x, added = batched(g, x, spatial)
     at = windows(spatial, kernel, stride, padding, ceil=ceil_mode)
-    if g.dtype(x) is torch.float64 or _must_count(g, x, at, divisor_override):
+    if g.dtype(x) in (torch.float64, torch.int64) or _must_count(g, x, at, divisor_override):
         result = _average_by_products(g, x, at, count_include_pad, divisor_override)
     elif divisor_override is None:
         result = average_pool(g, x, at, count_include_pad)
@@ -219,7 +219,9 @@ def _average_by_products(g: Emitter, x: Value, at: Windows, count_include_pad: b
     """One axis after the other, a product with the matrix [size, windows] that holds 1 / length inside each window.
 
     For float64, in which onnxruntime 1.31 has no AveragePool, and for windows that its attributes cannot place.
+    Integers are added up first and divided then: rounding each quotient towards zero gives the same as rounding once.
     """
+    whole, lengths = not g.dtype(x).is_floating_point, []
     for i, (kernel, stride, pad) in enumerate(zip(at.kernel, at.stride, at.padding, strict=True)):
         size: Any = g.dim_size(x, 2 + i)
         count = _rounded_up(size, kernel, stride, pad) if at.ceil else (size + 2 * pad - kernel) // stride + 1
@@ -230,8 +232,14 @@ def _average_by_products(g: Emitter, x: Value, at: Windows, count_include_pad: b
         if divisor is None:
             if not count_include_pad:
                 begins, ends = g.max(begins, g.const(0)), g.min(ends, g.size(size))
-            weights = g.op.Div(weights, g.cast(g.op.Sub(ends, begins), g.dtype(x)))
+            length = g.cast(g.op.Sub(ends, begins), g.dtype(x))
+            if whole:
+                lengths.append(g.unsqueeze(length, range(1, len(at.kernel) - i)))
+            else:
+                weights = g.op.Div(weights, length)
         x = apply_matrix(g, x, weights, 2 + i)
+    for length in lengths:
+        x = g.op.Div(x, length)
     return x if divisor is None else g.op.Div(x, g.like(x, divisor))
 
 
