@@ -167,7 +167,17 @@ def test_dropout_in_training_before_opset_12_is_the_operator_with_its_ratio() ->
     assert (node.op_type, node.attribute[0].name, node.attribute[0].f) == ("Dropout", "ratio", 0.25)
 
 
-@pytest.mark.parametrize("opset", [12, 17, 26])
+@pytest.mark.parametrize("opset", [9, 11, 12, 26])
+def test_native_dropout_in_training_tells_what_it_keeps(opset) -> None:
+    value = f32(100, 100)
+    _, session = _export_training(lambda x: torch.native_dropout(x, 0.25, True), value, opset)
+    result, kept = session.run([value])
+    assert kept.dtype is torch.bool
+    assert 0.7 < kept.float().mean() < 0.8
+    torch.testing.assert_close(result, torch.where(kept, value / 0.75, 0))
+
+
+@pytest.mark.parametrize("opset", [9, 11, 12, 17, 26])
 def test_feature_dropout_in_training_drops_whole_channels(opset) -> None:
     ones = torch.ones(50, 40, 2, 2)
     _, session = _export_training(lambda x: F.dropout2d(x, 0.5, True), ones, opset)
@@ -177,7 +187,7 @@ def test_feature_dropout_in_training_drops_whole_channels(opset) -> None:
     assert 0.4 < (dropped[:, :, 0, 0] == 0).float().mean() < 0.6
 
 
-@pytest.mark.parametrize("opset", [12, 17, 26])
+@pytest.mark.parametrize("opset", [9, 11, 12, 17, 26])
 def test_alpha_dropout_in_training_keeps_mean_and_variance(opset) -> None:
     value = f32(300, 300)
     _, session = _export_training(lambda x: F.alpha_dropout(x, 0.3, True), value, opset)

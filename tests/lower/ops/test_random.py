@@ -98,6 +98,13 @@ def test_ranges(opset) -> None:
     assert integers.unique().tolist() == [-3, -2, -1, 0, 1, 2, 3]
 
 
+@pytest.mark.parametrize("opset", (9, 26))
+@pytest.mark.parametrize("high", (1, 3))
+def test_short_types_do_not_round_up_to_the_end(opset, high) -> None:
+    session = session_of(lambda x: x.half().uniform_(-1, high), (wide,), opset)
+    assert max(session.run([wide])[0].max() for _ in range(5)) < high
+
+
 @pytest.mark.parametrize("opset", (10, 11, 13, 26))
 def test_randperm(opset) -> None:
     session = session_of(lambda x: torch.randperm(x.shape[0]), (wide,), opset)

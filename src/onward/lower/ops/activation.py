@@ -246,34 +246,47 @@ def log_softmax(g: Emitter, x: Value, dim: int, dtype: object = None) -> Value:
 
 @lowers(aten.dropout.default)
 def dropout(g: Emitter, x: Value, p: float, train: bool) -> Value:
-    """dropout(Tensor input, float p, bool train) -> Tensor"""
-    return _dropout(g, x, p)[0] if train and p > 0 else x
+    """dropout(Tensor input, float p, bool train) -> Tensor
+
+    Before opset 12 the operator leaves it to the runtime whether this is training.
+    """
+    if not train or p == 0:
+        return x
+    return _dropout(g, x, p)[0] if g.opset >= 12 else g.op.Dropout(x, ratio=p)
 
 
 @lowers(aten.native_dropout.default)
 def native_dropout(g: Emitter, x: Value, p: float, train: bool | None) -> tuple[Value, Value]:
     """native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)"""
-    if train is not False and p > 0:
+    if train is False or p == 0:
+        return x, g.expand(g.const(True), g.known_dims(x))
+    if g.opset >= 12:
         return _dropout(g, x, p)
-    return x, g.expand(g.const(True), g.known_dims(x))
+    kept = _kept(g, x, p, channels=False)
+    return _without_dropped(g, x, kept, p), kept
 
 
 def _dropout(g: Emitter, x: Value, p: float) -> tuple[Value, Value]:
-    """Dropout that drops. Before opset 12 the operator leaves it to the runtime whether this is training."""
-    if g.opset < 12:
-        found = g.node("Dropout", [x], {"ratio": p}, outputs=2)
-    else:
-        found = g.node("Dropout", [x, g.const(p, torch.float32), g.const(True)], outputs=2)
+    """Dropout that drops, and True where it does not."""
+    found = g.node("Dropout", [x, g.const(p, torch.float32), g.const(True)], outputs=2)
     for value in found:
         g.annotate(value, g.dims(x))
-    return found[0], g.cast(found[1], torch.bool)
+    return found[0], found[1]
 
 
 def _kept(g: Emitter, x: Value, p: float, *, channels: bool) -> Value:
     """True where something survives: one answer per element, or one per sample and channel."""
     shape = g.known_dims(x)
     sizes = [*shape[:2], *[1] * (len(shape) - 2)] if channels else shape
-    return _dropout(g, filled(g, sizes, 1, g.dtype(x)), p)[1]
+    ones = filled(g, sizes, 1, torch.float32)
+    if g.opset < 12:
+        return g.op.Not(g.op.Less(uniform_like(g, ones, 0.0, 1.0), g.const(p, torch.float32)))
+    return _dropout(g, ones, p)[1]
+
+
+def _without_dropped(g: Emitter, x: Value, kept: Value, p: float) -> Value:
+    """Zero where nothing is kept; the rest scaled to make up for it."""
+    return g.op.Mul(x, scaled(g, g.cast(kept, g.dtype(x)), 1 / (1 - p) if p < 1 else 0.0))
 
 
 @lowers(aten.feature_dropout.default)
@@ -281,8 +294,7 @@ def feature_dropout(g: Emitter, x: Value, p: float, train: bool) -> Value:
     """feature_dropout(Tensor input, float p, bool train) -> Tensor: whole channels at once"""
     if not train or p == 0:
         return x
-    kept = g.cast(_kept(g, x, p, channels=True), g.dtype(x))
-    return g.op.Mul(x, scaled(g, kept, 1 / (1 - p) if p < 1 else 0.0))
+    return _without_dropped(g, x, _kept(g, x, p, channels=True), p)
 
 
 @lowers(aten.alpha_dropout.default)

@@ -38,7 +38,15 @@ def _draw(
     else:  # sizes that vary are taken from a tensor that has them
         result = g.node(f"{kind}Like", [filled(g, sizes, 0, torch.float32)], attributes)
     dims = [as_dim(size) for size in sizes]
-    return g.cast(result if None in dims else g.annotate(result, dims, drawn), wanted)  # type: ignore[arg-type]
+    result = result if None in dims else g.annotate(result, dims, drawn)  # type: ignore[arg-type]
+    if kind == "RandomUniform" and wanted in (torch.float16, torch.bfloat16):
+        result = g.min(result, g.const(_below(settings.get("high", 1.0), wanted), drawn))
+    return g.cast(result, wanted)
+
+
+def _below(end: float, dtype: torch.dtype) -> float:
+    """The largest number before the end of a range, which rounding to a short type must not reach."""
+    return torch.tensor(end, dtype=dtype).nextafter(torch.tensor(-math.inf, dtype=dtype)).item()
 
 
 def _draw_like(g: Emitter, kind: str, x: Value, dtype: torch.dtype | None = None, **settings: float) -> Value:
