@@ -10,7 +10,7 @@ from torch import fx
 
 from onward.capture import CapturedProgram
 
-from .tracing import traced
+from .tracing import ops, traced
 
 
 def interpret(program: CapturedProgram, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -169,3 +169,8 @@ def test_batch_norm_in_training_does_not_move_its_statistics() -> None:
     traced(norm.train(), torch.randn(4, 3))
     assert norm.running_mean.tolist() == [0, 0, 0]
     assert norm.num_batches_tracked.item() == 0
+
+
+def test_dropout_in_place_is_nothing_in_evaluation() -> None:
+    program = traced(lambda x: torch.nn.functional.dropout(x * 2, 0.5, training=False, inplace=True), torch.randn(2, 3))
+    assert ops(program) == ["aten.mul.Tensor"]

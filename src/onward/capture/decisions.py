@@ -73,9 +73,14 @@ class Decisions:
                 scope=self._scopes.current.path,
             )
             self.freezes.append(freeze)
-        elif size.is_bool() and not self.inside and isinstance(size.origin, Computed):
-            self.branches.note(size, self._axes_of(size), user_source())
+        else:
+            self.assume(size)
         return size.values[0]
+
+    def assume(self, size: Size) -> None:
+        """All probes agree on a branch or a number; sizes that nobody tried may not."""
+        if isinstance(size.origin, Computed) and not self.inside:
+            self.branches.note(size, self._axes_of(size), user_source())
 
     def sizes_like(self, values: tuple[Any, ...]) -> list[Size]:
         """Sizes that Python asked for as plain numbers and that have these values."""
@@ -88,6 +93,5 @@ class Decisions:
 
     def _axes_of(self, size: Size) -> frozenset[str]:
         if isinstance(size.origin, Computed):
-            parts = [self._axes_of(each) for each in size.origin.operands if not each.is_uniform]
-            return frozenset[str]().union(*parts)
-        return self._dims.depends_on(size.values)
+            return frozenset[str]().union(*(self._axes_of(each) for each in size.origin.operands))
+        return frozenset() if size.is_uniform else self._dims.depends_on(size.values)

@@ -144,18 +144,23 @@ class Results:
 
 @dataclass(frozen=True, slots=True)
 class Assumption:
-    """A branch on sizes that the graph holds one side of, and the sizes nearby that would take the other."""
+    """A branch on sizes, or a number made of them, that all probes agreed on, and sizes nearby that would not."""
 
     expression: str
-    value: bool
+    value: int | float | bool
     source: Source | None
     elsewhere: tuple[tuple[str, int], ...]  # (axis, size)
 
     def text(self, axis: str, size: int) -> str:
+        if isinstance(self.value, bool):
+            what, other = "a branch", "would take the other branch"
+            hint = "use torch.cond, or keep to sizes on this side of the branch"
+        else:
+            what, other = "a number", "gives another"
+            hint = "use an example of another size, or keep to sizes where it holds"
         return (
-            f"{self.source or 'unknown line'}: a branch depends on the size of axis {axis!r}: the graph holds where "
-            f"`{self.expression}` is {self.value}, and {axis} = {size} would take the other branch. To avoid this, use "
-            "torch.cond, or keep to sizes on this side of the branch."
+            f"{self.source or 'unknown line'}: {what} depends on the size of axis {axis!r}: the graph holds where "
+            f"`{self.expression}` is {self.value}, and {axis} = {size} {other}. To avoid this, {hint}."
         )
 
 

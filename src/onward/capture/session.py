@@ -1,12 +1,13 @@
 """Everything that must be in place while a model is traced, put in place and taken back by one context manager.
 
 Thread-local: the dispatch mode, the function mode, the excluded dispatch keys. Process-wide: `is_exporting`, the hook
-on `Module.__call__`, the attention fast path. A lock admits one trace at a time, and the process-wide parts look at
-the thread before they act, so that a model running in another thread is not disturbed.
+on `Module.__call__`, the attention fast path, `min` and `max`. A lock admits one trace at a time, and the process-wide
+parts look at the thread, or at their arguments, before they act: a model in another thread is not disturbed.
 """
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import threading
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import multihead  # noqa: F401  (it registers its interception)
 from .intercepts import INTERCEPTS
+from .sizes import symbolic_extremes
 from .tracer import Tracer
 
 _LOCK = threading.RLock()
@@ -86,12 +88,15 @@ def _process_wide(tracer: Tracer) -> Iterator[None]:
         finally:
             tracer.scopes.leave()
 
+    smallest, largest = builtins.min, builtins.max
     try:
+        builtins.min, builtins.max = symbolic_extremes(smallest, largest)
         torch.nn.Module.__call__ = scoped_call  # type: ignore[method-assign]
         torch.compiler._is_exporting_flag = True
         torch.backends.mha.set_fastpath_enabled(False)
         yield
     finally:
+        builtins.min, builtins.max = smallest, largest
         torch.nn.Module.__call__ = call  # type: ignore[method-assign]
         torch.compiler._is_exporting_flag = exporting
         torch.backends.mha.set_fastpath_enabled(fast_path)

@@ -8,6 +8,7 @@ commit. That is the moment at which a dynamic axis would be baked into the graph
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Callable, Mapping
@@ -86,7 +87,10 @@ class Size:
         return True
 
     def maybe_as_int(self) -> int | None:
-        return self.values[0] if self.is_uniform and self.is_int() else None
+        if not self.is_uniform or not self.is_int():
+            return None
+        self.tracer.decisions.assume(self)
+        return self.values[0]
 
     def maybe_as_float(self) -> float | None:
         return self.values[0] if self.is_uniform and self.is_float() else None
@@ -251,6 +255,31 @@ def written(size: Size) -> str:
 
 
 SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
+
+
+def symbolic_extremes(
+    smallest: Callable[..., Any], largest: Callable[..., Any]
+) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Python's `min` and `max` for sizes too: `min(height, 7)` is a size, where Python would decide for one of them.
+
+    One that comes out the same on all probes is decided as a branch is: other sizes may well differ.
+    """
+
+    def extended(decide: Callable[..., Any], combine: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(decide)
+        def extreme(*args: Any, **kwargs: Any) -> Any:
+            numbers = args[0] if len(args) == 1 and isinstance(args[0], (list, tuple)) else args
+            if kwargs or len(numbers) < 2 or not any(isinstance(each, SYMBOLIC) for each in numbers):
+                return decide(*args, **kwargs)
+            if not all(isinstance(each, (int, float, torch.SymInt, torch.SymFloat)) for each in numbers):
+                return decide(*args, **kwargs)
+            result = functools.reduce(combine, numbers)
+            varies = isinstance(result, SYMBOLIC) and not (isinstance(result.node, Size) and result.node.is_uniform)
+            return result if varies else decide(*args, **kwargs)
+
+        return extreme
+
+    return extended(smallest, torch.sym_min), extended(largest, torch.sym_max)
 
 
 def symbol(size: Size) -> Any:

@@ -7,9 +7,11 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import torch
 from torch._ops import OpOverload
 
 from ..errors import FrozenAxisError
+from .assumptions import agrees_at, contradicted
 from .complaints import all_sizes_refused, frozen_axis
 from .decisions import CaptureWarning
 from .facts import CapturedProgram
@@ -56,25 +58,72 @@ def _first_that_works(request: Request) -> CapturedProgram:
     reason: str | None = None
     rejected: list[tuple[Plan, ProbeRejected]] = []
     for plan in plans(example) if example else [Plan("example", {}, {})]:
-        if frozen and not _worth_another(frozen, plan):
+        if not _worth_trying(frozen, plan):
             continue
         try:
-            return run(request, plan)
+            try:
+                program = run(request, plan)
+            except Frozen as error:
+                frozen = frozen or error
+                program = thaw(request, plan, error)
+            return _settled(request, plan, program, doubtful=frozen is not None and _is_one_sided(plan))
         except ProbeRejected as error:
             rejected.append((plan, error))
-        except Frozen as error:
-            frozen = frozen or error
-            try:
-                return thaw(request, plan, error)
-            except CannotThaw as cannot:
-                reason = reason or str(cannot)
+        except CannotThaw as cannot:
+            reason = reason or str(cannot)
     if frozen:
         raise frozen_axis(frozen.freezes, example, request.axes, reason)
     raise all_sizes_refused(rejected)
 
 
-def _worth_another(frozen: Frozen, plan: Plan) -> bool:
-    """After a freeze, only another kind of size helps: an example larger than 1, or sizes that stay below a limit."""
-    if plan.enlarged:
-        return True
-    return any(isinstance(freeze.value, bool) for freeze in frozen.freezes) and plan.label.startswith("smaller")
+def _is_limit(plan: Plan) -> bool:
+    """Sizes below the example's, for models that take another way beyond some size."""
+    return plan.label.startswith("smaller")
+
+
+def _is_one_sided(plan: Plan) -> bool:
+    """Sizes that were chosen to take the same side of a branch."""
+    return plan.other_side or plan.label == "multiples"
+
+
+def _worth_trying(frozen: Frozen | None, plan: Plan) -> bool:
+    """After a freeze, only another kind of size helps: an example larger than 1, sizes that stay below a limit, or
+    sizes that are all on one side of a branch."""
+    if frozen is None or not any(isinstance(freeze.value, bool) for freeze in frozen.freezes):
+        return not plan.other_side and (frozen is None or bool(plan.enlarged))
+    return bool(plan.enlarged) or _is_limit(plan) or _is_one_sided(plan)
+
+
+def _settled(request: Request, plan: Plan, program: CapturedProgram, *, doubtful: bool) -> CapturedProgram:
+    """The program with a warning for every branch that it holds one side of, if the other side differs.
+
+    A doubtful program comes from sizes that were chosen for being on one side: it must be right on the other as well.
+    """
+    start = {axis: values[0] for axis, values in plan.sizes.items()}
+
+    def answer(sizes: Mapping[str, int]) -> tuple[tuple[torch.Tensor, ...], list[torch.Tensor]]:
+        inputs = request.at_sizes({**start, **sizes})
+        args, kwargs = request.call.arguments([each.clone() for each in inputs])
+        with torch.no_grad():
+            return inputs, program.results.select(request.model(*args, **kwargs))
+
+    differing = contradicted(program, answer)
+    if doubtful and differing:
+        raise CannotThaw("a branch depends on the size")
+    if doubtful:
+        example = example_sizes(request.call, request.axes)
+        others = [{**example, axis: size + step} for axis, size in example.items() for step in (1, 2)]
+        if not all(agrees_at(program, answer, each) for each in (example, *others)):
+            raise CannotThaw("a branch depends on the size")
+    if plan.other_side:
+        inputs, wanted = answer(example_sizes(request.call, request.axes))
+        program = dataclasses.replace(program, example_inputs=inputs, example_outputs=tuple(wanted))
+    notes = []
+    for assumption, axis, size in differing:
+        notes.append(assumption.text(axis, size))
+        source = assumption.source
+        if source is None:
+            warnings.warn(notes[-1], CaptureWarning, stacklevel=2)
+        else:
+            warnings.warn_explicit(notes[-1], CaptureWarning, source.file, source.line)
+    return dataclasses.replace(program, warnings=(*program.warnings, *notes))

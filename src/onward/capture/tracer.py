@@ -145,6 +145,7 @@ class Tracer:
         `height % 2` may well agree with `width % 2` on all probes.
         """
         if size.is_uniform:
+            self.decisions.assume(size)
             return size.values[0]
         origin = size.origin
         if isinstance(origin, Computed) and not self.dims.name_of(size.values):

@@ -60,6 +60,17 @@ MAXIMUM = [
          dynamic=BATCH, opsets=FEW),
 ]  # fmt: skip
 
+PADDED = [
+    case("maximum with zeros around", lambda x: F.max_pool2d(F.pad(x, (1, 1, 1, 1)), 3, 2), [-image.abs() - 1],
+         dynamic=IMAGE),
+    case("maximum with zeros around, ceil_mode", lambda x: F.max_pool2d(F.pad(x, (1, 1, 1, 1)), 3, 2, ceil_mode=True),
+         [-image.abs() - 1], dynamic=BATCH),
+    case("maximum with zeros around, padding", lambda x: F.max_pool2d(F.pad(x, (1, 1, 1, 1)), 3, 2, 1),
+         [-image.abs() - 1], dynamic=BATCH, opsets=FEW),
+    case("maximum and indices with zeros around",
+         lambda x: F.max_pool2d(F.pad(x, (1, 1, 1, 1)), 3, 2, return_indices=True), [-image.abs() - 1], opsets=FEW),
+]  # fmt: skip
+
 AVERAGE = [
     case("avg_pool1d", pool(F.avg_pool1d, 3, 2, 1), [line], dynamic=LINE),
     case("avg_pool2d", pool(F.avg_pool2d, 3, 2, 1), [image], dynamic=IMAGE),
@@ -129,7 +140,7 @@ def _adaptive_cases(kind):
     return [pytest.param(each, id=f"{kind} {each}") for each in cases]
 
 
-@pytest.mark.parametrize("case", [*MAXIMUM, *AVERAGE], ids=str)
+@pytest.mark.parametrize("case", [*MAXIMUM, *PADDED, *AVERAGE], ids=str)
 def test_windows(case):
     run(case)
 

@@ -7,6 +7,7 @@ do not, so that where sizes are static and it matters the windows are fixed by p
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
@@ -95,6 +96,11 @@ def _settings(g: Emitter, x: Value, at: Windows) -> dict[str, Any]:
 # Maximum
 
 
+def _is_padded(x: Value) -> bool:
+    node = x.producer()
+    return node is not None and node.op_type == "Pad"
+
+
 def max_pool(g: Emitter, x: Value, at: Windows, outputs: int = 1) -> tuple[Value, ...]:
     """MaxPool on [batch, channels, *spatial]; its second output counts elements of the whole tensor."""
     settings = _settings(g, x, at)
@@ -102,6 +108,13 @@ def max_pool(g: Emitter, x: Value, at: Windows, outputs: int = 1) -> tuple[Value
         if g.opset < 10:
             raise g.needs_opset(10)
         settings["dilations"] = at.dilation
+    if _is_padded(x):
+        # onnxruntime 1.31 makes a Pad with zeros part of the MaxPool behind it, which pads with minus infinity. It lets
+        # the two be where the pooling says VALID, or where something stands between them.
+        if any(settings["pads"]) or settings["ceil_mode"]:
+            x = g.op.Max(x, g.like(x, -math.inf))
+        else:
+            settings = {**settings, "pads": None, "auto_pad": "VALID"}
     made = g.node("MaxPool", [x], settings, outputs=outputs)
     return made if outputs > 1 else (made,)
 

@@ -1,0 +1,156 @@
+"""Branches that all probes took alike, and sizes that would take the other side.
+
+`if sequence > 1` is true on every probe, and the graph holds that side only. Whether it matters is tried out: the model
+runs once more at a size on the other side, and where the program gives the same results there is nothing to tell. So
+for a check that only picks a faster kernel, or for padding that adds nothing. A model that refuses the size has no
+other side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import fx
+
+from .execute import execute
+from .facts import Assumption, CapturedProgram, Source
+from .sizes import AxisOf, Computed, Size, written
+
+_TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-8, torch.float16: 2e-2, torch.bfloat16: 1e-1}
+_MOST_RUNS = 4  # sizes on other sides that are tried out
+
+Sizes = Mapping[str, int]
+
+
+class Branches:
+    """The branches on sizes that one trace took, each on the side that all probes agree on."""
+
+    def __init__(self) -> None:
+        self._taken: dict[tuple[str, Source | None], tuple[Size, frozenset[str]]] = {}
+
+    def note(self, size: Size, axes: frozenset[str], source: Source | None) -> None:
+        self._taken.setdefault((written(size), source), (size, axes))
+
+    def assumptions(self, example: Sizes, constants: Callable[[str], torch.Tensor]) -> list[Assumption]:
+        """Those that some size nearby would take differently. To be asked while the graph still has all its nodes."""
+        at_sizes = _AtSizes(example, constants)
+        found = []
+        for (expression, source), (size, axes) in self._taken.items():
+            elsewhere = []
+            for axis in sorted(axes):
+                for other in _nearby(example, axis):
+                    value = at_sizes.value(size, axis, other)
+                    if value is not None and value != size.values[0]:
+                        elsewhere.append((axis, other))
+                        break
+            if elsewhere:
+                found.append(Assumption(expression, size.values[0], source, tuple(elsewhere)))
+        return found
+
+
+def _nearby(example: Sizes, axis: str) -> Iterator[int]:
+    """Small sizes, those next to the example's, and those of other axes (`height == width`)."""
+    own = example[axis]
+    yield from sorted({1, 2, 3, own - 1, own + 1, own + 2, own + 3, *example.values()} - {0, -1, own})
+
+
+class _AtSizes:
+    """What sizes are elsewhere: by their formulas, and by the kernels where a tensor's size is asked for."""
+
+    def __init__(self, example: Sizes, constants: Callable[[str], torch.Tensor]) -> None:
+        self._example, self._constants = example, constants
+        self._ghosts: dict[tuple[str, int], dict[fx.Node, Any]] = {}
+
+    def value(self, size: Size, axis: str, other: int) -> Any:
+        """The number with one axis at another size; None where it cannot be told."""
+        sizes = {**self._example, axis: other}
+        ghosts = self._ghosts.setdefault((axis, other), {})
+        try:
+            return self._evaluate(size, sizes, ghosts)
+        except Exception:  # kernels refuse sizes in all ways: nothing can be said of such a size
+            return None
+
+    def _evaluate(self, size: Size, sizes: Sizes, ghosts: dict[fx.Node, Any]) -> Any:
+        if isinstance(size.origin, Computed):
+            return size.origin.function(*(self._evaluate(each, sizes, ghosts) for each in size.origin.operands))
+        if size.is_uniform:
+            return size.values[0]
+        name = size.tracer.dims.name_of(size.values)
+        if name is not None:
+            return sizes[name]
+        if not isinstance(size.origin, AxisOf):
+            raise ValueError("a number without an origin")
+        return self._ghost(size.origin.node, sizes, ghosts).size(size.origin.axis)
+
+    def _ghost(self, wanted: fx.Node, sizes: Sizes, ghosts: dict[fx.Node, Any]) -> Any:
+        """The tensor of a node at these sizes, without data."""
+        stack = [wanted]
+        while stack:
+            node = stack[-1]
+            missing = [each for each in node.all_input_nodes if each not in ghosts]
+            if node in ghosts or missing:
+                if node in ghosts:
+                    stack.pop()
+                stack.extend(missing)
+                continue
+            ghosts[stack.pop()] = self._one(node, sizes, ghosts)
+        return ghosts[wanted]
+
+    def _one(self, node: fx.Node, sizes: Sizes, ghosts: dict[fx.Node, Any]) -> Any:
+        if node.op == "placeholder":
+            fact = node.meta["val"]
+            shape = [dim if isinstance(dim, int) else sizes[dim.name] for dim in fact.shape]
+            return torch.empty(shape, dtype=fact.dtype, device="meta")
+        if node.op == "get_attr":
+            return self._constants(str(node.target)).to("meta")
+        args, kwargs = fx.map_arg((node.args, node.kwargs), ghosts.__getitem__)
+        if "device" in kwargs:
+            kwargs = {**kwargs, "device": torch.device("meta")}
+        return node.target(*args, **kwargs)  # type: ignore[operator]
+
+
+Run = Callable[[Sizes], tuple[tuple[torch.Tensor, ...], list[torch.Tensor]]]
+
+
+def contradicted(program: CapturedProgram, run: Run) -> list[tuple[Assumption, str, int]]:
+    """The assumptions that matter: at a size on the other side, model and program differ.
+
+    `run(sizes)` gives inputs with these axes at other sizes than the example's, and the model's answer.
+    """
+    verdicts: dict[tuple[str, int], bool] = {}
+    found = []
+    for assumption in program.assumptions:
+        for axis, size in assumption.elsewhere:
+            if (axis, size) not in verdicts and len(verdicts) < _MOST_RUNS:
+                verdicts[axis, size] = agrees_at(program, run, {axis: size})
+            if not verdicts.get((axis, size), False):
+                found.append((assumption, axis, size))
+                break
+    return found
+
+
+def agrees_at(program: CapturedProgram, run: Run, sizes: Sizes) -> bool:
+    """Whether the program gives the model's results there, or the model gives none."""
+    try:
+        inputs, wanted = run(sizes)
+    except Exception:  # the model's own refusal
+        return True
+    return same_results(wanted, program, inputs)
+
+
+def same_results(wanted: Iterable[torch.Tensor], program: CapturedProgram, inputs: tuple[torch.Tensor, ...]) -> bool:
+    """Whether the program, run in PyTorch, gives these results."""
+    try:
+        got = execute(program, inputs)
+    except Exception:  # sizes that do not fit together
+        return False
+    for want, have in zip(wanted, got, strict=True):
+        if want.shape != have.shape or want.dtype != have.dtype:
+            return False
+        tolerance = _TOLERANCE.get(want.dtype, 0.0)
+        scale = float(want.abs().max()) if want.is_floating_point() and want.numel() else 1.0
+        if not torch.allclose(want, have, rtol=tolerance, atol=tolerance * scale, equal_nan=True):
+            return False
+    return True

@@ -1,0 +1,123 @@
+"""Branches and numbers that all probes agree on: kept silently where it does not matter, warned about where it does."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+import onward
+from onward.capture.decisions import CaptureWarning
+from onward.capture.execute import execute
+
+from .tracing import traced
+
+PICTURE = {"x": {0: "batch", 2: "height", 3: "width"}}
+LINE = {"x": {0: "batch", 1: "length"}}
+
+
+def agrees(function: Callable[..., Any], program: Any, *shapes: tuple[int, ...]) -> bool:
+    inputs = [torch.randn(shape) for shape in shapes]
+    return all(torch.allclose(function(x), execute(program, [x])[0], atol=1e-5) for x in inputs)
+
+
+def quietly(function: Callable[..., Any], example: torch.Tensor, axes: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return traced(function, example, axes)
+
+
+def refuses_short_lines(x: torch.Tensor) -> torch.Tensor:
+    if x.shape[1] < 3:
+        raise ValueError("too short")
+    return x * 2
+
+
+def refuses_long_lines(x: torch.Tensor) -> torch.Tensor:
+    if x.shape[1] > 12:
+        raise ValueError("too long")
+    return x * 2
+
+
+def padded_to_fours(x: torch.Tensor) -> torch.Tensor:
+    missing = (4 - x.shape[1] % 4) % 4
+    if missing > 0:
+        x = F.pad(x, (0, missing))
+    return x.unflatten(1, (-1, 4)).sum(2)
+
+
+def positions_of_a_known_size(x: torch.Tensor) -> torch.Tensor:
+    table = torch.arange(8.0).view(1, 1, 8)
+    if x.shape[1] == 8:
+        return x + table[0]
+    return x + F.interpolate(table, size=(x.shape[1],), mode="linear", align_corners=True)[0]
+
+
+def multiples_only(x: torch.Tensor) -> torch.Tensor:
+    if x.shape[1] % 4:
+        raise ValueError("not a multiple of 4")
+    return x.view(x.shape[0], -1, 4).sum(2)
+
+
+@pytest.mark.parametrize(
+    ("function", "lengths"),
+    [
+        (lambda x: x * 2 if x.shape[1] > 1 else x + x, (1, 5)),
+        (refuses_short_lines, (3, 9)),
+        (refuses_long_lines, (1, 12)),
+        (padded_to_fours, (1, 3, 4, 8, 9, 11)),
+        (positions_of_a_known_size, (2, 8, 13)),
+        (multiples_only, (4, 12)),
+        (lambda x: x[:, : min(x.shape[1], 5)], (1, 4, 5, 9)),
+        (lambda x: F.pad(x, (0, max(12 - x.shape[1], 0))), (1, 12, 15)),
+        (lambda x: x[:, : min([x.shape[1] // 2, x.shape[0]])], (1, 2, 9)),
+    ],
+)
+def test_a_branch_whose_other_side_is_the_same_says_nothing(function: Any, lengths: tuple[int, ...]) -> None:
+    program = quietly(function, torch.randn(2, 8), LINE)
+    assert agrees(function, program, *((2, length) for length in lengths), (3, lengths[0]))
+
+
+def test_the_example_is_verified_where_the_trace_had_to_move_it() -> None:
+    example = torch.randn(2, 8)
+    program = quietly(padded_to_fours, example, LINE)
+    assert torch.equal(program.example_inputs[0], example)
+    assert torch.equal(program.example_outputs[0], padded_to_fours(example))
+
+
+def test_a_branch_with_two_sides_that_differ_is_an_error() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if x.shape[1] % 4 == 0 else x
+
+    with pytest.raises(onward.FrozenAxisError, match="a branch depends on the size"):
+        traced(function, torch.randn(2, 8), LINE)
+
+
+def test_a_number_that_only_the_probes_agree_on_is_warned_about() -> None:
+    expected = r"a number depends on the size of axis 'length': .* `6 // length` is 0, and length = 1 gives another"
+    with pytest.warns(CaptureWarning, match=expected):
+        traced(lambda x: x + 6 // x.shape[1], torch.randn(2, 8), LINE)
+
+
+def test_two_axes_that_are_even_and_odd_together_stay_two() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        def missing(size: int) -> int:
+            return max((math.ceil(size / 2) - 1) * 2 + 3 - size, 0)
+
+        height, width = missing(x.shape[2]), missing(x.shape[3])
+        return F.pad(x, (width // 2, width - width // 2, height // 2, height - height // 2))
+
+    program = quietly(function, torch.randn(2, 3, 8, 8), PICTURE)
+    assert agrees(function, program, (2, 3, 7, 8), (2, 3, 8, 7), (1, 3, 9, 9), (1, 3, 1, 2))
+
+
+def test_min_and_max_are_pythons_own_again_afterwards() -> None:
+    before = min, max
+    traced(lambda x: x[:, : min(x.shape[1], 5)] + max(1, 2), torch.randn(2, 8), LINE)
+    assert (min, max) == before
+    assert (min(3, 2), max([1, 4]), min("ab"), max((), default=0)) == (2, 4, "a", 0)
