@@ -144,6 +144,12 @@ CASES = [
         for how in ("prod", "amax", "amin")
         for dtype in (torch.float16, torch.int32, torch.uint8)
     ],
+    case(
+        "scatter_add of large integers",
+        lambda x, i, s: x.scatter_add(1, i, s),
+        [ints(2, 6) + 2**60, PLACES, ints(2, 4) - 2**59],
+        opsets=FEW,
+    ),
     case("scatter_add int64", lambda x, i, s: x.scatter_add(1, i, s), [ints(2, 6), PLACES, ints(2, 4)], opsets=FEW),
     case(
         "scatter_add float16",

@@ -177,10 +177,16 @@ def _scatter_by_reducing(g: Emitter, x: Value, axis: int, index: Value, updates:
     swap = list(range(rank))
     swap[axis], swap[-1] = rank - 1, axis
     moved, places = (g.op.Transpose(each, perm=swap) for each in (updates, index))
-    meet = g.one_hot(places, g.dim_size(x, axis), torch.bool)
-    spread = g.where(meet, g.unsqueeze(moved, [rank]), g.like(x, neutral))
     reduce, combine = _COMBINES[reduction]
-    reduced = g.op.Transpose(g.reduce(reduce, spread, [rank - 1], keepdims=False), perm=swap)
+    if reduction == "add" and not g.dtype(x).is_floating_point:
+        # A product with ones and zeros: onnxruntime 1.31 has exact products of integers, but adds them up in doubles.
+        meet = g.one_hot(places, g.dim_size(x, axis), g.dtype(x))
+        reduced = g.squeeze(g.op.MatMul(g.unsqueeze(moved, [rank - 1]), meet), [rank - 1])
+    else:
+        meet = g.one_hot(places, g.dim_size(x, axis), torch.bool)
+        spread = g.where(meet, g.unsqueeze(moved, [rank]), g.like(x, neutral))
+        reduced = g.reduce(reduce, spread, [rank - 1], keepdims=False)
+    reduced = g.op.Transpose(reduced, perm=swap)
     reduced = _padded(g, reduced, g.known_dims(x), axis, neutral, _ELEMENTS_SINCE[reduction])
     if combine:
         return g.node(combine, [x, reduced])
