@@ -98,10 +98,19 @@ def test_a_branch_with_two_sides_that_differ_is_an_error() -> None:
         traced(function, torch.randn(2, 8), LINE)
 
 
-def test_a_number_that_only_the_probes_agree_on_is_warned_about() -> None:
+def test_a_number_that_only_the_probes_agree_on_stays_a_formula() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        rounded = F.avg_pool1d(x, 2, 2, ceil_mode=True).shape[2] * 2 - x.shape[2]
+        return F.pad(x + 6 // x.shape[2], (0, rounded + max(4 - x.shape[2], 0)))
+
+    program = quietly(function, torch.randn(2, 3, 8), {"x": {2: "length"}})
+    assert agrees(function, program, (2, 3, 1), (2, 3, 3), (2, 3, 8), (2, 3, 9))
+
+
+def test_a_plain_number_that_only_the_probes_agree_on_is_warned_about() -> None:
     expected = r"a number depends on the size of axis 'length': .* `6 // length` is 0, and length = 1 gives another"
     with pytest.warns(CaptureWarning, match=expected):
-        traced(lambda x: x + 6 // x.shape[1], torch.randn(2, 8), LINE)
+        traced(lambda x: x + int(6 // x.shape[1]), torch.randn(2, 8), LINE)
 
 
 def test_two_axes_that_are_even_and_odd_together_stay_two() -> None:

@@ -27,33 +27,31 @@ Sizes = Mapping[str, int]
 class Branches:
     """The branches on sizes that one trace took, each on the side that all probes agree on."""
 
-    def __init__(self) -> None:
-        self._taken: dict[tuple[str, Source | None], tuple[Size, frozenset[str]]] = {}
+    def __init__(self, example: Sizes, constants: Callable[[str], torch.Tensor]) -> None:
+        self._taken: dict[tuple[str, Source | None], Size] = {}
+        self._elsewhere: dict[str, tuple[Sizes, ...]] = {}
+        self._at_sizes = _AtSizes(example, constants)
 
-    def note(self, size: Size, axes: frozenset[str], source: Source | None) -> None:
-        self._taken.setdefault((written(size), source), (size, axes))
+    def note(self, size: Size, source: Source | None) -> None:
+        self._taken.setdefault((written(size), source), size)
 
-    def assumptions(self, example: Sizes, constants: Callable[[str], torch.Tensor]) -> list[Assumption]:
+    def varies(self, size: Size) -> bool:
+        """Whether some size nearby gives another number than all the probes."""
+        return bool(self._others(size))
+
+    def assumptions(self) -> list[Assumption]:
         """Those that some size nearby would take differently. To be asked while the graph still has all its nodes."""
-        at_sizes = _AtSizes(example, constants)
-        found = []
-        for (expression, source), (size, axes) in self._taken.items():
-            elsewhere = []
-            for axis in sorted(axes):
-                for other in _nearby(example, axis):
-                    value = at_sizes.value(size, axis, other)
-                    if value is not None and value != size.values[0]:
-                        elsewhere.append((axis, other))
-                        break
-            if elsewhere:
-                found.append(Assumption(expression, size.values[0], source, tuple(elsewhere)))
-        return found
+        return [
+            Assumption(expression, size.values[0], source, others)
+            for (expression, source), size in self._taken.items()
+            if (others := self._others(size))
+        ]
 
-
-def _nearby(example: Sizes, axis: str) -> Iterator[int]:
-    """Small sizes, those next to the example's, and those of other axes (`height == width`)."""
-    own = example[axis]
-    yield from sorted({1, 2, 3, own - 1, own + 1, own + 2, own + 3, *example.values()} - {0, -1, own})
+    def _others(self, size: Size) -> tuple[Sizes, ...]:
+        expression = written(size)
+        if expression not in self._elsewhere:
+            self._elsewhere[expression] = tuple(self._at_sizes.differing(size))
+        return self._elsewhere[expression]
 
 
 class _AtSizes:
@@ -61,14 +59,36 @@ class _AtSizes:
 
     def __init__(self, example: Sizes, constants: Callable[[str], torch.Tensor]) -> None:
         self._example, self._constants = example, constants
-        self._ghosts: dict[tuple[str, int], dict[fx.Node, Any]] = {}
+        self._ghosts: dict[tuple[tuple[str, int], ...], dict[fx.Node, Any]] = {}
 
-    def value(self, size: Size, axis: str, other: int) -> Any:
-        """The number with one axis at another size; None where it cannot be told."""
-        sizes = {**self._example, axis: other}
-        ghosts = self._ghosts.setdefault((axis, other), {})
+    def differing(self, size: Size) -> Iterator[Sizes]:
+        """Sizes at which a number is another one; one for every axis where formulas tell."""
+        needs_kernels = _needs_kernels(size)
+        for candidates in self._together() if needs_kernels else map(self._alone, self._example):
+            for other in candidates:
+                value = self._value(size, other)
+                if value is not None and value != size.values[0]:
+                    yield other
+                    break
+
+    def _alone(self, axis: str) -> list[Sizes]:
+        """Small sizes of one axis, those next to the example's, and those of other axes (`height == width`)."""
+        own = self._example[axis]
+        sizes = {1, 2, 3, own - 1, own + 1, own + 2, own + 3, *self._example.values()} - {0, -1, own}
+        return [{axis: size} for size in sorted(sizes)]
+
+    def _together(self) -> list[list[Sizes]]:
+        """All axes at once: kernels take their time."""
+        steps = (1, 2, -1, -2)
+        near = [{a: n + step for a, n in self._example.items() if n + step > 0} for step in steps]
+        return [[dict.fromkeys(self._example, 1), *near]]
+
+    def _value(self, size: Size, other: Sizes) -> Any:
+        """The number at other sizes; None where it cannot be told."""
         try:
-            return self._evaluate(size, sizes, ghosts)
+            return self._evaluate(
+                size, {**self._example, **other}, self._ghosts.setdefault(tuple(sorted(other.items())), {})
+            )
         except Exception:  # kernels refuse sizes in all ways: nothing can be said of such a size
             return None
 
@@ -111,22 +131,30 @@ class _AtSizes:
         return node.target(*args, **kwargs)  # type: ignore[operator]
 
 
+def _needs_kernels(size: Size) -> bool:
+    """Whether a number is made of sizes that only a kernel can tell."""
+    if isinstance(size.origin, Computed):
+        return any(map(_needs_kernels, size.origin.operands))
+    return not size.is_uniform and size.tracer.dims.name_of(size.values) is None
+
+
 Run = Callable[[Sizes], tuple[tuple[torch.Tensor, ...], list[torch.Tensor]]]
 
 
-def contradicted(program: CapturedProgram, run: Run) -> list[tuple[Assumption, str, int]]:
+def contradicted(program: CapturedProgram, run: Run) -> list[tuple[Assumption, Sizes]]:
     """The assumptions that matter: at a size on the other side, model and program differ.
 
     `run(sizes)` gives inputs with these axes at other sizes than the example's, and the model's answer.
     """
-    verdicts: dict[tuple[str, int], bool] = {}
+    verdicts: dict[tuple[tuple[str, int], ...], bool] = {}
     found = []
     for assumption in program.assumptions:
-        for axis, size in assumption.elsewhere:
-            if (axis, size) not in verdicts and len(verdicts) < _MOST_RUNS:
-                verdicts[axis, size] = agrees_at(program, run, {axis: size})
-            if not verdicts.get((axis, size), False):
-                found.append((assumption, axis, size))
+        for sizes in assumption.elsewhere:
+            key = tuple(sorted(sizes.items()))
+            if key not in verdicts and len(verdicts) < _MOST_RUNS:
+                verdicts[key] = agrees_at(program, run, sizes)
+            if not verdicts.get(key, False):
+                found.append((assumption, sizes))
                 break
     return found
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+
+import torch
 
 from .assumptions import Branches
 from .dims import DimTable
@@ -32,11 +35,11 @@ class Freeze:
 class Decisions:
     """The decisions of one trace."""
 
-    def __init__(self, dims: DimTable, scopes: ScopeStack) -> None:
+    def __init__(self, dims: DimTable, scopes: ScopeStack, constants: Callable[[str], torch.Tensor]) -> None:
         self._dims, self._scopes = dims, scopes
         self.freezes: list[Freeze] = []
         self.warnings: list[str] = []
-        self.branches = Branches()
+        self.branches = Branches({name: values[0] for name, values in dims.axes.items()}, constants)
         self._committed: dict[tuple[Any, ...], Size] = {}
         self._warned: set[tuple[str, Source | None]] = set()
         self.inside = 0  # depth of our own decompositions: branches taken there are not the model's
@@ -80,7 +83,13 @@ class Decisions:
     def assume(self, size: Size) -> None:
         """All probes agree on a branch or a number; sizes that nobody tried may not."""
         if isinstance(size.origin, Computed) and not self.inside:
-            self.branches.note(size, self._axes_of(size), user_source())
+            self.branches.note(size, user_source())
+
+    def is_settled(self, size: Size) -> bool:
+        """Whether a size is one plain number: all probes agree, and sizes nearby do too if it was computed."""
+        if not size.is_uniform:
+            return False
+        return not isinstance(size.origin, Computed) or bool(self.inside) or not self.branches.varies(size)
 
     def sizes_like(self, values: tuple[Any, ...]) -> list[Size]:
         """Sizes that Python asked for as plain numbers and that have these values."""

@@ -12,7 +12,7 @@ Multi-output ops are followed by `operator.getitem` nodes. Numbers computed from
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -149,18 +149,20 @@ class Assumption:
     expression: str
     value: int | float | bool
     source: Source | None
-    elsewhere: tuple[tuple[str, int], ...]  # (axis, size)
+    elsewhere: tuple[Mapping[str, int], ...]  # sizes by axis
 
-    def text(self, axis: str, size: int) -> str:
+    def text(self, sizes: Mapping[str, int]) -> str:
         if isinstance(self.value, bool):
             what, other = "a branch", "would take the other branch"
             hint = "use torch.cond, or keep to sizes on this side of the branch"
         else:
             what, other = "a number", "gives another"
             hint = "use an example of another size, or keep to sizes where it holds"
+        axes = " and ".join(map(repr, sizes))
+        example = ", ".join(f"{axis} = {size}" for axis, size in sizes.items())
         return (
-            f"{self.source or 'unknown line'}: {what} depends on the size of axis {axis!r}: the graph holds where "
-            f"`{self.expression}` is {self.value}, and {axis} = {size} {other}. To avoid this, {hint}."
+            f"{self.source or 'unknown line'}: {what} depends on the size of axis {axes}: the graph holds where "
+            f"`{self.expression}` is {self.value}, and {example} {other}. To avoid this, {hint}."
         )
 
 

@@ -114,8 +114,7 @@ def run(request: Request, plan: Plan, pen: Comparison | None = None) -> Captured
     if not results:
         raise CaptureError(f"{name} returned no tensor", hint="return at least one tensor from forward")
     tracer.graph.output(tuple(node for _, (node, _, _) in results))
-    sizes = {axis: values[0] for axis, values in leaders.items()}
-    assumptions = tracer.decisions.branches.assumptions(sizes, lambda name: tracer.plain.constants[name].tensor)
+    assumptions = tracer.decisions.branches.assumptions()
     _drop_unused(tracer)
     positions = tuple(position for position, _ in results)
     names = name_outputs([structure.paths[i] for i in positions], request.output_names, call.names)

@@ -87,10 +87,7 @@ class Size:
         return True
 
     def maybe_as_int(self) -> int | None:
-        if not self.is_uniform or not self.is_int():
-            return None
-        self.tracer.decisions.assume(self)
-        return self.values[0]
+        return self.values[0] if self.is_int() and self.tracer.decisions.is_settled(self) else None
 
     def maybe_as_float(self) -> float | None:
         return self.values[0] if self.is_uniform and self.is_float() else None
@@ -260,10 +257,7 @@ SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 def symbolic_extremes(
     smallest: Callable[..., Any], largest: Callable[..., Any]
 ) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Python's `min` and `max` for sizes too: `min(height, 7)` is a size, where Python would decide for one of them.
-
-    One that comes out the same on all probes is decided as a branch is: other sizes may well differ.
-    """
+    """Python's `min` and `max` for sizes too: `min(height, 7)` is a size, where Python would decide for one of them."""
 
     def extended(decide: Callable[..., Any], combine: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(decide)
@@ -273,9 +267,7 @@ def symbolic_extremes(
                 return decide(*args, **kwargs)
             if not all(isinstance(each, (int, float, torch.SymInt, torch.SymFloat)) for each in numbers):
                 return decide(*args, **kwargs)
-            result = functools.reduce(combine, numbers)
-            varies = isinstance(result, SYMBOLIC) and not (isinstance(result.node, Size) and result.node.is_uniform)
-            return result if varies else decide(*args, **kwargs)
+            return functools.reduce(combine, numbers)
 
         return extreme
 

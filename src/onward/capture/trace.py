@@ -66,7 +66,7 @@ def _first_that_works(request: Request) -> CapturedProgram:
             except Frozen as error:
                 frozen = frozen or error
                 program = thaw(request, plan, error)
-            return _settled(request, plan, program, doubtful=frozen is not None and _is_one_sided(plan))
+            return _settled(request, plan, program, after_freeze=frozen is not None)
         except ProbeRejected as error:
             rejected.append((plan, error))
         except CannotThaw as cannot:
@@ -94,10 +94,11 @@ def _worth_trying(frozen: Frozen | None, plan: Plan) -> bool:
     return bool(plan.enlarged) or _is_limit(plan) or _is_one_sided(plan)
 
 
-def _settled(request: Request, plan: Plan, program: CapturedProgram, *, doubtful: bool) -> CapturedProgram:
+def _settled(request: Request, plan: Plan, program: CapturedProgram, *, after_freeze: bool) -> CapturedProgram:
     """The program with a warning for every branch that it holds one side of, if the other side differs.
 
-    A doubtful program comes from sizes that were chosen for being on one side: it must be right on the other as well.
+    After a freeze sizes were chosen for being on one side of a branch: the program must be right next to the example,
+    and where the sizes are no limit that the model has, on the other side as well.
     """
     start = {axis: values[0] for axis, values in plan.sizes.items()}
 
@@ -108,9 +109,9 @@ def _settled(request: Request, plan: Plan, program: CapturedProgram, *, doubtful
             return inputs, program.results.select(request.model(*args, **kwargs))
 
     differing = contradicted(program, answer)
-    if doubtful and differing:
+    if after_freeze and differing and _is_one_sided(plan):
         raise CannotThaw("a branch depends on the size")
-    if doubtful:
+    if after_freeze and (_is_one_sided(plan) or _is_limit(plan)):
         example = example_sizes(request.call, request.axes)
         others = [{**example, axis: size + step} for axis, size in example.items() for step in (1, 2)]
         if not all(agrees_at(program, answer, each) for each in (example, *others)):
@@ -119,8 +120,8 @@ def _settled(request: Request, plan: Plan, program: CapturedProgram, *, doubtful
         inputs, wanted = answer(example_sizes(request.call, request.axes))
         program = dataclasses.replace(program, example_inputs=inputs, example_outputs=tuple(wanted))
     notes = []
-    for assumption, axis, size in differing:
-        notes.append(assumption.text(axis, size))
+    for assumption, sizes in differing:
+        notes.append(assumption.text(sizes))
         source = assumption.source
         if source is None:
             warnings.warn(notes[-1], CaptureWarning, stacklevel=2)

@@ -59,7 +59,7 @@ class Tracer:
         self.scopes = ScopeStack(model, model_name)
         self.is_primitive = is_primitive
         self.kernels = kernels or LayoutKernels()
-        self.decisions = Decisions(self.dims, self.scopes)
+        self.decisions = Decisions(self.dims, self.scopes, lambda name: self.plain.constants[name].tensor)
         self.plain = PlainTensors(self, model)
         self._size_nodes: dict[Any, fx.Node | AxisOf] = {}
         self._data_sizes = DataSizes(self.dims, self.graph, probes)
@@ -144,8 +144,7 @@ class Tracer:
         Sizes of tensors are known by their fingerprint. Computed ones are not: few values make poor fingerprints, and
         `height % 2` may well agree with `width % 2` on all probes.
         """
-        if size.is_uniform:
-            self.decisions.assume(size)
+        if self.decisions.is_settled(size):
             return size.values[0]
         origin = size.origin
         if isinstance(origin, Computed) and not self.dims.name_of(size.values):

@@ -138,6 +138,8 @@ class _Walk:
         if not isinstance(fact, SizeFact):
             return SizeValue.of(function, *args)
         size = SizeValue(fact.values, function, tuple(args))
+        if len(set(fact.values)) == 1:  # capture found out that other sizes differ, or it were a plain number
+            size.exact = False
         self.g.note_size(size)
         return size
 
