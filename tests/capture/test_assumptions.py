@@ -130,3 +130,12 @@ def test_min_and_max_are_pythons_own_again_afterwards() -> None:
     traced(lambda x: x[:, : min(x.shape[1], 5)] + max(1, 2), torch.randn(2, 8), LINE)
     assert (min, max) == before
     assert (min(3, 2), max([1, 4]), min("ab"), max((), default=0)) == (2, 4, "a", 0)
+
+
+def test_an_example_that_is_contiguous_by_chance_is_copied_at_other_sizes() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        windows = x.view(x.shape[0], x.shape[1] // 4, 4, x.shape[2] // 4, 4).permute(0, 1, 3, 2, 4).contiguous()
+        return windows.view(-1, 4, 4) * 2
+
+    program = quietly(function, torch.randn(2, 4, 4), {"x": {1: "height", 2: "width"}})
+    assert agrees(function, program, (2, 8, 12), (2, 4, 4))

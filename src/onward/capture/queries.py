@@ -76,6 +76,19 @@ def _ask_real(op: Callable[..., Any]) -> Callable[..., Any]:
     return ask
 
 
+def _ask_all(op: Callable[..., Any]) -> Callable[..., Any]:
+    """An example with axes of size 1 may be contiguous by chance: the answer is yes if it is at all sizes."""
+
+    def ask(tracer: Tracer, tensor: Traced, *args: Any, **kwargs: Any) -> Any:
+        if not op(tensor.example, *args, **kwargs):
+            return False
+        return tensor.fact.is_static or all(
+            op(torch.empty_strided(each.size, each.stride, device="meta"), *args, **kwargs) for each in tensor.layouts
+        )
+
+    return ask
+
+
 METADATA_QUERIES: dict[Any, Callable[..., Any]] = {
     aten.sym_size.default: sym_size,
     aten.sym_size.int: sym_size,
@@ -95,11 +108,16 @@ METADATA_QUERIES: dict[Any, Callable[..., Any]] = {
     torch.ops.prim.device.default: lambda tracer, tensor: tensor.example.device,
     torch.ops.prim.layout.default: lambda tracer, tensor: tensor.example.layout,
     **{
-        op: _ask_real(op)
+        op: _ask_all(op)
         for op in (
             aten.is_contiguous.default,
             aten.is_contiguous.memory_format,
             aten.sym_is_contiguous.default,
+        )
+    },
+    **{
+        op: _ask_real(op)
+        for op in (
             aten.is_strides_like_format.default,
             aten.is_non_overlapping_and_dense.default,
         )

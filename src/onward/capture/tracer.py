@@ -304,6 +304,7 @@ class Tracer:
             same = self._unchanged(op, args, kwargs, traced[0])
             if same is not None:
                 return same
+            out = out.clone(memory_format=torch.contiguous_format)  # as at other sizes
         if is_data_sized(op):
             layouts = self._data_sizes.layouts(op, node_args, lambda place, probe: _at_probe(args[place], probe), out)
         else:
@@ -337,9 +338,14 @@ class Tracer:
         return type(out)(results)
 
     def _unchanged(self, op: OpOverload, args: tuple, kwargs: dict[str, Any], tensor: Traced) -> Traced | None:
-        """The op gave back its very argument (dropout in eval, contiguous, to the same dtype): nothing to record."""
+        """The op gave back its very argument (dropout in eval, contiguous, to the same dtype): nothing to record.
+
+        Unless other sizes are copied: an example with axes of size 1 may be contiguous by chance.
+        """
         layouts = self._probe(op, args, kwargs, tensor.example)
-        return tensor if all(a.size == b.size for a, b in zip(layouts, tensor.layouts, strict=True)) else None
+        matters = slice(None) if op is aten.contiguous.default else slice(1)  # size and stride, or size alone
+        same = all(a[matters] == b[matters] for a, b in zip(layouts, tensor.layouts, strict=True))
+        return tensor if same else None
 
     def _probe(self, op: OpOverload, args: tuple, kwargs: dict[str, Any], out: Any) -> tuple[Any, ...]:
         """What the other probes' results look like."""
