@@ -17,6 +17,12 @@ IMAGE = {0: {0: "batch", 2: "height", 3: "width"}}
 FEW = (9, 11, 13, NEWEST)
 DTYPES = (torch.float64, torch.float16, torch.int64, torch.int32, torch.uint8, torch.bool)
 
+
+def _fold_in_steps(x: torch.Tensor) -> torch.Tensor:
+    """The leftover of the steps is another one at odd sizes."""
+    return F.fold(F.unfold(x, 2, stride=2), x.shape[2:], 2, stride=2)
+
+
 CASES = [
     case("pixel_shuffle", lambda x: F.pixel_shuffle(x, 2), [f32(2, 8, 3, 4)], dynamic=IMAGE),
     case("pixel_shuffle of one image", lambda x: F.pixel_shuffle(x, 2), [f32(8, 3, 4)], dynamic={0: {1: "height"}}),
@@ -42,8 +48,10 @@ CASES = [
     case("col2im with dilation", lambda x: F.fold(x, (7, 8), (2, 3), dilation=(2, 1), stride=2), [f32(2, 12, 9)],
          opsets=SOME_OPSETS),
     case("col2im of one image", lambda x: F.fold(x, (4, 4), 2, stride=2), [f32(12, 4)], opsets=SOME_OPSETS),
-    case("col2im to a computed size", lambda x: F.fold(F.unfold(x, 2, stride=2), x.shape[2:], 2, stride=2),
-         [f32(2, 3, 4, 6)], dynamic=IMAGE, sizes=(1, 3), inputs_at=lambda n: [f32(n, 3, 2 * n, 4 * n)]),
+    case("col2im to a computed size", lambda x: F.fold(F.unfold(x, 2), x.shape[2:], 2),
+         [f32(2, 3, 4, 6)], dynamic=IMAGE, sizes=(2, 3), inputs_at=lambda n: [f32(n, 3, 2 * n - 1, 4 * n)]),
+    case("col2im to a computed size in steps", _fold_in_steps,
+         [f32(2, 3, 4, 6)], dynamic=IMAGE, since=18, sizes=(2, 3), inputs_at=lambda n: [f32(n, 3, 2 * n - 1, 4 * n)]),
     case("fold of unfold", lambda x: F.fold(F.unfold(x, 3, padding=1), (4, 5), 3, padding=1), [f32(2, 3, 4, 5)],
          dynamic=BATCH, opsets=SOME_OPSETS),
     case("diagonal", lambda x: x.diagonal(), [f32(3, 4)]),
@@ -105,3 +113,11 @@ def test_dynamic_channels_are_refused() -> None:
 
     with pytest.raises(onward.ExportError, match="a dynamic number of channels"):
         onward.export(Shuffle(), (f32(2, 6, 3, 4),), dynamic_axes={"x": {1: "channels"}})
+
+
+def test_fold_in_steps_needs_col2im_where_the_leftover_varies() -> None:
+    axes = {"x": {2: "height", 3: "width"}}
+    with pytest.raises(
+        onward.LoweringError, match=r"aten.col2im.default has no lowering for opset 17 \(exists from 18\)"
+    ):
+        onward.export(_fold_in_steps, f32(2, 3, 4, 6), dynamic_axes=axes, opset_version=17)
