@@ -139,3 +139,14 @@ def test_an_example_that_is_contiguous_by_chance_is_copied_at_other_sizes() -> N
 
     program = quietly(function, torch.randn(2, 4, 4), {"x": {1: "height", 2: "width"}})
     assert agrees(function, program, (2, 8, 12), (2, 4, 4))
+
+
+def test_a_slice_that_takes_everything_on_all_probes_stays_a_slice() -> None:
+    table = torch.arange(9.0)
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        missing = max(x.shape[1] - 9, 0)
+        return x + F.pad(table, (0, missing))[: x.shape[1]]
+
+    program = quietly(function, torch.randn(2, 12), LINE)
+    assert agrees(function, program, (2, 1), (2, 9), (2, 15))

@@ -140,10 +140,10 @@ class Size:
         return bool(self.values[-1])
 
     def guard_or_false(self, file: str, line: int) -> bool:
-        return all(self.values)
+        return all(self.values) and self.tracer.decisions.is_settled(self)
 
     def guard_or_true(self, file: str, line: int) -> bool:
-        return any(self.values)
+        return any(self.values) or not self.tracer.decisions.is_settled(self)
 
     def expect_true(self, file: str, line: int) -> bool:
         return bool(self.values[0])
@@ -152,7 +152,7 @@ class Size:
         return True
 
     def statically_known_true(self, file: str, line: int) -> bool:
-        return all(self.values)
+        return all(self.values) and self.tracer.decisions.is_settled(self)
 
 
 def _sym_ite(condition: bool, then: Number, otherwise: Number) -> Number:

@@ -111,6 +111,7 @@ class Sizes(Core):
         super().__init__(opset, parent=parent)
         self._axes: dict[tuple[int, ...], tuple[Value, int]] = {}  # fingerprint -> the first tensor axis that has it
         self._computed: dict[tuple[int, ...], SizeValue] = {}  # fingerprint -> a number the program computed
+        self._doubtful: set[tuple[int, ...]] = set() if parent is None else parent._doubtful
 
     def _found_axes(self, x: Value) -> None:
         for axis, dim in enumerate(self._session.dims[x]):
@@ -121,6 +122,13 @@ class Sizes(Core):
         """Remember a number of the program, for dimensions that are made of it."""
         if size.kind is int and _made_of(_FORMULAS, size.function, size.operands):
             self._computed.setdefault(size.values, size)
+
+    def doubt(self, dims: Sequence[Dim], sizes: Sequence[Any]) -> None:
+        """Dimensions that an operator makes of min, max or a remainder: what they agree with on the probes they need
+        not agree with elsewhere, so numbers of the program are not read from them."""
+        if any(isinstance(size, SizeValue) and not _made_of(_FORMULAS, size.function, size.operands) for size in sizes):
+            made = {dim.values for dim in dims if isinstance(dim, SymDim)}
+            self._doubtful.update(values for values in made if self._axis_of(values) is None)
 
     # What lowerings ask for
 
@@ -179,7 +187,7 @@ class Sizes(Core):
                 return size
             if len(set(size.values)) == 1 and size.function != "given":
                 return size.values[0]
-            axis = self._axis_of(size.values)
+            axis = self._axis_of(size.values) if size.values not in self._doubtful else None
             if axis is not None:
                 return axis
             return size.operands if size.function == "axis" else size

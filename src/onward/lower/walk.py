@@ -123,6 +123,9 @@ class _Walk:
     def _lower(self, node: fx.Node) -> Any:
         args, kwargs = self._value(node.args), self._value(node.kwargs)
         target = node.target
+        fact = node.meta.get("val")
+        if isinstance(fact, TensorFact):
+            self.g.doubt(fact.shape, _numbers_among(args))
         if target not in self._lowerings:
             self._lowerings[target] = self.registry.find(target, self.opset)
         lowering = self._lowerings[target]
@@ -335,3 +338,8 @@ def _text(shape: Sequence[Any]) -> str:
 
 
 __all__ = ["ir_version", "lower_program", "missing_lowerings"]
+
+
+def _numbers_among(args: Sequence[Any]) -> list[Any]:
+    """Arguments, and the items of those that are lists."""
+    return [item for arg in args for item in (arg if isinstance(arg, (list, tuple)) else (arg,))]

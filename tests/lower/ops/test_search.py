@@ -86,6 +86,10 @@ CASES = [
     case("bincount", lambda x: torch.bincount(x), [OTHER], dynamic={0: {0: "n"}}),
     case("bincount minlength", lambda x: torch.bincount(x, minlength=9), [OTHER], opsets=FEW),
     case("bincount weights", lambda x, w: torch.bincount(x, w), [OTHER, f32(7)], opsets=FEW),
+    case("histc", lambda x: torch.histc(x, 5, -1, 2), [f32(20)], dynamic={0: {0: "n"}}),
+    case("histc between its own ends", lambda x: torch.histc(x, 7), [f32(4, 5)], opsets=SOME_OPSETS),
+    case("histc of equal numbers", lambda x: torch.histc(x * 0 + 3, 4), [f32(6)], opsets=FEW),
+    case("histc of whole numbers", lambda x: torch.histc(x, 4, 0, 3), [torch.arange(-2.0, 7.0)], opsets=FEW),
     case("nonzero_static", lambda x: torch.nonzero_static(x, size=5), [NUMBERS > 3], dynamic=BATCH, opsets=FEW),
     case("nonzero_static cut", lambda x: torch.nonzero_static(x, size=2, fill_value=7), [NUMBERS > 3], opsets=FEW),
 ]

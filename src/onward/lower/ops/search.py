@@ -156,3 +156,25 @@ def nonzero_static(g: Emitter, x: Value, *, size: int | SizeValue, fill_value: i
     places = g.op.Transpose(positions.nonzero_rows(g, x), perm=[1, 0])
     filler = g.expand(g.const(fill_value), [size, rank])
     return g.slice(g.op.Concat(places, filler, axis=0), [0], [size], [0])
+
+
+@lowers(aten.histc.default)
+def histc(g: Emitter, x: Value, bins: int = 100, low: float = 0, high: float = 0) -> Value:
+    """histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor
+
+    Bins of equal width between two ends, which are the data's own where they are given as equal. What lies outside is
+    not counted, and the upper end belongs to the last bin.
+    """
+    x = g.reshape(x, [-1])
+    if low == high:
+        first, last = g.reduce("ReduceMin", x, [0], keepdims=True), g.reduce("ReduceMax", x, [0], keepdims=True)
+        alone = g.equal(first, last)
+        lower = g.where(alone, g.op.Sub(first, g.like(x, 1)), first)
+        upper = g.where(alone, g.op.Add(last, g.like(x, 1)), last)
+    else:
+        lower, upper = g.like(x, low), g.like(x, high)
+    place = g.op.Floor(g.op.Div(g.op.Mul(g.op.Sub(x, lower), g.like(x, bins)), g.op.Sub(upper, lower)))
+    place = g.where(g.equal(x, upper), g.like(x, bins - 1), place)
+    numbers = g.const_tensor(torch.arange(bins, dtype=g.dtype(x)))
+    hits = g.cast(g.equal(g.unsqueeze(place, [1]), numbers), g.out_dtype)
+    return g.reduce("ReduceSum", hits, [0])
