@@ -150,3 +150,21 @@ def test_a_slice_that_takes_everything_on_all_probes_stays_a_slice() -> None:
 
     program = quietly(function, torch.randn(2, 12), LINE)
     assert agrees(function, program, (2, 1), (2, 9), (2, 15))
+
+
+def test_sizes_so_near_that_rounding_hides_the_axis_are_not_believed() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if F.max_pool1d(x, 8, 8, ceil_mode=True).shape[2] <= 2 else x * 3
+
+    with pytest.raises(onward.FrozenAxisError, match="a branch depends on the size"):
+        traced(function, torch.randn(2, 3, 16), {"x": {2: "length"}})
+
+
+def test_a_model_that_refuses_a_moved_example_keeps_its_own_error() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        if x.shape[1] % 4:
+            raise ValueError("not a multiple of 4")
+        return x * 2 if x.shape[1] == 8 else x * 3
+
+    with pytest.raises(onward.FrozenAxisError, match="`length == 8` became True"):
+        traced(function, torch.randn(2, 8), LINE)

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 
-from ..errors import FrozenAxisError
+from ..errors import CaptureError, FrozenAxisError
 from .assumptions import agrees_at, contradicted
 from .complaints import all_sizes_refused, frozen_axis
 from .decisions import CaptureWarning
@@ -58,7 +58,7 @@ def _first_that_works(request: Request) -> CapturedProgram:
     reason: str | None = None
     rejected: list[tuple[Plan, ProbeRejected]] = []
     for plan in plans(example) if example else [Plan("example", {}, {})]:
-        if not _worth_trying(frozen, plan):
+        if not _worth_trying(frozen, plan) or (frozen and plan.tied and not rejected):
             continue
         try:
             try:
@@ -71,6 +71,9 @@ def _first_that_works(request: Request) -> CapturedProgram:
             rejected.append((plan, error))
         except CannotThaw as cannot:
             reason = reason or str(cannot)
+        except CaptureError:
+            if not plan.other_side:  # there the model may refuse the very example
+                raise
     if frozen:
         raise frozen_axis(frozen.freezes, example, request.axes, reason)
     raise all_sizes_refused(rejected)
@@ -116,10 +119,11 @@ def _settled(request: Request, plan: Plan, program: CapturedProgram, *, after_fr
         others = [{**example, axis: size + step} for axis, size in example.items() for step in (1, 2)]
         if not all(agrees_at(program, answer, each) for each in (example, *others)):
             raise CannotThaw("a branch depends on the size")
-    elif plan.label.startswith("nearby"):  # so near that rounding may have hidden an axis
-        twice = [{axis: 2 * size} for axis, size in start.items()]
-        if not all(agrees_at(program, answer, each) for each in twice):
-            raise CannotThaw("other sizes than those next to the example differ")
+    if _is_limit(plan) or plan.label.startswith("nearby"):  # so near that rounding may have hidden an axis
+        for leader in program.axes:
+            followers = [axis for axis in start if axis == leader or plan.tied.get(axis) == leader]
+            if not agrees_at(program, answer, {axis: 2 * start[axis] for axis in followers}):
+                raise CannotThaw(f"larger sizes of {leader!r} differ")
     if plan.other_side:
         inputs, wanted = answer(example_sizes(request.call, request.axes))
         program = dataclasses.replace(program, example_inputs=inputs, example_outputs=tuple(wanted))
