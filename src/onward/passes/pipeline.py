@@ -17,6 +17,7 @@ from .drop_unused_weights import drop_unused_weights
 from .flatten_concats import flatten_concats
 from .fuse_conv_batch_norm import fuse_conv_batch_norm
 from .fuse_rms_norm import fuse_rms_norm
+from .sum_before_layer_norm import sum_before_layer_norm
 
 Pass = Callable[[ir.Model], bool]
 
@@ -24,6 +25,7 @@ PIPELINE: tuple[Pass, ...] = (
     fuse_conv_batch_norm,
     flatten_concats,
     fuse_rms_norm,
+    sum_before_layer_norm,
     drop_unused_weights,  # last: the others leave old weights behind
 )
 
