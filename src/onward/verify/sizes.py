@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import torch
 
 from ..capture.facts import Port, SymDim
+from ..capture.resizing import resized
 from .report import Check, Verification
 from .run import verify_run
 from .runtime import Session
@@ -32,15 +33,15 @@ def verify_at_sizes(
             if done == _PER_AXIS:
                 break
             label = f"{axis}={size}"
-            resized = resize(inputs, example, {axis: size})
+            others = resize(inputs, example, {axis: size})
             try:
-                wanted = eager(resized)
+                wanted = eager(others)
             except Exception as error:  # the model's own refusal of a size: no size to verify at, and said so
                 refused.append(label)
                 if size == 1 or not done:
                     checks.append(Check(label, skipped=f"the model refuses it: {_first_line(error)}"))
                 continue
-            checks.append(Check(label, tuple(verify_run(session, label, resized, wanted))))
+            checks.append(Check(label, tuple(verify_run(session, label, others, wanted))))
             done += 1
     return Verification(tuple(checks))
 
@@ -56,26 +57,16 @@ def _candidates(probed: tuple[int, ...]) -> Iterator[int]:
 
 
 def resize(inputs: Sequence[Port], example: Sequence[torch.Tensor], sizes: Mapping[str, int]) -> list[torch.Tensor]:
-    """The example's inputs at other sizes: integers repeat theirs in order (they may be ids, masks or positions),
-    floating point values are drawn anew from the example's own values."""
-    generator = torch.Generator().manual_seed(0)
-    resized = []
-    for port, tensor in zip(inputs, example, strict=True):
-        shape = [
-            sizes.get(dim.name, tensor.size(axis)) if isinstance(dim, SymDim) else tensor.size(axis)
+    """The example's inputs at other sizes of the named axes, with values drawn from its own."""
+    wanted = [
+        {
+            axis: sizes[dim.name]
             for axis, dim in enumerate(port.fact.shape)
-        ]
-        if shape == list(tensor.size()):
-            resized.append(tensor)
-        elif tensor.is_floating_point() or tensor.is_complex():
-            picks = torch.randint(max(1, tensor.numel()), (torch.Size(shape).numel(),), generator=generator)
-            resized.append(tensor.reshape(-1)[picks].reshape(shape))
-        else:
-            for axis, size in enumerate(shape):
-                repeats = max(1, -(-size // max(1, tensor.size(axis))))
-                tensor = torch.cat([tensor] * repeats, dim=axis).narrow(axis, 0, size)
-            resized.append(tensor.contiguous())
-    return resized
+            if isinstance(dim, SymDim) and dim.name in sizes
+        }
+        for port in inputs
+    ]
+    return [resized(tensor, axes, seed) for seed, (tensor, axes) in enumerate(zip(example, wanted, strict=True))]
 
 
 def _first_line(error: BaseException) -> str:
