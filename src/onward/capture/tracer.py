@@ -66,7 +66,6 @@ class Tracer:
         self.pen: Journal | Comparison | None = None
         self._depth = 0  # inside an op of the model, ours are not the model's
         self._within: list[OpOverload] = []  # ops that are being decomposed, outermost first
-        self.failed_decompositions: dict[OpOverload, Exception] = {}
 
     # --- inputs ----------------------------------------------------------------------------------------------------
     def input(self, name: str, real: torch.Tensor, layouts: Sequence[Layout]) -> Traced:
@@ -272,8 +271,7 @@ class Tracer:
                 return result
         except (ProbeRejected, KeyboardInterrupt):
             raise
-        except Exception as error:
-            self.failed_decompositions[op] = error
+        except Exception:  # PyTorch's rule failed, not the model: the op is recorded whole
             return NotImplemented
         finally:
             self._within.pop()
