@@ -1,7 +1,9 @@
 """onward: from PyTorch to ONNX in one forward pass."""
 
+from . import onnx
 from .api import export
 from .capture import CaptureWarning
+from .capture.session import is_capturing as is_in_onnx_export
 from .errors import (
     CaptureError,
     ExportError,
@@ -14,7 +16,9 @@ from .errors import (
     VerifyError,
     WriteError,
 )
+from .options import OperatorExportTypes, TrainingMode
 from .program import Program
+from .routing import init, restore
 
 __version__ = "0.1.0"
 
@@ -26,10 +30,16 @@ __all__ = [
     "InputError",
     "LoweringError",
     "MissingDependencyError",
+    "OperatorExportTypes",
     "PassError",
     "Program",
+    "TrainingMode",
     "UnsupportedOpError",
     "VerifyError",
     "WriteError",
     "export",
+    "init",
+    "is_in_onnx_export",
+    "onnx",
+    "restore",
 ]

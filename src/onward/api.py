@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, BinaryIO
 
 from .capture import bind_call, dynamic_inputs, trace
 from .capture.model import check_model, evaluation_mode, unwrap, without_compiling
-from .errors import InputError
+from .classic import resolve
 from .lower import has_lowering, lower_program
-from .options import DEFAULT_OPSET, ExportOptions, check_flag
 from .passes import tidy
 from .program import Program
+from .report import write_artifacts
+from .stages import Stages
 from .verify import load_onnxruntime
 from .write.staging import check_target
 
@@ -21,16 +22,35 @@ def export(
     model: Any,
     args: Any = (),
     f: str | os.PathLike[str] | BinaryIO | None = None,
-    *,
+    *positional: Any,
     kwargs: Mapping[str, Any] | None = None,
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
     dynamic_axes: Mapping[str, Any] | None = None,
+    dynamic_shapes: Any = None,
     opset_version: int | None = None,
+    verify: bool | None = None,
+    allow_static_axes: bool | None = None,
     external_data: bool | None = None,
-    use_external_data_format: bool | None = None,
-    verify: bool = False,
-    allow_static_axes: bool = False,
+    optimize: bool | None = None,
+    verbose: bool | None = None,
+    strip_doc_string: bool | None = None,
+    training: Any = None,
+    operator_export_type: Any = None,
+    export_params: bool | None = None,
+    keep_initializers_as_inputs: bool | None = None,
+    do_constant_folding: bool | None = None,
+    custom_opsets: Mapping[str, int] | None = None,
+    custom_translation_table: Mapping[Any, Any] | None = None,
+    export_modules_as_functions: bool | Collection[type] | None = None,
+    report: bool | None = None,
+    profile: bool | None = None,
+    dump_exported_program: bool | None = None,
+    artifacts_dir: str | os.PathLike[str] | None = None,
+    enable_onnx_checker: bool | None = None,
+    dynamo: bool | None = None,
+    autograd_inlining: bool | None = None,
+    **older: Any,
 ) -> Program:
     """Turn a live model into ONNX.
 
@@ -42,27 +62,23 @@ def export(
     output_names       names for the first outputs
     dynamic_axes       axes that may vary: {"x": {0: "batch"}, "y": [0, 2]}; the same name is the same size
     opset_version      9 up to the newest that onnxruntime loads
-    external_data      weights in a file of their own: True, False, or None for "when over 2 GiB"
     verify             compare onnxruntime with PyTorch on the example and at other sizes; a difference raises
     allow_static_axes  an axis that the model freezes is written as fixed, with a warning, instead of an error
+    external_data      weights in a file of their own: True, False, or None for "when over 2 GiB"
+
+    docs/migrating.md says what every parameter of `torch.onnx.export`, of today and of older versions, does here.
     """
+    named = {name: value for name, value in locals().items() if name not in _NOT_OPTIONS}
     check_target(f)
-    options = ExportOptions(
-        input_names=input_names,
-        output_names=output_names,
-        dynamic_axes=dynamic_axes,
-        opset_version=DEFAULT_OPSET if opset_version is None else opset_version,
-        external_data=_external(external_data, use_external_data_format, f),
-        verify=verify,
-        allow_static_axes=allow_static_axes,
-    )
+    options = resolve(positional, {**named, **older}, f)
     if options.verify:
         load_onnxruntime()
     model = unwrap(model)
     check_model(model)
     call = bind_call(model, args, kwargs, options.input_names)
     input_axes, output_axes = dynamic_inputs(call, options.dynamic_axes, options.output_names)
-    with evaluation_mode(model), without_compiling():
+    stages = Stages()
+    with stages("capture"), evaluation_mode(model), without_compiling():
         captured = trace(
             model,
             call,
@@ -72,33 +88,33 @@ def export(
             is_primitive=lambda op: has_lowering(op, options.opset_version),
             allow_static_axes=options.allow_static_axes,
         )
-    program = Program(tidy(lower_program(captured, options.opset_version)), captured, model)
-    if f is not None and options.verify:
-        program.save_verified(f, external_data=options.external_data)
-    elif f is not None:
-        program.save(f, external_data=options.external_data)
-    elif options.verify:
-        program.verify()
+    with stages("lower"):
+        graph = lower_program(captured, options.opset_version)
+    with stages("tidy"):
+        graph = tidy(graph) if options.optimize else graph
+    program = Program(graph, captured, model, external_data=options.external_data)
+    if options.enable_onnx_checker:
+        with stages("check"):
+            program.check()
+    verification = None
+    with stages("write and verify" if options.verify else "write"):
+        if f is not None and options.verify:
+            verification = program.save_verified(f)
+        elif f is not None:
+            program.save(f)
+        elif options.verify:
+            verification = program.verify()
+    if options.report or options.dump_exported_program:
+        write_artifacts(
+            program,
+            options.artifacts_dir,
+            report=options.report,
+            captured=options.dump_exported_program,
+            verification=verification,
+        )
+    if options.profile:
+        print(stages)
     return program
 
 
-def _external(external_data: bool | None, use_external_data_format: bool | None, f: Any) -> bool | None:
-    """The old name and the new one for the same thing."""
-    check_flag("external_data", external_data, "True, False or None")
-    check_flag("use_external_data_format", use_external_data_format, "True, False or None")
-    if None not in (external_data, use_external_data_format) and external_data is not use_external_data_format:
-        raise InputError(
-            f"external_data={external_data!r} and use_external_data_format={use_external_data_format!r} "
-            "contradict each other",
-            hint="give external_data alone",
-        )
-    if external_data is None and use_external_data_format:
-        external_data = True  # False was the old default, and never kept a large model from being split
-    if external_data is not None and f is None:
-        raise InputError(
-            f"external_data={external_data!r} says how to write a file, and there is none to write",
-            hint="give a path, or pass external_data to program.save(path) later",
-        )
-    if external_data and not isinstance(f, (str, os.PathLike)):
-        raise InputError("a stream has no place for a data file", hint="give a path, or leave external_data out")
-    return external_data
+_NOT_OPTIONS = ("model", "args", "f", "positional", "kwargs", "older")

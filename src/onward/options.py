@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import enum
+import os
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,17 +17,52 @@ OLDEST_OPSET = 9
 DEFAULT_OPSET = 20
 
 
-@dataclass(frozen=True)
+class TrainingMode(enum.Enum):
+    """The mode in which a model is exported. PyTorch's enum of this name, and the booleans of old, mean the same."""
+
+    EVAL = 0
+    PRESERVE = 1
+    TRAINING = 2
+
+
+class OperatorExportTypes(enum.Enum):
+    """What the nodes of the file are. PyTorch's enum of this name means the same."""
+
+    ONNX = 0
+    ONNX_ATEN = 1  # every operator as an ATen node
+    ONNX_ATEN_FALLBACK = 2  # an ATen node for what has no lowering
+    ONNX_FALLTHROUGH = 3  # a node of the operator's own domain for what has no lowering
+    RAW = 4  # the captured graph, written down
+
+
+@dataclass(frozen=True, kw_only=True)
 class ExportOptions:
-    """The parameters of one export."""
+    """The parameters of one export, each in one form and known to make sense; `api.export` says what they mean."""
 
     input_names: Sequence[str] | None = None
     output_names: Sequence[str] | None = None
     dynamic_axes: Mapping[str, Any] | None = None
+    dynamic_shapes: Any = None
     opset_version: int = DEFAULT_OPSET
     external_data: bool | None = None
     verify: bool = False
     allow_static_axes: bool = False
+    optimize: bool = True
+    verbose: bool = False
+    strip_doc_string: bool = True
+    training: TrainingMode = TrainingMode.EVAL
+    operator_export_type: OperatorExportTypes = OperatorExportTypes.ONNX
+    export_params: bool = True
+    keep_initializers_as_inputs: bool = False
+    do_constant_folding: bool = True
+    custom_opsets: Mapping[str, int] | None = None
+    custom_translation_table: Mapping[Any, Any] | None = None
+    export_modules_as_functions: bool | Collection[type] = False
+    report: bool = False
+    profile: bool = False
+    dump_exported_program: bool = False
+    artifacts_dir: str | os.PathLike[str] = "."
+    enable_onnx_checker: bool = False
 
     def __post_init__(self) -> None:
         for name in ("input_names", "output_names"):
@@ -39,8 +76,34 @@ class ExportOptions:
                 hint='for example dynamic_axes={"x": {0: "batch"}}',
             )
         check_opset(self.opset_version)
-        for name in ("verify", "allow_static_axes"):
+        for name in _FLAGS:
             check_flag(name, getattr(self, name), "True or False")
+        _check_table("custom_opsets", self.custom_opsets, '{"my.domain": 2}')
+        _check_table("custom_translation_table", self.custom_translation_table, "{torch.ops.mine.op.default: function}")
+        for domain, version in (self.custom_opsets or {}).items():
+            if not _is_version(version) or not str(domain):
+                raise InputError(
+                    f"custom_opsets has {domain!r}: {version!r}, and it maps domains to versions from 1 on",
+                    hint='for example custom_opsets={"my.domain": 2}',
+                )
+        if not isinstance(self.artifacts_dir, (str, os.PathLike)):
+            raise InputError(f"artifacts_dir must be a folder's path, not {self.artifacts_dir!r}")
+
+
+_FLAGS = (
+    "verify", "allow_static_axes", "optimize", "verbose", "strip_doc_string", "export_params",
+    "keep_initializers_as_inputs", "do_constant_folding", "report", "profile", "dump_exported_program",
+    "enable_onnx_checker",
+)  # fmt: skip
+
+
+def _is_version(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+def _check_table(name: str, value: Any, example: str) -> None:
+    if not (value is None or isinstance(value, Mapping)):
+        raise InputError(f"{name} must be a dict, not {type(value).__name__}", hint=f"for example {name}={example}")
 
 
 def check_flag(name: str, value: Any, allowed: str) -> None:
@@ -64,3 +127,28 @@ def check_opset(version: Any) -> None:
 def newest_opset() -> int:
     """The newest opset that onward writes: what our tables cover and the installed onnx package knows."""
     return min(26, onnx.defs.onnx_opset_version())
+
+
+def training_mode(value: Any) -> TrainingMode:
+    """Ours, PyTorch's (they are told by their names), a boolean, or nothing for eval."""
+    if value is None or value is False:
+        return TrainingMode.EVAL
+    if value is True:
+        return TrainingMode.TRAINING
+    return _member(TrainingMode, "training", value, "onward.TrainingMode.EVAL, .TRAINING or .PRESERVE")
+
+
+def operator_export_type(value: Any) -> OperatorExportTypes:
+    """Ours, PyTorch's (they are told by their names), or nothing for plain ONNX."""
+    if value is None:
+        return OperatorExportTypes.ONNX
+    return _member(
+        OperatorExportTypes, "operator_export_type", value, "onward.OperatorExportTypes.ONNX, .ONNX_ATEN_FALLBACK, ..."
+    )
+
+
+def _member(kind: Any, parameter: str, value: Any, hint: str) -> Any:
+    name = getattr(value, "name", None)
+    if isinstance(value, (int, str)) or name not in kind.__members__:
+        raise InputError(f"{parameter} must be a member of {kind.__name__}, not {value!r}", hint=f"use {hint}")
+    return kind[name]

@@ -14,7 +14,7 @@ import torch
 from .capture import Call, CapturedProgram, Port
 from .capture.inputs import bind_call
 from .capture.model import evaluation_mode, without_compiling
-from .errors import InputError
+from .errors import InputError, LoweringError
 from .verify import Session, Verification, verify_at_sizes
 from .write import WrittenFiles, to_proto, write_model
 from .write.staging import can_publish, publish
@@ -30,11 +30,19 @@ class Program:
     warnings   what was decided once and for all while the model was followed
     """
 
-    def __init__(self, model: ir.Model, captured: CapturedProgram, source: Any) -> None:
+    def __init__(
+        self, model: ir.Model, captured: CapturedProgram, source: Any, *, external_data: bool | None = None
+    ) -> None:
         self.model = model
         self._captured = captured
         self._source = source
+        self._external_data = external_data  # what `save` does unless it is told otherwise
         self._session: Session | None = None
+
+    @property
+    def captured(self) -> CapturedProgram:
+        """The `torch.fx` graph that the model was lowered from, with what is known of every value."""
+        return self._captured
 
     @property
     def inputs(self) -> tuple[Port, ...]:
@@ -56,9 +64,21 @@ class Program:
         """The model as protobuf, with a copy of the weights."""
         return to_proto(self.model)
 
+    @property
+    def model_proto(self) -> onnx.ModelProto:
+        """The same as `proto()`, under the name that PyTorch's program has for it."""
+        return self.proto()
+
+    def check(self) -> None:
+        """Let onnx's own checker look at the model. What it finds wrong is a LoweringError: the fault is ours."""
+        try:
+            onnx.checker.check_model(self.proto(), full_check=True)
+        except onnx.checker.ValidationError as error:
+            raise LoweringError(f"onnx.checker refuses the model: {error}") from error
+
     def save(self, f: Target, *, external_data: bool | None = None) -> WrittenFiles:
         """Write the model to a path or a binary file object. A file appears whole or not at all."""
-        return write_model(self.model, f, external_data=external_data)
+        return write_model(self.model, f, external_data=self._external(external_data))
 
     def save_verified(self, f: Target, *, external_data: bool | None = None) -> Verification:
         """Write the model, compare the file as written with PyTorch, and only then give it its name."""
@@ -67,8 +87,11 @@ class Program:
             self.save(f, external_data=external_data)
             return verification
         with publish(f) as staged:
-            write_model(self.model, staged, external_data=external_data)
+            write_model(self.model, staged, external_data=self._external(external_data))
             return self.verify(staged)
+
+    def _external(self, asked: bool | None) -> bool | None:
+        return self._external_data if asked is None else asked
 
     def verify(self, f: str | os.PathLike[str] | None = None) -> Verification:
         """Compare onnxruntime with PyTorch, on the example and at other sizes of every dynamic axis.

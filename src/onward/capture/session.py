@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import importlib
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -64,6 +65,21 @@ class _Intercept(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
+def _pytorchs_export_flags() -> Any:
+    """The module in which PyTorch's exporter notes that it is at work, if this version has it."""
+    try:
+        return importlib.import_module("torch.onnx._internal.exporter._flags")
+    except ImportError:
+        return None
+
+
+class _Here:
+    """True in the thread that is tracing: what `torch.onnx.is_in_onnx_export()` finds in PyTorch's flag meanwhile."""
+
+    def __bool__(self) -> bool:
+        return is_capturing()
+
+
 def _below_autograd() -> Any:
     """Skip autograd and version counting, so that composite ops (conv2d, linear, lstm) arrive whole."""
     keys = torch._C.DispatchKeySet(torch._C.DispatchKey.ADInplaceOrView)
@@ -77,6 +93,8 @@ def _process_wide(tracer: Tracer) -> Iterator[None]:
     thread = threading.get_ident()
     call = torch.nn.Module.__call__
     exporting = torch.compiler._is_exporting_flag
+    flags = _pytorchs_export_flags()
+    in_onnx_export = getattr(flags, "_is_onnx_exporting", False)
     fast_path = torch.backends.mha.get_fastpath_enabled()
 
     def scoped_call(module: torch.nn.Module, /, *args: Any, **kwargs: Any) -> Any:
@@ -93,12 +111,16 @@ def _process_wide(tracer: Tracer) -> Iterator[None]:
         builtins.min, builtins.max = symbolic_extremes(smallest, largest)
         torch.nn.Module.__call__ = scoped_call  # type: ignore[method-assign]
         torch.compiler._is_exporting_flag = True
+        if flags is not None:
+            flags._is_onnx_exporting = _Here()
         torch.backends.mha.set_fastpath_enabled(False)
         yield
     finally:
         builtins.min, builtins.max = smallest, largest
         torch.nn.Module.__call__ = call  # type: ignore[method-assign]
         torch.compiler._is_exporting_flag = exporting
+        if flags is not None:
+            flags._is_onnx_exporting = in_onnx_export
         torch.backends.mha.set_fastpath_enabled(fast_path)
 
 

@@ -1,5 +1,6 @@
-"""The report: one self-contained HTML page about an exported model."""
+"""The report: one page that a person reads after an export."""
 
+from .artifacts import captured_text, write_artifacts
 from .page import render, write_report
 
-__all__ = ["render", "write_report"]
+__all__ = ["captured_text", "render", "write_artifacts", "write_report"]

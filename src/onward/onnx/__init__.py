@@ -1,0 +1,18 @@
+"""What scripts import from `torch.onnx`, under the same names: `import onward.onnx` in its place."""
+
+from onward.api import export
+from onward.capture.session import is_capturing as is_in_onnx_export
+from onward.options import OperatorExportTypes, TrainingMode
+from onward.program import Program as ONNXProgram
+
+from . import errors, utils
+
+__all__ = [
+    "ONNXProgram",
+    "OperatorExportTypes",
+    "TrainingMode",
+    "errors",
+    "export",
+    "is_in_onnx_export",
+    "utils",
+]

@@ -1,0 +1,128 @@
+"""`init` and `restore`: `torch.onnx.export` becomes ours, and PyTorch's again.
+
+Scripts of every age reach for other names of `torch.onnx` too, and today's PyTorch no longer has all of them. So `init`
+also adds the missing ones (it never replaces one that is there, except for `export` itself), and `restore` takes them
+away again.
+"""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from types import ModuleType, TracebackType
+from typing import Any
+
+from . import classic
+from . import onnx as ours
+from .api import export
+from .options import check_flag
+
+# Where PyTorch keeps its export function.
+_HOMES = ("torch.onnx", "torch.onnx.utils", "torch.onnx._internal.torchscript_exporter.utils")
+# What scripts use besides, by the module that it belongs to.
+_COMPANIONS = {
+    "torch.onnx": ("OperatorExportTypes", "TrainingMode", "is_in_onnx_export", "utils"),
+    "torch.onnx.utils": ("is_in_onnx_export",),
+}
+_MISSING = object()
+
+
+class Routing:
+    """What `init` returns: the routing stays until `restore()`, or until the `with` block ends."""
+
+    def __init__(self, defaults: dict[str, Any]) -> None:
+        self.defaults = defaults
+
+    def __enter__(self) -> Routing:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _STACK.remove(self)
+
+    def __repr__(self) -> str:
+        asked = ", ".join(f"{name}={value!r}" for name, value in self.defaults.items())
+        return f"onward.init({asked}) {'in force' if _STACK.holds(self) else 'ended'}"
+
+
+def init(*, allow_static_axes: bool | None = None, verify: bool | None = None) -> Routing:
+    """Make `torch.onnx.export` ours, from here on or, as a context manager, inside a `with` block.
+
+    The parameters are defaults for every export meanwhile; a call that gives its own wins. Calls of `init` may be
+    nested and come from several threads: the last defaults count, and PyTorch's functions are back when every `with`
+    block has ended or `restore()` was called. `from torch.onnx import export` made a copy that nothing can reach:
+    import the module instead, or call `init` first.
+    """
+    given = {"allow_static_axes": allow_static_axes, "verify": verify}
+    for name, value in given.items():
+        check_flag(name, value, "True, False or None")
+    routing = Routing({name: value for name, value in given.items() if value is not None})
+    _STACK.push(routing)
+    return routing
+
+
+def restore() -> None:
+    """Put PyTorch's own functions back, however often `init` was called."""
+    _STACK.clear()
+
+
+class _Stack:
+    """The routings in force, and what stood in PyTorch's modules before the first of them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._routings: list[Routing] = []
+        self._before: list[tuple[ModuleType, str, Any]] = []
+
+    def push(self, routing: Routing) -> None:
+        with self._lock:
+            if not self._routings:
+                self._install()
+            self._routings.append(routing)
+            self._tell_defaults()
+
+    def remove(self, routing: Routing) -> None:
+        with self._lock:
+            if routing in self._routings:
+                self._routings.remove(routing)
+                self._tell_defaults()
+                if not self._routings:
+                    self._uninstall()
+
+    def clear(self) -> None:
+        with self._lock:
+            self._routings.clear()
+            self._tell_defaults()
+            self._uninstall()
+
+    def holds(self, routing: Routing) -> bool:
+        with self._lock:
+            return routing in self._routings
+
+    def _tell_defaults(self) -> None:
+        classic.defaults = {name: value for routing in self._routings for name, value in routing.defaults.items()}
+
+    def _install(self) -> None:
+        for home in _HOMES:
+            self._set(importlib.import_module(home), "export", export)
+        for home, names in _COMPANIONS.items():
+            module = importlib.import_module(home)
+            for name in names:
+                if not hasattr(module, name):
+                    self._set(module, name, getattr(ours, name))
+
+    def _set(self, module: ModuleType, name: str, value: Any) -> None:
+        self._before.append((module, name, getattr(module, name, _MISSING)))
+        setattr(module, name, value)
+
+    def _uninstall(self) -> None:
+        while self._before:
+            module, name, value = self._before.pop()
+            if value is _MISSING:
+                delattr(module, name)
+            else:
+                setattr(module, name, value)
+
+
+_STACK = _Stack()

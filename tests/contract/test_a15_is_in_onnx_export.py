@@ -1,0 +1,89 @@
+"""A15: `is_in_onnx_export()` is true only inside, and exports from several threads do not disturb each other."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+import torch
+import torch.onnx
+
+import onward
+import onward.onnx
+
+
+class Asks(torch.nn.Module):
+    """Notes what everybody says while forward runs, in this thread and in another."""
+
+    def __init__(self, fail: bool = False) -> None:
+        super().__init__()
+        self.fail, self.here, self.elsewhere = fail, [], []
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.here.append(answers())
+        other = threading.Thread(target=lambda: self.elsewhere.append(answers()))
+        other.start()
+        other.join()
+        if self.fail:
+            raise ValueError("no")
+        return x * 2 if onward.is_in_onnx_export() else x
+
+
+def answers() -> tuple[bool, ...]:
+    return (
+        onward.is_in_onnx_export(),
+        onward.onnx.is_in_onnx_export(),
+        onward.onnx.utils.is_in_onnx_export(),
+        bool(torch.onnx.is_in_onnx_export()),
+    )
+
+
+X = torch.randn(2, 3)
+
+
+def test_true_inside_in_this_thread_only() -> None:
+    model = Asks()
+    program = onward.export(model, (X,))
+    assert set(model.here) == {(True,) * 4}
+    assert set(model.elsewhere) == {(False,) * 4}
+    assert answers() == (False,) * 4
+    torch.testing.assert_close(program(X), X * 2)
+
+
+def test_false_again_after_an_error() -> None:
+    with pytest.raises(onward.CaptureError):
+        onward.export(Asks(fail=True), (X,))
+    assert answers() == (False,) * 4
+    assert torch.onnx.is_in_onnx_export() is False
+
+
+def test_exporting_from_several_threads() -> None:
+    def build(seed: int) -> torch.nn.Module:
+        torch.manual_seed(seed)
+        layers = [torch.nn.Linear(8, 8) if i % 2 else torch.nn.LayerNorm(8) for i in range(3 + seed)]
+        return torch.nn.Sequential(*layers, torch.nn.ReLU()).eval()
+
+    def convert(model: torch.nn.Module) -> onward.Program:
+        return onward.export(model, (torch.ones(2, 8),))
+
+    models = [build(seed) for seed in range(6)]
+    expected = [convert(model).proto().SerializeToString() for model in models]
+    found: dict[int, bytes] = {}
+    failures: list[BaseException] = []
+
+    def work(number: int) -> None:
+        try:
+            program = convert(models[number])
+            found[number] = program.proto().SerializeToString()
+            torch.testing.assert_close(program(torch.ones(2, 8)), models[number](torch.ones(2, 8)))
+        except BaseException as error:
+            failures.append(error)
+            raise
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(len(models))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    assert [found[number] for number in range(len(models))] == expected
