@@ -16,6 +16,7 @@ from .errors import (
     VerifyError,
     WriteError,
 )
+from .files import input_names, output_names, printable
 from .options import OperatorExportTypes, TrainingMode
 from .program import Program
 from .routing import init, restore
@@ -39,7 +40,10 @@ __all__ = [
     "WriteError",
     "export",
     "init",
+    "input_names",
     "is_in_onnx_export",
     "onnx",
+    "output_names",
+    "printable",
     "restore",
 ]

@@ -64,6 +64,7 @@ def export(
     opset_version      9 up to the newest that onnxruntime loads
     verify             compare onnxruntime with PyTorch on the example and at other sizes; a difference raises
     allow_static_axes  an axis that the model freezes is written as fixed, with a warning, instead of an error
+    verbose            print the graph, as print(program) does
     external_data      weights in a file of their own: True, False, or None for "when over 2 GiB"
 
     docs/migrating.md says what every parameter of `torch.onnx.export`, of today and of older versions, does here.
@@ -89,10 +90,12 @@ def export(
             allow_static_axes=options.allow_static_axes,
         )
     with stages("lower"):
-        graph = lower_program(captured, options.opset_version)
+        graph = lower_program(captured, options.opset_version, doc_strings=not options.strip_doc_string)
     with stages("tidy"):
         graph = tidy(graph) if options.optimize else graph
     program = Program(graph, captured, model, external_data=options.external_data)
+    if options.verbose:
+        print(program)
     if options.enable_onnx_checker:
         with stages("check"):
             program.check()

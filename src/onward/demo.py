@@ -66,7 +66,7 @@ def main(folder: str = "out") -> None:
     start = time.perf_counter()
     program = onward.export(model, (picture,), directory / "demo.onnx", dynamic_axes=axes)
     seconds = time.perf_counter() - start
-    print(program)
+    print(repr(program))
     print(f"\nexported to {directory / 'demo.onnx'} in {seconds:.2f} s; now onnxruntime against PyTorch:\n")
     verification = program.verify(directory / "demo.onnx")
     print(verification)

@@ -17,6 +17,7 @@ from .capture.model import evaluation_mode, without_compiling
 from .errors import InputError, LoweringError
 from .verify import Session, Verification, verify_at_sizes
 from .write import WrittenFiles, to_proto, write_model
+from .write.listing import listing
 from .write.staging import can_publish, publish
 
 Target = str | os.PathLike[str] | BinaryIO
@@ -151,6 +152,10 @@ class Program:
         args, kwargs = self._captured.call.arguments([each.clone() for each in inputs])
         with evaluation_mode(self._source), without_compiling(), torch.no_grad():
             return self._captured.results.select(self._source(*args, **kwargs))
+
+    def __str__(self) -> str:
+        """The whole graph for a person to read; `repr` has the summary."""
+        return listing(self.model)
 
     def __repr__(self) -> str:
         def listed(ports: Sequence[Port]) -> str:

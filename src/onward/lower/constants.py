@@ -45,13 +45,14 @@ def share_key(tensor: torch.Tensor) -> tuple[Any, ...] | None:
 
 
 def describe(tensor: torch.Tensor) -> str:
-    """A readable name for a constant that has none: `i64_0_0_12_64`, `f32_0.5`, `f32_3x224`."""
+    """A readable name for a constant that has none: `i64_0_0_12_64`, `f32_0.5`, `f32_3x224`, `i64_of_8`."""
     kind = _SHORT.get(tensor.dtype, str(tensor.dtype).removeprefix("torch."))
     if tensor.numel() <= 6 and tensor.device.type != "meta":
         values = tensor.reshape(-1).tolist()
         text = "_".join(_number(value) for value in values) or "empty"
         return f"{kind}_{text}" if tensor.dim() <= 1 else f"{kind}_{'x'.join(map(str, tensor.shape))}_{text}"
-    return f"{kind}_{'x'.join(map(str, tensor.shape))}"
+    sizes = "x".join(map(str, tensor.shape))
+    return f"{kind}_of_{sizes}" if tensor.dim() == 1 else f"{kind}_{sizes}"
 
 
 def _number(value: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import onnx
@@ -12,9 +12,10 @@ import onnx_ir as ir
 import torch
 from torch import fx
 
-from onward.capture.facts import CapturedProgram, SizeFact, SymDim, TensorFact
+from onward.capture.facts import CapturedProgram, Constant, SizeFact, SymDim, TensorFact
 from onward.errors import ExportError, LoweringError, UnsupportedOpError
 from onward.lower import registry as registries
+from onward.lower.constants import SMALL
 from onward.lower.core import Place
 from onward.lower.emitter import Emitter, SizeValue, Value, drop_dead, onnx_shape, used_values
 from onward.lower.sizes import is_size_function
@@ -29,9 +30,13 @@ def lower_program(
     *,
     registry: registries.Registry | None = None,
     producer_version: str | None = None,
+    doc_strings: bool = False,
 ) -> ir.Model:
-    """The program as an ONNX model in the default domain's `opset`."""
-    walk = _Walk(program, opset, registry or registries.registry)
+    """The program as an ONNX model in the default domain's `opset`.
+
+    With `doc_strings` every node says which line of the user's code it comes from, by its whole path.
+    """
+    walk = _Walk(program, opset, registry or registries.registry, doc_strings)
     graph = walk.run()
     return ir.Model(graph, ir_version=ir_version(opset), producer_name="onward", producer_version=producer_version)
 
@@ -53,8 +58,10 @@ def missing_lowerings(graph: fx.Graph, opset: int, registry: registries.Registry
 
 
 class _Walk:
-    def __init__(self, program: CapturedProgram, opset: int, registry: registries.Registry) -> None:
-        self.program, self.opset, self.registry = program, opset, registry
+    def __init__(
+        self, program: CapturedProgram, opset: int, registry: registries.Registry, doc_strings: bool = False
+    ) -> None:
+        self.program, self.opset, self.registry, self.doc_strings = program, opset, registry, doc_strings
         self.g = Emitter(opset)
         self.session = self.g._session
         self.values: dict[fx.Node, Any] = {}
@@ -72,7 +79,7 @@ class _Walk:
                 self._placeholder(node, next(ports))
             elif node.op == "get_attr":
                 constant = self.program.constants[str(node.target)]
-                self.values[node] = self.g.const_tensor(constant.tensor, constant.name)
+                self.values[node] = self.g.const_tensor(constant.tensor, _constant_name(constant, node))
             elif node.op == "call_function":
                 self._call(node)
             elif node.op == "output":
@@ -201,11 +208,17 @@ class _Walk:
         metadata = {"onward.aten": place.op}
         if place.scope is not None:
             metadata["onward.scope"] = place.scope.path
+        if place.scope is not None and place.scope.classes:
+            metadata["onward.classes"] = str(place.scope)
         if place.source is not None:
             metadata["onward.source"] = f"{os.path.basename(place.source.file)}:{place.source.line}"
         for node in nodes:
             self.g.name_node(node, place.name if node in makers else f"{place.name}.{node.op_type}")
-            node.metadata_props.update(metadata)
+        for node in _with_bodies(nodes):
+            for key, text in metadata.items():
+                node.metadata_props.setdefault(key, text)
+            if self.doc_strings and place.source is not None and node.doc_string is None:
+                node.doc_string = f"{place.source} in {place.source.function}"
 
     # The end
 
@@ -224,8 +237,8 @@ class _Walk:
             value.shape = None
             g.describe(value, port.fact.shape)
             outputs.append(value)
-        self._restore_weights(outputs)
         self._name(g.nodes[first:], outputs, self.session.place)
+        self._restore_weights(outputs)
         nodes = drop_dead(g.nodes, outputs)
         for emitted in nodes:
             for value in emitted.outputs:
@@ -324,6 +337,26 @@ def _needed(nodes: Sequence[ir.Node], outputs: Sequence[Value]) -> list[ir.Node]
             live.update(used_values(node))
             kept.append(node)
     return kept[::-1]
+
+
+def _with_bodies(nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:
+    """Nodes, and those in the bodies of their If, Loop and Scan."""
+    for node in nodes:
+        yield node
+        for attribute in node.attributes.values():
+            if attribute.type == ir.AttributeType.GRAPH:
+                yield from _with_bodies(attribute.as_graph())
+
+
+def _constant_name(constant: Constant, node: fx.Node) -> str | None:
+    """A parameter's or a buffer's own name. A tensor that the model made on the way is named after the module that
+    reads it first, or, if it is small, by what it holds."""
+    if constant.kind != "constant":
+        return constant.name
+    if constant.tensor.numel() <= SMALL:
+        return None
+    scope = next((user.meta["scope"] for user in node.users if user.meta.get("scope") is not None), None)
+    return f"{scope.path}.constant" if scope is not None and scope.path else "constant"
 
 
 def _agree(known: Sequence[Any], seen: Sequence[Any]) -> bool:

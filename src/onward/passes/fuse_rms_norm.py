@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
+from .nodes import take_place
 from .weights import as_torch, is_weight
 
 
@@ -136,10 +137,9 @@ def _fits(x: ir.Value, weight: ir.Value) -> bool:
 
 def _as_one_node(graph: ir.Graph, norm: _Norm) -> None:
     attributes = [ir.AttrInt64("axis", -1), ir.AttrFloat32("epsilon", norm.epsilon)]
-    made = ir.Node("", "RMSNormalization", [norm.x, norm.weight], attributes, name=norm.scaled.name)
-    made.metadata_props.update(norm.scaled.metadata_props)
+    made = ir.Node("", "RMSNormalization", [norm.x, norm.weight], attributes)
     steps = _steps(norm)
-    _replace(graph, norm.scaled, made)
+    take_place(graph, norm.scaled, made)
     for step in steps:
         graph.remove(step, safe=True)
 
@@ -155,14 +155,12 @@ def _steps(norm: _Norm) -> list[ir.Node]:
 def _as_pow_and_div(graph: ir.Graph, norm: _Norm) -> bool:
     changed = False
     if norm.square.op_type == "Mul":
-        made = ir.Node("", "Pow", [norm.x, _two(graph)], name=norm.square.name)
-        made.metadata_props.update(norm.square.metadata_props)
-        _replace(graph, norm.square, made)
+        made = ir.Node("", "Pow", [norm.x, _two(graph)])
+        take_place(graph, norm.square, made)
         changed = True
     if norm.inverse is not None:
-        made = ir.Node("", "Div", [norm.x, norm.root.outputs[0]], name=norm.quotient.name)
-        made.metadata_props.update(norm.quotient.metadata_props)
-        _replace(graph, norm.quotient, made)
+        made = ir.Node("", "Div", [norm.x, norm.root.outputs[0]])
+        take_place(graph, norm.quotient, made)
         graph.remove(norm.inverse, safe=True)
         changed = True
     return changed
@@ -176,12 +174,3 @@ def _two(graph: ir.Graph) -> ir.Value:
             ir.Value(name=name, shape=ir.Shape([]), type=ir.TensorType(ir.DataType.FLOAT), const_value=tensor)
         )
     return graph.initializers[name]
-
-
-def _replace(graph: ir.Graph, old: ir.Node, new: ir.Node) -> None:
-    """Put a node in another's place, its result under the same name."""
-    before, after = old.outputs[0], new.outputs[0]
-    after.name, after.type, after.shape = before.name, before.type, before.shape
-    graph.insert_before(old, new)
-    ir.convenience.replace_all_uses_with(before, after, replace_graph_outputs=True)
-    graph.remove(old, safe=True)

@@ -1,0 +1,160 @@
+"""Any ONNX model as an `onnx_ir.Model`: a path, bytes, a ModelProto, an onnx_ir.Model or a Program.
+
+A file is untrusted. It may be cut short, be something else altogether, or name a data file anywhere on the machine;
+each is an error here, before anything is read through it. Weights in data files are mapped, never copied.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import onnx
+import onnx_ir as ir
+
+from ..errors import InputError
+from ..program import Program
+
+AnyModel = str | os.PathLike[str] | bytes | onnx.ModelProto | ir.Model | Program
+_HINT = "give a path, bytes, an onnx.ModelProto, an onnx_ir.Model or what onward.export returned"
+
+
+def load(model: AnyModel, *, weights: bool = True) -> ir.Model:
+    """The model, to be read and not to be changed: it may be the caller's own.
+
+    Without `weights`, weights that lie in a data file are not looked for; their content must not be asked for then.
+    """
+    if isinstance(model, Program):
+        return model.model
+    if isinstance(model, ir.Model):
+        return model
+    if isinstance(model, onnx.ModelProto):
+        return _from_proto(model, "the ModelProto", None, weights)
+    if isinstance(model, (bytes, bytearray, memoryview)):
+        return _from_proto(_parse(bytes(model), "the bytes"), "the model", None, weights)
+    if isinstance(model, (str, os.PathLike)):
+        path = os.fsdecode(model)
+        return _from_proto(_parse(_read(path), f"'{path}'"), f"'{path}'", path, weights)
+    raise InputError(f"a model is expected, not {type(model).__name__}", hint=_HINT)
+
+
+def load_copy(model: AnyModel, *, weights: bool = True) -> ir.Model:
+    """The model, to be changed: weights are shared with the original, the graph is not."""
+    loaded = load(model, weights=weights)
+    return loaded.clone() if isinstance(model, (Program, ir.Model)) else loaded
+
+
+def _read(path: str) -> bytes:
+    if not os.path.exists(path):
+        raise InputError(f"there is no file '{path}'")
+    if not os.path.isfile(path):
+        raise InputError(f"'{path}' is not a file")
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise InputError(f"cannot read '{path}': {error.strerror or error}") from error
+
+
+def _parse(content: bytes, what: str) -> onnx.ModelProto:
+    proto = onnx.ModelProto()
+    try:
+        proto.ParseFromString(content)
+    except Exception as error:  # protobuf's DecodeError; its module has no types
+        raise InputError(f"{what} is no ONNX model, or is cut short: {error}") from error
+    return proto
+
+
+def _from_proto(proto: onnx.ModelProto, what: str, path: str | None, weights: bool) -> ir.Model:
+    if not proto.HasField("graph") or not (proto.ir_version or proto.opset_import):
+        raise InputError(f"{what} is no ONNX model: it has no graph", hint="is it cut short, or of another format?")
+    folder = os.path.dirname(os.path.abspath(path)) if path is not None else None
+    if weights:
+        for tensor in _tensors(proto):
+            if tensor.data_location == onnx.TensorProto.EXTERNAL:
+                _check_external(tensor, what, folder)
+    try:
+        model = ir.from_proto(proto)
+    except Exception as error:  # whatever a malformed graph trips over
+        raise InputError(f"{what} is malformed: {str(error).strip() or type(error).__name__}") from error
+    for held in _held(model):
+        if isinstance(held, ir.ExternalTensor) and folder is not None:
+            held.base_dir = folder
+    return model
+
+
+# Data files
+
+
+def _check_external(tensor: onnx.TensorProto, what: str, folder: str | None) -> None:
+    """The stretch of a data file that a tensor names is there, and the file lies in the model's own folder."""
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    location = entries.get("location", "")
+    said = f"the weight '{tensor.name}' of {what}"
+    if folder is None:
+        raise InputError(
+            f"{said} is in a data file ('{location}'), and it is not known where that lies",
+            hint="give the model's path instead",
+        )
+    path = os.path.realpath(os.path.join(folder, location))
+    if not location or os.path.isabs(location) or not path.startswith(os.path.join(os.path.realpath(folder), "")):
+        raise InputError(
+            f"{said} is said to be in '{location}', outside the model's folder",
+            hint="a model may only name data files beside or below it; if you trust it, move the file there",
+        )
+    if not os.path.isfile(path):
+        raise InputError(f"{said} is in '{location}', and there is no such file beside the model")
+    try:
+        offset, length = int(entries.get("offset") or 0), int(entries.get("length") or 0)
+    except ValueError as error:
+        raise InputError(f"{said} has no readable place in '{location}': {error}") from error
+    needed = max(length, _stored_bytes(tensor))
+    if offset < 0 or offset + needed > os.path.getsize(path):
+        raise InputError(
+            f"{said} should be bytes {offset} to {offset + needed} of '{location}', which has {os.path.getsize(path)}",
+            hint="is the data file cut short, or of another export?",
+        )
+
+
+def _stored_bytes(tensor: onnx.TensorProto) -> int:
+    count = 1
+    for size in tensor.dims:
+        count *= size
+    try:
+        return -(-count * ir.DataType(tensor.data_type).bitwidth // 8)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"the weight '{tensor.name}' has no type that can be stored in a data file") from error
+
+
+def _tensors(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    """Every tensor of the model: initializers and attributes, in bodies and functions too."""
+    graphs, nodes = [proto.graph], [node for function in proto.functions for node in function.node]
+    while graphs or nodes:
+        if graphs:
+            graph = graphs.pop()
+            yield from graph.initializer
+            for sparse in graph.sparse_initializer:
+                yield from (sparse.values, sparse.indices)
+            nodes.extend(graph.node)
+            continue
+        for attribute in nodes.pop().attribute:
+            yield from ([attribute.t] if attribute.HasField("t") else [])
+            yield from attribute.tensors
+            graphs.extend([attribute.g] if attribute.HasField("g") else [])
+            graphs.extend(attribute.graphs)
+
+
+def _held(model: ir.Model) -> Iterator[Any]:
+    """Every tensor of the loaded model."""
+    roots: list[Any] = [model.graph, *model.functions.values()]
+    graphs = [*roots, *(body for root in roots for body in root.subgraphs())]
+    for graph in graphs:
+        for value in getattr(graph, "initializers", {}).values():
+            yield value.const_value
+        for node in graph:
+            for attribute in node.attributes.values():
+                if attribute.type == ir.AttributeType.TENSOR and not attribute.is_ref():
+                    yield attribute.value
+                elif attribute.type == ir.AttributeType.TENSORS and not attribute.is_ref():
+                    yield from attribute.value

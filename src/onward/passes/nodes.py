@@ -1,0 +1,16 @@
+"""Nodes in the place of others: what a person reads of the old one, the new one says too."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+
+def take_place(graph: ir.Graph, old: ir.Node, new: ir.Node) -> None:
+    """Put a node where another is: same name, metadata and source line, its result under the same name."""
+    before, after = old.outputs[0], new.outputs[0]
+    new.name, new.doc_string = old.name, old.doc_string
+    new.metadata_props.update(old.metadata_props)
+    after.name, after.type, after.shape = before.name, before.type, before.shape
+    graph.insert_before(old, new)
+    ir.convenience.replace_all_uses_with(before, after, replace_graph_outputs=True)
+    graph.remove(old, safe=True)
