@@ -8,9 +8,10 @@ from typing import Any, BinaryIO
 
 from .capture import bind_call, dynamic_inputs, trace
 from .capture.model import check_model, evaluation_mode, unwrap, without_compiling
+from .capture.weights import chosen_weights
 from .classic import resolve
 from .lower import has_lowering, lower_program
-from .passes import tidy
+from .passes import expose_weights, tidy
 from .program import Program
 from .report import write_artifacts
 from .stages import Stages
@@ -80,6 +81,7 @@ def export(
     input_axes, output_axes = dynamic_inputs(call, options.dynamic_axes, options.output_names)
     stages = Stages()
     with stages("capture"), evaluation_mode(model), without_compiling():
+        weights = chosen_weights(model, options, call.weight_names)
         captured = trace(
             model,
             call,
@@ -88,11 +90,14 @@ def export(
             output_axes=output_axes,
             is_primitive=lambda op: has_lowering(op, options.opset_version),
             allow_static_axes=options.allow_static_axes,
+            weights=weights,
         )
     with stages("lower"):
         graph = lower_program(captured, options.opset_version, doc_strings=not options.strip_doc_string)
     with stages("tidy"):
         graph = tidy(graph) if options.optimize else graph
+        if options.keep_initializers_as_inputs or not options.export_params:
+            expose_weights(graph, [each.name for each in weights.state], keep=options.export_params)
     program = Program(graph, captured, model, external_data=options.external_data)
     if options.verbose:
         print(program)

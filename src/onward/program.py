@@ -14,7 +14,9 @@ import torch
 from .capture import Call, CapturedProgram, Port
 from .capture.inputs import bind_call
 from .capture.model import evaluation_mode, without_compiling
+from .capture.state import own_state
 from .errors import InputError, LoweringError
+from .lower.constants import LIVE
 from .verify import Session, Verification, verify_at_sizes
 from .write import WrittenFiles, to_proto, write_model
 from .write.listing import listing
@@ -104,7 +106,7 @@ class Program:
         if f is None:
             self._session = None
         verification = verify_at_sizes(
-            self._own_session() if f is None else Session(f),
+            self._own_session() if f is None else Session(f, given=self._fed_weights()),
             captured.inputs,
             captured.axes,
             captured.example_inputs,
@@ -144,13 +146,18 @@ class Program:
 
     def _own_session(self) -> Session:
         if self._session is None:
-            self._session = Session(self.model)
+            self._session = Session(self.model, given=self._fed_weights())
         return self._session
+
+    def _fed_weights(self) -> dict[str, torch.Tensor]:
+        """The weights that are inputs of the graph, and not in it: whoever runs it has to feed them."""
+        weights = [value for value in self.model.graph.inputs if LIVE in value.meta and value.const_value is None]
+        return {str(value.name): self._captured.constants[value.meta[LIVE]].tensor for value in weights}
 
     def _eager(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """The original model's outputs for other inputs, flat, in the order of `outputs`."""
         args, kwargs = self._captured.call.arguments([each.clone() for each in inputs])
-        with evaluation_mode(self._source), without_compiling(), torch.no_grad():
+        with evaluation_mode(self._source), own_state(self._source), without_compiling(), torch.no_grad():
             return self._captured.results.select(self._source(*args, **kwargs))
 
     def __str__(self) -> str:

@@ -9,7 +9,7 @@ again when somebody reads them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch._ops import OpOverload
@@ -17,17 +17,32 @@ from torch._ops import OpOverload
 from .facts import TensorFact
 from .tables import registrar
 
+if TYPE_CHECKING:
+    from .tensor import Traced
+
 aten = torch.ops.aten
 
 
 class Cell:
     """A piece of memory; `version` counts the writes."""
 
-    __slots__ = ("shared", "version")
+    __slots__ = ("borrowed", "shared", "version")
 
     def __init__(self) -> None:
         self.version = 0
         self.shared = False  # some view, or another tensor, reads the same real memory
+        self.borrowed: list[Traced] = []  # the tensors on this memory, base first, if the memory is the caller's
+
+    def give_back(self) -> None:
+        """Before a write: move every tensor on borrowed memory to a copy of it."""
+        if not self.borrowed:
+            return
+        base = self.borrowed[0].example
+        copy, start = base.detach().clone(), base.storage_offset()
+        for each in self.borrowed:
+            view = each.example
+            each.example = copy.as_strided(view.size(), view.stride(), view.storage_offset() - start)
+        self.borrowed = []
 
 
 class ViewStep(NamedTuple):

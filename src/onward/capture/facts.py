@@ -95,6 +95,7 @@ class Constant:
     name: str
     tensor: torch.Tensor
     kind: str  # "parameter" | "buffer" | "constant"
+    live: bool = False  # a weight that the graph reads as it is: not folded into anything
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ import torch
 
 from ..errors import InputError
 from .tree import Path, Structure, flatten
+from .weights import parameter_count
 
 AxisNames = dict[int, str]
 NAMES_HINT = "use the names in input_names and output_names, or the parameter names of forward"
@@ -26,6 +27,7 @@ class Call:
     names: tuple[str, ...]  # of the tensors
     keys: tuple[str, ...]  # of all leaves: the parameter, and the way to the leaf inside it
     defaults: Mapping[str, Any] = field(default_factory=dict)  # of the parameters that have one
+    weight_names: tuple[str, ...] = ()  # names that are left over for parameters
     remarks: tuple[str, ...] = ()  # how arguments were understood, worth saying if the model refuses them
 
     @property
@@ -57,11 +59,11 @@ def bind_call(function: Any, args: Any, kwargs: Mapping[str, Any] | None, input_
     keys = unique_names([_leaf_name(path, parameter_names) for path in structure.paths])
     for i in positions:
         _check_tensor(keys[i], leaves[i])
-    names = _chosen_names([keys[i] for i in positions], input_names)
+    names, weight_names = _chosen_names(function, [keys[i] for i in positions], input_names)
     remarks = _remarks(given, args, parameter_names, keys, leaves)
     parameters = signature.parameters.values() if signature else ()
     defaults = {each.name: each.default for each in parameters if each.default is not each.empty}
-    return Call(tuple(leaves), structure, positions, names, tuple(keys), defaults, remarks)
+    return Call(tuple(leaves), structure, positions, names, tuple(keys), defaults, weight_names, remarks)
 
 
 def _check_tensor(name: str, tensor: torch.Tensor) -> None:
@@ -181,20 +183,26 @@ def unique_names(names: list[str]) -> list[str]:
     return result
 
 
-def _chosen_names(defaults: list[str], chosen: Sequence[str] | None) -> tuple[str, ...]:
+def _chosen_names(
+    function: Any, defaults: list[str], chosen: Sequence[str] | None
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names for the inputs, and names that run on into the parameters."""
     chosen = checked_names("input_names", chosen)
     twice = sorted({name for name in chosen if chosen.count(name) > 1})
     if twice:
         raise InputError(
             f"input_names has {', '.join(map(repr, twice))} more than once", hint="every input needs its own name"
         )
-    if len(chosen) > len(defaults):
+    count = len(defaults)
+    parameters = parameter_count(function) if len(chosen) > count else 0
+    if len(chosen) > count + parameters:
         raise InputError(
-            f"input_names has {len(chosen)} names, and there {'is' if len(defaults) == 1 else 'are'} {len(defaults)} "
-            f"tensor{'s' * (len(defaults) != 1)} among the arguments ({', '.join(defaults) or 'none'})",
-            hint="give at most one name per tensor",
+            f"input_names has {len(chosen)} names, and there {'is' if count == 1 else 'are'} {count} "
+            f"tensor{'s' * (count != 1)} among the arguments ({', '.join(defaults) or 'none'})"
+            + (f" and {parameters} parameter{'s' * (parameters != 1)} in the model" if parameters else ""),
+            hint="give at most one name per tensor" + (" and parameter; buffers keep theirs" if parameters else ""),
         )
-    return tuple(unique_names([*chosen, *defaults[len(chosen) :]]))
+    return tuple(unique_names([*chosen[:count], *defaults[len(chosen) :]])), tuple(chosen[count:])
 
 
 def dynamic_inputs(

@@ -1,8 +1,11 @@
 """Plain tensors in a trace: parameters, buffers, constants, and what the model makes of them before traced data comes.
 
-Ops on plain tensors alone just run; that *is* constant folding. Two things need care. A write must never reach memory
-that is the caller's, or that a recorded constant reads. And when traced data is written into plain memory
-(`buffer[0] = x`), every plain tensor on that memory has to be seen as traced from then on: it is *promoted*.
+Ops on plain tensors alone just run; that *is* constant folding. Unless the weights are live: then a tensor of the state
+dict is followed like an input, and what the model computes from it is recorded.
+
+Two things need care. A write must never reach memory that is the caller's, or that a recorded constant reads. And when
+traced data is written into plain memory (`buffer[0] = x`), every plain tensor on that memory has to be seen as traced
+from then on: it is *promoted*.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from .facts import Constant, TensorFact
 from .layouts import Layout
 from .tensor import Traced
 from .traits import Traits
+from .weights import Weight, Weights
 
 if TYPE_CHECKING:
     from .tracer import Tracer
@@ -28,21 +32,22 @@ aten = torch.ops.aten
 class PlainTensors:
     """The plain tensors of one trace."""
 
-    def __init__(self, tracer: Tracer, model: torch.nn.Module | None) -> None:
-        self._tracer = tracer
+    def __init__(self, tracer: Tracer, weights: Weights) -> None:
+        self._tracer, self._weights = tracer, weights
         self.constants: dict[str, Constant] = {}
         self._nodes: dict[Any, fx.Node] = {}
-        self._names: dict[Any, tuple[str, str]] = {}  # {geometry: (name, kind)} of the model's state
+        self._names: dict[Any, Weight] = {}  # {geometry: weight} of the model's state
+        self._live: set[int] = set()  # storages of what is followed like an input
         self._state: dict[int, torch.Tensor] = {}  # {storage: tensor} of the model's state
         self._born: set[int] = set()  # storages that plain ops made during this trace
         self._kept: set[int] = set()  # storages that constants of the graph read
         self._bases: dict[int, tuple[torch.Tensor, Traced]] = {}  # promoted memory: the plain tensor, its stand-in
         self._views: dict[Any, Traced] = {}
-        if model is not None:
-            for kind, named in (("parameter", model.named_parameters()), ("buffer", model.named_buffers())):
-                for name, tensor in named:
-                    self._names.setdefault(geometry(tensor), (name, kind))
-                    self._state.setdefault(storage(tensor), tensor)
+        for weight in weights.state:
+            self._names.setdefault(geometry(weight.tensor), weight)
+            self._state.setdefault(storage(weight.tensor), weight.tensor)
+            if weights.live and weight.persistent:
+                self._live.add(storage(weight.tensor))
 
     def run(self, op: OpOverload, args: tuple, kwargs: dict[str, Any]) -> Any:
         """Nothing traced among the arguments: the op just runs, and what it returns is a constant."""
@@ -52,6 +57,15 @@ class PlainTensors:
             if isinstance(value, torch.Tensor) and (op is aten.lift_fresh.default or storage(value) not in given):
                 self._born.add(storage(value))
         return result
+
+    def note_read(self, node: fx.Node, how: str, answer: Any) -> None:
+        """A number was read out of live weights. That is a decision only if somebody can feed others."""
+        if self._weights.fed:
+            self._tracer.decisions.warn(
+                f"a value was read out of a weight ({how}), and the graph keeps its answer ({answer!r}); "
+                "weights that would give another answer are computed wrongly when they are fed",
+                hint="compute with the tensor itself, or leave the weights in the file",
+            )
 
     def may_write(self, info: Traits, args: tuple, kwargs: dict[str, Any]) -> bool:
         """Only memory that this trace made, and that no recorded constant reads, is written for real."""
@@ -68,11 +82,13 @@ class PlainTensors:
         key = geometry(tensor)
         node = self._nodes.get(key)
         if node is None:
-            name, kind = self._names.get(key) or (f"constant_{len(self.constants)}", "constant")
+            weight = self._names.get(key)
+            name = weight.name if weight else f"constant_{len(self.constants)}"
             node = self._tracer.graph.create_node("get_attr", name, (), {}, name.replace(".", "_"))
             fact = TensorFact(tensor.dtype, tuple(tensor.size()))
             node.meta.update(val=fact, scope=self._tracer.scopes.current, source=None)
-            self.constants[name] = Constant(name, tensor.detach(), kind)
+            kind, live = weight.kind if weight else "constant", storage(tensor) in self._live and weight is not None
+            self.constants[name] = Constant(name, tensor.detach(), kind, live)
             self._nodes[key] = node
             self._kept.add(storage(tensor))
         return node
@@ -100,14 +116,26 @@ class PlainTensors:
         return self._view(tensor)
 
     def stand_in(self, value: Any) -> Any:
-        """What to see in place of a value: the traced tensor for promoted memory, everything else as it is."""
-        if not self._bases:
+        """What to see in place of a value: the traced tensor for promoted memory and for live weights, everything else
+        as it is."""
+        if not self._bases and not self._live:
             return value
         if isinstance(value, (list, tuple)):
             return type(value)([self.stand_in(each) for each in value])
-        if isinstance(value, torch.Tensor) and not isinstance(value, Traced) and storage(value) in self._bases:
-            return self._view(value)
+        if isinstance(value, torch.Tensor) and not isinstance(value, Traced):
+            memory = storage(value)
+            if memory in self._live and memory not in self._bases:
+                whole = self._state[memory]
+                self._bases[memory] = (whole, self._borrow(whole))
+            if memory in self._bases:
+                return self._view(value)
         return value
+
+    def _borrow(self, tensor: torch.Tensor) -> Traced:
+        """A live weight as a traced tensor in the caller's own memory, which is left before the first write."""
+        borrowed = self.lift(tensor)
+        borrowed.cell.borrowed = [borrowed]
+        return borrowed
 
     def _view(self, tensor: torch.Tensor) -> Traced:
         whole, base = self._bases[storage(tensor)]
@@ -115,6 +143,8 @@ class PlainTensors:
         if key == geometry(whole):
             return base
         view = self._views.get(key)
+        if view is None and key in self._names and not base.cell.version:
+            view = self._views[key] = self._borrow(tensor)  # two weights in one piece of memory
         if view is None:
             view = base
             for op, args in as_view_of(whole, tensor):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -21,8 +21,10 @@ from .probes import PROBES, Plan
 from .resizing import resized
 from .session import session
 from .sizes import SYMBOLIC
+from .state import state_kept
 from .tracer import ProbeRejected, Tracer
 from .tree import flatten
+from .weights import Weights
 
 
 class Frozen(Exception):
@@ -44,6 +46,7 @@ class Request:
     kernels: LayoutKernels
     output_names: Sequence[str] | None
     output_axes: Mapping[str, AxisNames]
+    weights: Weights = field(default_factory=Weights)
 
     @property
     def name(self) -> str:
@@ -72,7 +75,7 @@ def write_journal(request: Request, inputs: Sequence[torch.Tensor]) -> Journal:
     tracer.pen = journal = Journal()
     traced = [tracer.input(label, tensor, []) for label, tensor in zip(request.call.names, inputs, strict=True)]
     args, kwargs = request.call.arguments(traced)
-    with session(tracer):
+    with session(tracer), state_kept(request.model):
         request.model(*args, **kwargs)
     return journal
 
@@ -91,7 +94,7 @@ def run(request: Request, plan: Plan, pen: Comparison | None = None) -> Captured
         traced.append(tracer.input(label, tensor.clone(), layouts))
     args, kwargs = call.arguments(traced)
     try:
-        with session(tracer):
+        with session(tracer), state_kept(request.model):
             result = request.model(*args, **kwargs)
             leaves, structure = flatten(result)
             results = [
@@ -146,6 +149,7 @@ def _tracer(request: Request, axes: dict[str, tuple[int, ...]], probes: int) -> 
         model_name=request.name,
         is_primitive=request.is_primitive,
         kernels=request.kernels,
+        weights=request.weights,
     )
 
 

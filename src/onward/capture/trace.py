@@ -19,8 +19,10 @@ from .inputs import AxisNames, Call, example_sizes
 from .layouts import LayoutKernels
 from .probes import Plan, plans
 from .run import Frozen, Request, run
+from .state import own_state
 from .thaw import CannotThaw, thaw
 from .tracer import ProbeRejected
+from .weights import Weights, weights_of
 
 
 def trace(
@@ -32,9 +34,11 @@ def trace(
     output_axes: Mapping[str, AxisNames] | None = None,
     is_primitive: Callable[[OpOverload], bool],
     allow_static_axes: bool = False,
+    weights: Weights | None = None,
 ) -> CapturedProgram:
     """Capture `model` called with `call`, with the named axes dynamic."""
-    request = Request(model, call, axes, is_primitive, LayoutKernels(), output_names, output_axes or {})
+    weights = weights or weights_of(model)
+    request = Request(model, call, axes, is_primitive, LayoutKernels(), output_names, output_axes or {}, weights)
     fixed: set[str] = set()
     notes: list[str] = []
     while True:
@@ -108,7 +112,7 @@ def _settled(request: Request, plan: Plan, program: CapturedProgram, *, after_fr
     def answer(sizes: Mapping[str, int]) -> tuple[tuple[torch.Tensor, ...], list[torch.Tensor]]:
         inputs = request.at_sizes({**start, **sizes})
         args, kwargs = request.call.arguments([each.clone() for each in inputs])
-        with torch.no_grad():
+        with own_state(request.model), torch.no_grad():
             return inputs, program.results.select(request.model(*args, **kwargs))
 
     differing = contradicted(program, answer)

@@ -24,6 +24,7 @@ from .sizes import SYMBOLIC, AxisOf, Computed, Size, symbol, written
 from .source import ScopeStack, user_source
 from .tensor import Traced
 from .traits import Traits, traits
+from .weights import Weights, is_made_of_weights
 
 aten = torch.ops.aten
 
@@ -52,6 +53,7 @@ class Tracer:
         model_name: str,
         is_primitive: Callable[[OpOverload], bool],
         kernels: LayoutKernels | None = None,
+        weights: Weights | None = None,
     ) -> None:
         self.graph = fx.Graph()
         self.probes = probes
@@ -60,7 +62,7 @@ class Tracer:
         self.is_primitive = is_primitive
         self.kernels = kernels or LayoutKernels()
         self.decisions = Decisions(self.dims, self.scopes, lambda name: self.plain.constants[name].tensor)
-        self.plain = PlainTensors(self, model)
+        self.plain = PlainTensors(self, weights or Weights())
         self._size_nodes: dict[Any, fx.Node | AxisOf] = {}
         self._data_sizes = DataSizes(self.dims, self.graph, probes)
         self.pen: Journal | Comparison | None = None
@@ -127,8 +129,11 @@ class Tracer:
     # --- questions about data --------------------------------------------------------------------------------------
     def _data_query(self, op: OpOverload, args: tuple, kwargs: dict[str, Any]) -> Any:
         """`.item()`, `if tensor`: answered from the example, which becomes part of the graph."""
-        real, _, _ = self._split(args, kwargs)
+        real, nodes, _ = self._split(args, kwargs)
         answer = op(*real[0], **real[1])
+        if is_made_of_weights(nodes[0][0]):
+            self.plain.note_read(nodes[0][0], DATA_QUERIES[op], answer)
+            return answer
         self.decisions.warn(
             f"a value was read out of a tensor ({DATA_QUERIES[op]}), and the graph keeps the example's answer "
             f"({answer!r}); inputs that would give another answer are computed wrongly",
@@ -219,6 +224,7 @@ class Tracer:
             raise self._cannot(f"{op} would resize its target from {_shape(target.fact)} to {_shape(result.fact)}", op)
         if result.fact.dtype != target.fact.dtype:
             result = self.dispatch(aten.to.dtype, (result, target.fact.dtype), {})
+        target.cell.give_back()
         chain = [target]
         while chain[-1].parent is not None:
             chain.append(chain[-1].parent)
@@ -421,6 +427,8 @@ class Tracer:
         if parent is not None and storage(tensor.example) == storage(parent.example):
             tensor.parent, tensor.step, tensor.cell = parent, step, parent.cell
             parent.cell.shared = True
+            if parent.cell.borrowed:
+                parent.cell.borrowed.append(tensor)
         else:
             tensor.cell = Cell()
         tensor.version = tensor.cell.version

@@ -14,6 +14,8 @@ from onward.lower import dtypes
 
 SMALL = 64  # constants up to this many elements are shared by value
 
+LIVE = "onward.live"  # in a value's `meta`, with the constant's name: a weight that passes leave as it is
+
 _SHORT = {
     torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16", torch.int64: "i64",
     torch.int32: "i32", torch.int16: "i16", torch.int8: "i8", torch.uint8: "u8", torch.bool: "bool",

@@ -50,6 +50,7 @@ class Session:
         self.dtypes: dict[Value, torch.dtype] = {}
         self.dims: dict[Value, Shape] = {}
         self.tensors: dict[Value, torch.Tensor] = {}
+        self.live: dict[Value, None] = {}  # weights that are read as they are, and are no constants to anybody
         self.by_value: dict[Any, Value] = {}  # small constants by content, big and named ones by memory
         self.named: set[Value] = set()  # parameters and buffers, and what is made of them
         self.folded: dict[Any, tuple[Value, ...] | None] = {}
@@ -373,6 +374,15 @@ class Core:
             session.named.add(made)
         if key is not None:
             session.by_value[key] = made
+        return made
+
+    def live_weight(self, tensor: torch.Tensor, name: str) -> Value:
+        """A weight that is stored as it is: no constant, for nothing may be worked out from it beforehand."""
+        session = self._session
+        made = constants.initializer(tensor, session.unique(name))
+        made.meta[constants.LIVE] = name
+        session.live[made] = None
+        session.dims[made], session.dtypes[made] = tuple(tensor.shape), tensor.dtype
         return made
 
     def const_from(self, how: str, sources: Sequence[Value], make: Callable[[], torch.Tensor]) -> Value:

@@ -79,7 +79,10 @@ class _Walk:
                 self._placeholder(node, next(ports))
             elif node.op == "get_attr":
                 constant = self.program.constants[str(node.target)]
-                self.values[node] = self.g.const_tensor(constant.tensor, _constant_name(constant, node))
+                if constant.live:
+                    self.values[node] = self.g.live_weight(constant.tensor, constant.name)
+                else:
+                    self.values[node] = self.g.const_tensor(constant.tensor, _constant_name(constant, node))
             elif node.op == "call_function":
                 self._call(node)
             elif node.op == "output":
@@ -254,10 +257,11 @@ class _Walk:
         )
 
     def _initializers(self, nodes: Sequence[ir.Node]) -> list[Value]:
-        """The constants that are read, in the order of their first use."""
+        """The constants and live weights that are read, in the order of their first use."""
         found: dict[Value, None] = {}
+        tensors, live = self.session.tensors, self.session.live
         for node in nodes:
-            found.update((value, None) for value in used_values(node) if value in self.session.tensors)
+            found.update((value, None) for value in used_values(node) if value in tensors or value in live)
         return list(found)
 
     def _restore_weights(self, outputs: Sequence[Value]) -> None:

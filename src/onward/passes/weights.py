@@ -9,10 +9,14 @@ import onnx_ir as ir
 import torch
 from onnx_ir.tensor_adapters import TorchTensor, to_torch_dtype
 
+from ..lower.constants import LIVE
+
 
 def is_weight(value: ir.Value | None) -> bool:
-    """Whether a value is a constant of its graph that nobody can feed from outside."""
-    return value is not None and value.is_initializer() and not value.is_graph_input() and value.const_value is not None
+    """Whether a value is a constant of its graph that nobody can feed from outside, and that need not stay as it is."""
+    if value is None or value.const_value is None or value.meta.get(LIVE):
+        return False
+    return value.is_initializer() and not value.is_graph_input()
 
 
 def as_torch(value: ir.Value) -> torch.Tensor:

@@ -47,6 +47,7 @@ class Session:
 
     threads   how many threads one operator may use; None leaves it to onnxruntime
     optimize  False runs the graph as it is written
+    given     inputs that every run gets, by name; callers give the others
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Session:
         *,
         threads: int | None = None,
         optimize: bool = True,
+        given: Mapping[str, torch.Tensor] | None = None,
     ) -> None:
         onnxruntime = load_onnxruntime()
         if threads is not None and threads < 1:
@@ -71,6 +73,7 @@ class Session:
             weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         with _told_clearly("onnxruntime does not load the model"):
             self._session = onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+        self._given = dict(given or {})
         self._inputs = {node.name: node for node in self._session.get_inputs()}
         self._optional = {node.name: node for node in self._session.get_overridable_initializers()}
         self._outputs = {node.name: node for node in self._session.get_outputs()}
@@ -104,13 +107,12 @@ class Session:
         if isinstance(inputs, torch.Tensor):
             raise InputError("the inputs are one tensor; give a list of tensors, or a dict by name", hint="run([x])")
         if isinstance(inputs, Mapping):
-            named = dict(inputs)
+            named = {**self._given, **inputs}
         else:
-            if len(inputs) != len(self._inputs):
-                raise InputError(
-                    f"the model has {len(self._inputs)} inputs ({_listed(self._inputs)}), and {len(inputs)} were given"
-                )
-            named = dict(zip(self._inputs, inputs, strict=True))
+            asked = [name for name in self._inputs if name not in self._given]
+            if len(inputs) != len(asked):
+                raise InputError(f"the model has {len(asked)} inputs ({_listed(asked)}), and {len(inputs)} were given")
+            named = {**self._given, **dict(zip(asked, inputs, strict=True))}
         known = {**self._inputs, **self._optional}
         if missing := [name for name in self._inputs if name not in named]:
             raise InputError(f"missing input: {_listed(missing)}", hint=f"the model has {_listed(self._inputs)}")

@@ -1,0 +1,85 @@
+"""A model's state while it runs for us: nothing that a run writes is left behind."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+
+from .tensor import Traced
+from .weights import owner
+
+
+@contextlib.contextmanager
+def state_kept(model: Any) -> Iterator[None]:
+    """Around a trace, which writes to no memory of the model's: what a module was given as an attribute goes again.
+
+    A model may assign to its buffers and keep what it computed (caches, `weight_norm` before a forward); while it is
+    traced, these are traced tensors.
+    """
+    module = owner(model)
+    if module is None:
+        yield
+        return
+    modules = list(module.modules())
+    registered = [(each._parameters, dict(each._parameters), each._buffers, dict(each._buffers)) for each in modules]
+    attributes = [(each, dict(vars(each))) for each in modules]
+    try:
+        yield
+    finally:
+        for parameters, old_parameters, buffers, old_buffers in registered:
+            _restore(parameters, old_parameters)
+            _restore(buffers, old_buffers)
+        for each, before in attributes:
+            for name in [name for name, value in vars(each).items() if _holds_traced(value)]:
+                if name in before and not _holds_traced(before[name]):
+                    vars(each)[name] = before[name]
+                else:
+                    del vars(each)[name]
+
+
+def _restore(present: dict[str, Any], before: dict[str, Any]) -> None:
+    if [*present] != [*before] or any(present[name] is not before[name] for name in before):
+        present.clear()
+        present.update(before)
+
+
+def _holds_traced(value: Any) -> bool:
+    if isinstance(value, (list, tuple, dict)) and not isinstance(value, torch.Tensor):
+        return any(map(_holds_traced, value.values() if isinstance(value, dict) else value))
+    return isinstance(value, Traced)
+
+
+@contextlib.contextmanager
+def own_state(model: Any, weights: Mapping[str, torch.Tensor] | None = None) -> Iterator[None]:
+    """Around a call of the model itself: it writes to copies of its buffers, and reads other weights if some are given.
+
+    `weights` are by the name in the state dict. The tensors stay the same objects with other memory, so that whatever
+    else refers to them (tied modules, the flat weights of an LSTM) sees the same.
+    """
+    module = owner(model)
+    if module is None:
+        yield
+        return
+    others = weights or {}
+    tensors = {id(tensor): tensor for _, tensor in _named(module)}
+    chosen = {id(tensor): others[name] for name, tensor in _named(module) if name in others}
+    written = {id(buffer) for buffer in module.buffers()}
+    kept = [(tensor, tensor.data) for key, tensor in tensors.items() if key in written or key in chosen]
+    with state_kept(model):
+        try:
+            for tensor, data in kept:
+                other = chosen.get(id(tensor), data)
+                tensor.data = other.detach().clone() if id(tensor) in written else other.detach()
+            yield
+        finally:
+            for tensor, data in kept:
+                tensor.data = data
+
+
+def _named(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    """Every name of every tensor, tied ones under all of theirs."""
+    yield from module.named_parameters(remove_duplicate=False)
+    yield from module.named_buffers(remove_duplicate=False)

@@ -1,0 +1,116 @@
+"""The tensors of a model's state dict: what they are called, and whether they are followed like inputs."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import fx
+from torch._ops import OpOverload
+
+from ..errors import InputError
+from ..options import ExportOptions
+from .traits import traits
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """A parameter or a buffer under its first name: a tied weight is one tensor."""
+
+    name: str  # in the file; the state dict's own unless the user chose another
+    key: str  # in the state dict
+    tensor: torch.Tensor
+    kind: str  # "parameter" | "buffer"
+    persistent: bool = True  # in the state dict
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """A model's state in the order of `state_dict()`. Live weights are read by the graph as they are: nothing is folded
+    into them, and what the model computes from them is recorded."""
+
+    state: tuple[Weight, ...] = ()
+    live: bool = False
+    fed: bool = False  # whoever runs the file may give other weights
+
+
+def weights_of(model: Any, *, live: bool = False, fed: bool = False, names: Sequence[str] = ()) -> Weights:
+    """The state of a module, or of the module that a bound method belongs to. `names` go to the first parameters."""
+    module = owner(model)
+    if module is None:
+        return Weights()
+    chosen, taken, state = iter(names), set(names), []
+    for weight in _state(module):
+        name = next(chosen, None) if weight.kind == "parameter" else None
+        if name is None:
+            name, number = weight.key, 1
+            while name in taken:
+                name, number = f"{weight.key}_{number}", number + 1
+        taken.add(name)
+        state.append(dataclasses.replace(weight, name=name))
+    return Weights(tuple(state), live, fed)
+
+
+def owner(model: Any) -> torch.nn.Module | None:
+    """The module whose weights a call reads: the model, or what `model.encode` belongs to. A function has none."""
+    module = getattr(model, "__self__", model)
+    return module if isinstance(module, torch.nn.Module) else None
+
+
+def check_has_weights(model: Any, parameter: str) -> None:
+    """Refuse to make inputs of weights that nobody can list."""
+    if owner(model) is None:
+        raise InputError(
+            f"{parameter} makes inputs of a model's parameters, and {getattr(model, '__name__', 'the model')!r} is a "
+            "function, which has none of its own",
+            hint=f"export the nn.Module that it calls, or leave out {parameter}",
+        )
+
+
+def parameter_count(model: Any) -> int:
+    """How many parameters a model has, tied ones once."""
+    module = owner(model)
+    return 0 if module is None else sum(weight.kind == "parameter" for weight in _state(module))
+
+
+def chosen_weights(model: Any, options: ExportOptions, names: Sequence[str]) -> Weights:
+    """The state as an export asks for it. A model in training keeps its weights apart: somebody will train them."""
+    if not options.export_params:
+        check_has_weights(model, "export_params=False")
+    if options.keep_initializers_as_inputs:
+        check_has_weights(model, "keep_initializers_as_inputs=True")
+    module = owner(model)
+    training = module is not None and any(each.training for each in module.modules())
+    fed = options.keep_initializers_as_inputs or not options.export_params
+    return weights_of(model, live=fed or training or not options.do_constant_folding, fed=fed, names=names)
+
+
+def _state(module: torch.nn.Module) -> Iterator[Weight]:
+    """As `state_dict()` has it: module by module, its parameters and then its buffers. Each tensor once."""
+    seen: set[int] = set()
+    for path, each in module.named_modules():
+        hidden = each._non_persistent_buffers_set
+        for kind, tensors in (("parameter", each._parameters), ("buffer", each._buffers)):
+            for name, tensor in tensors.items():
+                if tensor is None or id(tensor) in seen:
+                    continue
+                seen.add(id(tensor))
+                key = f"{path}.{name}" if path else name
+                yield Weight(key, key, tensor, kind, kind == "parameter" or name not in hidden)
+
+
+def is_made_of_weights(node: Any) -> bool:
+    """Whether a value is computed from weights alone: no input, no size of one, no random number."""
+    waiting, seen = [node], set()
+    while waiting:
+        each = waiting.pop()
+        if not isinstance(each, fx.Node) or each in seen:
+            continue
+        seen.add(each)
+        if each.op == "placeholder" or (isinstance(each.target, OpOverload) and traits(each.target).is_random):
+            return False
+        waiting.extend(each.all_input_nodes)
+    return any(each.op == "get_attr" for each in seen)
