@@ -16,7 +16,7 @@ from .errors import (
     VerifyError,
     WriteError,
 )
-from .files import input_names, output_names, printable
+from .files import infer_shapes, input_names, output_names, printable, with_outputs
 from .options import OperatorExportTypes, TrainingMode
 from .program import Program
 from .routing import init, restore
@@ -39,6 +39,7 @@ __all__ = [
     "VerifyError",
     "WriteError",
     "export",
+    "infer_shapes",
     "init",
     "input_names",
     "is_in_onnx_export",
@@ -46,4 +47,5 @@ __all__ = [
     "output_names",
     "printable",
     "restore",
+    "with_outputs",
 ]

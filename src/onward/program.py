@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, BinaryIO
 
 import numpy as np
 import onnx
 import onnx_ir as ir
 import torch
+from onnx_ir.tensor_adapters import to_torch_dtype
 
 from .capture import Call, CapturedProgram, Port
+from .capture.facts import SymDim, TensorFact
 from .capture.inputs import bind_call
 from .capture.model import evaluation_mode, without_compiling
 from .capture.state import own_state
 from .errors import InputError, LoweringError
 from .lower.constants import LIVE
+from .options import check_flag
+from .passes.drop_dead_nodes import drop_dead_nodes
+from .passes.drop_unused_weights import drop_unused_weights
+from .passes.open_outputs import open_outputs
 from .verify import Session, Verification, verify_at_sizes
 from .write import WrittenFiles, to_proto, write_model
 from .write.listing import listing
@@ -124,6 +130,19 @@ class Program:
         outputs = self._own_session().run(self._inputs_of(bind_call(self._source, args, kwargs, None)))
         return self._captured.results.assemble(outputs)
 
+    def with_outputs(self, names: Sequence[str], *, keep: bool = True) -> OpenedProgram:
+        """A program with intermediate values as outputs, after those there are (`keep=False`: instead of them).
+
+        `print(program)` lists the values. This program stays as it is.
+        """
+        check_flag("keep", keep, "True or False")
+        model = self.model.clone()
+        open_outputs(model, names, keep=keep)
+        if not keep:
+            drop_dead_nodes(model)
+            drop_unused_weights(model)
+        return OpenedProgram(model, self._captured, self._source, external_data=self._external_data)
+
     def _inputs_of(self, call: Call) -> list[torch.Tensor]:
         """The tensors of a call in the order of the inputs. What was baked in can be repeated, but not changed."""
         exported = self._captured.call
@@ -173,6 +192,40 @@ class Program:
             f"Program({self._captured.model_name}, opset {self.opset_version}, {nodes} node{'s' * (nodes != 1)})\n"
             f"  inputs   {listed(self.inputs)}\n  outputs  {listed(self.outputs)}"
         )
+
+
+class OpenedProgram(Program):
+    """A program whose outputs are not those of the original: a call answers with a dict by output name."""
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        return tuple(_port(value, self._captured.axes) for value in self.model.graph.outputs)
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        return tuple(str(value.name) for value in self.model.graph.outputs)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> dict[str, torch.Tensor]:
+        """Run it in onnxruntime, called as the original is. Returns every output by its name."""
+        outputs = self._own_session().run(self._inputs_of(bind_call(self._source, args, kwargs, None)))
+        return dict(zip(self.output_names, outputs, strict=True))
+
+    def verify(self, f: str | os.PathLike[str] | None = None) -> Verification:
+        """Not for this program: PyTorch has nothing to hold against intermediate values."""
+        raise InputError(
+            "the outputs of this program are intermediate values, and PyTorch has nothing to compare them with",
+            hint="verify the program that with_outputs was called on",
+        )
+
+    def __repr__(self) -> str:
+        return f"OpenedProgram({self._captured.model_name}, outputs {', '.join(self.output_names)})"
+
+
+def _port(value: ir.Value, axes: Mapping[str, tuple[int, ...]]) -> Port:
+    """What the graph says of a value. The sizes of a name that is no input axis are not known outside of lowering."""
+    names = [size if isinstance(size, int) else str(size.value or "?") for size in value.shape or ()]
+    shape = tuple(size if isinstance(size, int) else SymDim(axes.get(size, ()), size) for size in names)
+    return Port(str(value.name), TensorFact(to_torch_dtype(value.dtype or ir.DataType.UNDEFINED), shape))
 
 
 def _same(first: Any, second: Any) -> bool:

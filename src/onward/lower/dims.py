@@ -16,12 +16,12 @@ from onward.capture.facts import Dim, SymDim
 Shape = tuple[Dim, ...]
 Rule = Callable[[Sequence[Shape | None], Sequence[torch.Tensor | None], dict[str, Any], int], Any]
 
-_BROADCAST = frozenset({
+BROADCAST = frozenset({
     "Add", "Sub", "Mul", "Div", "Pow", "Mod", "And", "Or", "Xor", "Equal", "Less", "Greater", "LessOrEqual",
     "GreaterOrEqual", "Where", "Max", "Min", "Sum", "Mean", "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor",
 })  # fmt: skip
 
-_LIKE_FIRST = frozenset({
+LIKE_FIRST = frozenset({
     "Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BatchNormalization", "BitwiseNot", "Cast", "CastLike",
     "Ceil", "Celu", "Clip", "Cos", "Cosh", "CumSum", "DequantizeLinear", "Dropout", "Elu", "Erf", "Exp", "EyeLike",
     "Floor", "Gelu", "GroupNormalization", "HardSigmoid", "HardSwish", "Hardmax", "Identity", "InstanceNormalization",
@@ -88,9 +88,9 @@ def propagate(
     unknown: list[Shape | None] = [None] * outputs
     if not shapes:
         return unknown
-    if op in _BROADCAST:
+    if op in BROADCAST:
         return unknown if None in shapes else [broadcast(*shapes)]  # type: ignore[arg-type]
-    if op in _LIKE_FIRST:
+    if op in LIKE_FIRST:
         return [shapes[0], *unknown[1:]]
     rule = _RULES.get(op)
     if rule is None or shapes[0] is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -31,7 +32,18 @@ def as_torch(value: ir.Value) -> torch.Tensor:
     array = tensor.numpy()
     if array.dtype.kind == "V" or array.dtype.name in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
         return torch.from_numpy(array.view(np.uint8).copy()).view(to_torch_dtype(tensor.dtype)).reshape(array.shape)
-    return torch.from_numpy(np.ascontiguousarray(array))
+    dense = np.ascontiguousarray(array)
+    return torch.from_numpy(dense if dense.flags.writeable else np.asarray(_Borrowed(dense)))
+
+
+class _Borrowed:
+    """Read-only memory (of a mapped file, of a protobuf message) as an array that PyTorch takes without a warning.
+    Passes never write to what they read."""
+
+    def __init__(self, array: np.ndarray[Any, Any]) -> None:
+        interface = array.__array_interface__
+        self.__array_interface__ = {**interface, "data": (interface["data"][0], False)}
+        self._owner = array  # numpy keeps this object alive, and with it the memory
 
 
 def add_weight(graph: ir.Graph, name: str, like: ir.Value, compute: Callable[[], torch.Tensor]) -> ir.Value:

@@ -1,0 +1,59 @@
+"""Nodes whose results nobody reads go, and optional outputs that nobody reads.
+
+    y = Relu(x); t = Exp(x)   output y            ->     y = Relu(x)
+    y, mask = Dropout(x)      output y            ->     y = Dropout(x)
+
+Bodies of If, Loop and Scan and functions likewise, each by its own outputs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import onnx
+import onnx_ir as ir
+
+
+def drop_dead_nodes(model: ir.Model) -> bool:
+    """Run on a model, in place; whether anything changed."""
+    changed = False
+    for root in (model.graph, *model.functions.values()):
+        changed |= _clean(root, model)
+    return changed
+
+
+def _clean(graph: Any, model: ir.Model) -> bool:
+    """Last nodes first, so that one walk is enough: what only dead nodes read is dead when its turn comes."""
+    changed = False
+    for node in reversed(list(graph)):
+        if not any(value.uses() or value.is_graph_output() for value in node.outputs):
+            graph.remove(node, safe=True)
+            changed = True
+            continue
+        changed |= _drop_optional(node, model)
+        for attribute in node.attributes.values():
+            if attribute.type == ir.AttributeType.GRAPH and not attribute.is_ref():
+                changed |= _clean(attribute.as_graph(), model)
+            elif attribute.type == ir.AttributeType.GRAPHS and not attribute.is_ref():
+                for body in attribute.as_graphs():
+                    changed |= _clean(body, model)
+    return changed
+
+
+def _drop_optional(node: ir.Node, model: ir.Model) -> bool:
+    last = len(node.outputs)
+    while last > 1 and not node.outputs[last - 1].uses() and not node.outputs[last - 1].is_graph_output():
+        last -= 1
+    if last == len(node.outputs) or node.domain != "":
+        return False
+    # An operator whose outputs are variadic (Split, If, Loop) or required (TopK) has to make them all.
+    version = model.graph.opset_imports.get("", 1)
+    try:
+        schema = onnx.defs.get_schema(node.op_type, version, "")
+    except onnx.defs.SchemaError:
+        return False
+    optional = onnx.defs.OpSchema.FormalParameterOption.Optional
+    if len(node.outputs) > len(schema.outputs) or any(each.option != optional for each in schema.outputs[last:]):
+        return False
+    node.resize_outputs(last)
+    return True
