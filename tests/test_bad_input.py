@@ -195,7 +195,9 @@ def test_operators_that_onnx_does_not_have_are_told_all_at_once(target: Path) ->
         "2 operators have no lowering for opset 17\n"
         f"  aten.linalg_qr.default: 1 call, first at {__file__}:{first}\n"
         f"  aten.linalg_svd.default (by way of aten._linalg_svd.default): 1 call, first at {__file__}:{first + 1}\n"
-        '  write the model with other operators, or add a lowering: @onward.lower.lowers("aten::linalg_qr.default")'
+        "  register them:\n"
+        '    onward.register_custom_op_symbolic("aten::linalg_qr", function, 17)\n'
+        '    onward.register_custom_op_symbolic("aten::linalg_svd", function, 17)'
     )
 
 

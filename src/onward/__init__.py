@@ -1,6 +1,6 @@
 """onward: from PyTorch to ONNX in one forward pass."""
 
-from . import onnx
+from . import onnx, operators
 from .api import export
 from .capture import CaptureWarning
 from .capture.session import is_capturing as is_in_onnx_export
@@ -17,6 +17,7 @@ from .errors import (
     WriteError,
 )
 from .files import infer_shapes, input_names, output_names, printable, with_outputs
+from .lower import lowers, register_custom_op_symbolic, unregister_custom_op_symbolic
 from .options import OperatorExportTypes, TrainingMode
 from .program import Program
 from .routing import init, restore
@@ -43,9 +44,13 @@ __all__ = [
     "init",
     "input_names",
     "is_in_onnx_export",
+    "lowers",
     "onnx",
+    "operators",
     "output_names",
     "printable",
+    "register_custom_op_symbolic",
     "restore",
+    "unregister_custom_op_symbolic",
     "with_outputs",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, BinaryIO
@@ -10,7 +11,7 @@ from .capture import bind_call, dynamic_inputs, trace
 from .capture.model import check_model, evaluation_mode, unwrap, without_compiling
 from .capture.weights import chosen_weights
 from .classic import resolve
-from .lower import has_lowering, lower_program
+from .lower import lower_program, registry_for
 from .passes import expose_weights, tidy
 from .program import Program
 from .report import write_artifacts
@@ -79,6 +80,7 @@ def export(
     check_model(model)
     call = bind_call(model, args, kwargs, options.input_names)
     input_axes, output_axes = dynamic_inputs(call, options.dynamic_axes, options.output_names)
+    registry = registry_for(options.custom_translation_table)
     stages = Stages()
     with stages("capture"), evaluation_mode(model), without_compiling():
         weights = chosen_weights(model, options, call.weight_names)
@@ -88,12 +90,18 @@ def export(
             input_axes,
             output_names=options.output_names,
             output_axes=output_axes,
-            is_primitive=lambda op: has_lowering(op, options.opset_version),
+            is_primitive=functools.cache(lambda op: registry.has_lowering(op, options.opset_version)),
             allow_static_axes=options.allow_static_axes,
             weights=weights,
         )
     with stages("lower"):
-        graph = lower_program(captured, options.opset_version, doc_strings=not options.strip_doc_string)
+        graph = lower_program(
+            captured,
+            options.opset_version,
+            registry=registry,
+            custom_opsets=options.custom_opsets,
+            doc_strings=not options.strip_doc_string,
+        )
     with stages("tidy"):
         graph = tidy(graph) if options.optimize else graph
         if options.keep_initializers_as_inputs or not options.export_params:

@@ -21,7 +21,16 @@ from .options import check_flag
 _HOMES = ("torch.onnx", "torch.onnx.utils", "torch.onnx._internal.torchscript_exporter.utils")
 # What scripts use besides, by the module that it belongs to.
 _COMPANIONS = {
-    "torch.onnx": ("OperatorExportTypes", "TrainingMode", "is_in_onnx_export", "utils"),
+    "torch.onnx": (
+        "OperatorExportTypes",
+        "TrainingMode",
+        "is_in_onnx_export",
+        "utils",
+        "register_custom_op_symbolic",
+        "unregister_custom_op_symbolic",
+        "symbolic_helper",
+        "operators",
+    ),
     "torch.onnx.utils": ("is_in_onnx_export",),
 }
 _MISSING = object()

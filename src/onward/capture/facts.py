@@ -7,12 +7,13 @@ A captured program is a `torch.fx.Graph` of functional ATen overloads. Each node
     meta["source"]  Source: the line of the user's code, or None
 
 Multi-output ops are followed by `operator.getitem` nodes. Numbers computed from sizes are nodes of
-`aten.sym_size.int(tensor, axis)` and of functions from `operator`, `math` and `torch` (`operator.mul`, ...).
+`aten.sym_size.int(tensor, axis)` and of functions from `operator`, `math` and `torch` (`operator.mul`, ...). A call of
+an `autograd.Function` with a `symbolic` is a node whose target is a `FunctionCall`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -86,6 +87,47 @@ class Scope:
     def __str__(self) -> str:
         """`AlexNet/Sequential[features]/Conv2d[0]`"""
         return "/".join(kind if not name else f"{kind}[{name}]" for name, kind in self.classes)
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """The place of a graph value among the arguments of a FunctionCall."""
+
+    index: int
+
+
+@dataclass(frozen=True, eq=False)
+class FunctionCall:
+    """A call of a `torch.autograd.Function` that says itself what it is in ONNX: one node of the captured graph.
+
+    The node's arguments are the tensors and the sizes that vary, flat; everything else that the function was called
+    with is here, as it was. Calling it runs the function.
+    """
+
+    function: type  # the autograd.Function
+    arguments: tuple[Any, ...]  # as it was called, with a Slot for every argument of the node
+    run: Callable[..., Any] = field(repr=False)
+
+    @property
+    def __name__(self) -> str:
+        return self.function.__name__
+
+    def filled(self, values: Sequence[Any]) -> Any:
+        """The arguments with these values in their places."""
+        return _fill(self.arguments, values)
+
+    def __call__(self, *values: Any) -> Any:
+        return self.run(self.function, *self.filled(values))
+
+
+def _fill(template: Any, values: Sequence[Any]) -> Any:
+    if isinstance(template, Slot):
+        return values[template.index]
+    if type(template) in (list, tuple):
+        return type(template)(_fill(each, values) for each in template)
+    if type(template) is dict:
+        return {key: _fill(each, values) for key, each in template.items()}
+    return template
 
 
 @dataclass(frozen=True, slots=True)

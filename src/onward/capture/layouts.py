@@ -19,6 +19,11 @@ from .traits import traits
 
 _LARGEST_REAL_PROBE = 1 << 26  # elements; beyond this a real run on zeros costs more than it tells
 _META = torch.device("meta")
+_PYTORCHS_OWN = frozenset({"aten", "prims", "prim", "quantized", "mkldnn", "_c10d_functional"})
+_FAKE = (
+    "The operator has no fake kernel, so its own ran on zeros of another size; "
+    "register one to say what it does to sizes: torch.library.register_fake"
+)
 
 
 class Layout(NamedTuple):
@@ -85,17 +90,22 @@ class LayoutKernels:
         return known
 
     def _compute(self, op: OpOverload, args: tuple, kwargs: dict[str, Any]) -> Any:
-        try:
-            return self._call(op, args, kwargs, _META)
-        except (RuntimeError, NotImplementedError, TypeError, ValueError, IndexError, AssertionError) as error:
-            meta_error = error
+        meta_error: Exception | None = None
+        if runs_on_meta(op):
+            try:
+                return self._call(op, args, kwargs, _META)
+            except (RuntimeError, NotImplementedError, TypeError, ValueError, IndexError, AssertionError) as error:
+                meta_error = error
         elements = sum(math.prod(layout.size) for layout in _layouts((args, tuple(kwargs.values()))))
         if elements > _LARGEST_REAL_PROBE:
-            raise ProbeFailure(_first_line(meta_error)) from meta_error
+            raise ProbeFailure(
+                _first_line(meta_error) if meta_error is not None else f"{elements} elements are too many. {_FAKE}"
+            ) from meta_error
         try:
             return self._call(op, args, kwargs, torch.device("cpu"))
         except Exception as error:
-            raise ProbeFailure(_first_line(error)) from error
+            advice = "" if op.namespace in _PYTORCHS_OWN or meta_error is not None else f". {_FAKE}"
+            raise ProbeFailure(_first_line(error) + advice) from error
 
     def _call(self, op: OpOverload, args: tuple, kwargs: dict[str, Any], device: torch.device) -> Any:
         def tensor(value: Any) -> Any:
@@ -109,6 +119,14 @@ class LayoutKernels:
         if traits(op).takes_device:
             kwargs["device"] = device
         return _map(op(*args, **kwargs), lambda value: Layout.of(value) if isinstance(value, torch.Tensor) else value)
+
+
+def runs_on_meta(op: OpOverload) -> bool:
+    """Whether an op may be run on tensors without data: PyTorch's own, and those with a kernel made for it.
+
+    The kernel of anybody else's op, if it is registered for all devices, would be handed a null pointer as data.
+    """
+    return op.namespace in _PYTORCHS_OWN or op.has_kernel_for_dispatch_key(torch._C.DispatchKey.Meta)
 
 
 def _map(value: Any, function: Callable[[Any], Any]) -> Any:

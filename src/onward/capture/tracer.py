@@ -20,6 +20,7 @@ from .journal import Comparison, Journal
 from .layouts import Layout, LayoutKernels, ProbeFailure
 from .plain import PlainTensors, leaves, storage
 from .queries import DATA_QUERIES, METADATA_QUERIES
+from .shape_tensors import RESHAPE, DependsOnData, sizes_at
 from .sizes import SYMBOLIC, AxisOf, Computed, Size, symbol, written
 from .source import ScopeStack, user_source
 from .tensor import Traced
@@ -311,6 +312,8 @@ class Tracer:
             out = out.clone(memory_format=torch.contiguous_format)  # as at other sizes
         if is_data_sized(op):
             layouts = self._data_sizes.layouts(op, node_args, lambda place, probe: _at_probe(args[place], probe), out)
+        elif op is RESHAPE:
+            layouts = self._reshaped(args, node_args, out)
         else:
             layouts = self._probe(op, args, kwargs, out)
         node = self.graph.create_node("call_function", op, node_args, node_kwargs)
@@ -369,6 +372,21 @@ class Tracer:
         for result in results:
             self._same_structure(op, out, result)
         return tuple(results)
+
+    def _reshaped(self, args: tuple, node_args: tuple, out: torch.Tensor) -> tuple[Layout, ...]:
+        """A reshape to sizes that a tensor holds, at the other probes."""
+        constants = self.plain.constants
+        try:
+            sizes = [sizes_at(node_args[1], probe, constants) for probe in range(1, self.probes)]
+        except DependsOnData:
+            if self._is_dynamic(args):
+                raise self._cannot("the sizes of a reshape depend on the data of a tensor", RESHAPE) from None
+            return (Layout.of(out),) * (self.probes - 1)
+        calls = [(_at_probe(args[0], probe), size) for probe, size in enumerate(sizes, 1)]
+        try:
+            return tuple(self.kernels.run(aten.reshape.default, call, {}) for call in calls)
+        except ProbeFailure as failure:
+            raise ProbeRejected(str(RESHAPE), user_source(), self.scopes.current.path, str(failure)) from failure
 
     def _same_structure(self, op: OpOverload, out: Any, layout: Any) -> None:
         if isinstance(out, torch.Tensor):

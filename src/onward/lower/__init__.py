@@ -2,16 +2,23 @@
 
 from onward.lower import ops
 from onward.lower.emitter import Emitter, SizeValue
-from onward.lower.registry import Registry, available_since, has_lowering, lowers
+from onward.lower.registry import Registry
+from onward.lower.symbolic import (
+    lowers,
+    register_custom_op_symbolic,
+    registry_for,
+    unregister_custom_op_symbolic,
+)
 from onward.lower.walk import lower_program
 
 __all__ = [
     "Emitter",
     "Registry",
     "SizeValue",
-    "available_since",
-    "has_lowering",
     "lower_program",
     "lowers",
     "ops",
+    "register_custom_op_symbolic",
+    "registry_for",
+    "unregister_custom_op_symbolic",
 ]

@@ -55,6 +55,7 @@ class Session:
         self.named: set[Value] = set()  # parameters and buffers, and what is made of them
         self.folded: dict[Any, tuple[Value, ...] | None] = {}
         self.recipes: dict[Value, tuple[str, Value, dict[str, Any]]] = {}  # how a folded view is made from its weight
+        self.functions: dict[Any, ir.Function] = {}  # local functions of the model
         self.names: dict[str, int] = {}
         self.place = Place()
 
@@ -437,7 +438,7 @@ class Core:
         op = self._session.place.op or "this operator"
         return self._error(
             f"{op} has no lowering for opset {self.opset} (exists from {opset})",
-            f"try opset_version={opset}, or add a lowering of your own: @onward.lower.lowers(...)",
+            f"try opset_version={opset}, or register one of your own: onward.register_custom_op_symbolic(...)",
         )
 
 

@@ -53,11 +53,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import onnx
 import onnx_ir as ir
 import torch
 
 from onward.capture.facts import Dim
-from onward.lower import dtypes
+from onward.lower import dtypes, schemas
 from onward.lower.bridge_math import Bridge
 from onward.lower.core import Number, Place, Value
 from onward.lower.sizes import Size, SizeValue
@@ -147,6 +148,25 @@ class Emitter(Bridge):
         self.nodes.append(node)
         made = node.outputs[0]
         return self.annotate(made, self.dims(x), self._session.dtypes.get(x))
+
+    # Local functions
+
+    def add_function(self, proto: onnx.FunctionProto) -> tuple[str, str]:
+        """Make a function a local function of the model; its domain and name, for `g.node(name, ..., domain=...)`."""
+        written_for = next((each.version for each in proto.opset_import if each.domain == ""), self.opset)
+        for node in proto.node:
+            versions = [schemas.find(node.op_type, opset) for opset in (written_for, self.opset)]
+            if node.domain == "" and len({each and each.since for each in versions}) > 1:
+                raise self.unsupported(
+                    f"the function {proto.name} is written for opset {written_for}, where {node.op_type} is another "
+                    f"than in opset {self.opset}; export with opset_version={written_for}, or write it for {self.opset}"
+                )
+        function = ir.serde.deserialize_function(proto)
+        known = self._session.functions.setdefault(function.identifier(), function)
+        if known is not function and ir.serde.serialize_function(known) != ir.serde.serialize_function(function):
+            raise self.unsupported(f"two different functions are called {proto.domain}::{proto.name}")
+        self.opset_imports.setdefault(proto.domain, 1)
+        return proto.domain, proto.name
 
     # Names and types on the finished graph
 

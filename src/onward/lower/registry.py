@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from onward.capture.facts import FunctionCall
 from onward.errors import LoweringError
 
 __all__ = ["Lowering", "Registry", "lowers", "op_name", "registry"]
@@ -55,6 +56,8 @@ def op_key(op: Any) -> Key:
 
 def op_name(op: Any) -> str:
     """How messages and metadata call an operator: `aten.add.Tensor`, `operator.mul`."""
+    if isinstance(op, FunctionCall):
+        return op.__name__
     key = op_key(op)
     if isinstance(key, str):
         return key.replace("::", ".", 1)
@@ -154,6 +157,12 @@ def _refuse_unless_default(op: Any, argument: Argument, value: Any) -> None:
     raise LoweringError(f"{op_name(op)}: argument {argument.name}={value!r} is not supported", op=op_name(op))
 
 
+def place_of(function: Callable[..., Any]) -> str:
+    """Where a function is written: `file.py:42`."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}" if code else repr(function)
+
+
 class Registry:
     """Lowerings by operator and opset. A child's registrations come before its parent's."""
 
@@ -169,8 +178,7 @@ class Registry:
         self, op: Any, function: Callable[..., Any], since: int = FIRST_OPSET, *, replace: bool = False
     ) -> None:
         """Add a lowering. The same (operator, since) twice is an error unless `replace` says it is meant."""
-        code = getattr(inspect.unwrap(function), "__code__", None)
-        place = f"{code.co_filename}:{code.co_firstlineno}" if code else repr(function)
+        place = place_of(function)
         versions = self._table.setdefault(op_key(op), {})
         if since in versions and not replace:
             raise ValueError(
@@ -186,21 +194,22 @@ class Registry:
 
     def find(self, op: Any, opset: int) -> Lowering | None:
         """The lowering with the highest `since` not above the opset, from the nearest layer that has one."""
-        key = op_key(op)
-        layer: Registry | None = self
-        while layer is not None:
-            usable = [since for since in layer._table.get(key, ()) if since <= opset]
-            if usable:
-                return layer._table[key][max(usable)]
-            layer = layer.parent
-        return None
+        versions = self.versions(op)
+        usable = [since for since in versions if since <= opset]
+        if usable:
+            return versions[max(usable)]
+        return self.parent.find(op, opset) if self.parent is not None else None
+
+    def versions(self, op: Any) -> Mapping[int, Lowering]:
+        """The lowerings of an operator in this layer alone, by the opset at which they begin."""
+        return self._table.get(op_key(op), {})
 
     def has_lowering(self, op: Any, opset: int) -> bool:
         return self.find(op, opset) is not None
 
     def available_since(self, op: Any) -> list[int]:
         """Every opset at which a lowering of the operator begins, in all layers."""
-        own = set(self._table.get(op_key(op), ()))
+        own = set(self.versions(op))
         return sorted(own.union(self.parent.available_since(op) if self.parent else ()))
 
     def operators(self) -> list[str]:
@@ -213,7 +222,10 @@ registry = Registry()
 
 
 def lowers(*ops: Any, since: int = FIRST_OPSET) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register a function as the lowering of one or more operators, for opsets from `since` on."""
+    """Register a function of onward itself as the lowering of operators, for opsets from `since` on.
+
+    Functions of users go into a layer above: `onward.lowers`.
+    """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         for op in ops:
@@ -221,14 +233,3 @@ def lowers(*ops: Any, since: int = FIRST_OPSET) -> Callable[[Callable[..., Any]]
         return function
 
     return decorate
-
-
-@functools.cache
-def has_lowering(op: Any, opset: int) -> bool:
-    """Whether onward itself can lower an operator at an opset."""
-    return registry.has_lowering(op, opset)
-
-
-def available_since(op: Any) -> list[int]:
-    """The opsets at which onward's lowerings of an operator begin."""
-    return registry.available_since(op)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Iterable, Iterator, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import onnx
@@ -19,6 +20,7 @@ from onward.lower.constants import SMALL
 from onward.lower.core import Place
 from onward.lower.emitter import Emitter, SizeValue, Value, drop_dead, onnx_shape, used_values
 from onward.lower.sizes import is_size_function
+from onward.lower.symbolic.registration import users
 
 _SYM_SIZE = torch.ops.aten.sym_size.int
 _SYM_NUMEL = torch.ops.aten.sym_numel.default
@@ -29,21 +31,44 @@ def lower_program(
     opset: int,
     *,
     registry: registries.Registry | None = None,
+    custom_opsets: Mapping[str, int] | None = None,
     producer_version: str | None = None,
     doc_strings: bool = False,
 ) -> ir.Model:
-    """The program as an ONNX model in the default domain's `opset`.
+    """The program as an ONNX model in the default domain's `opset`; `custom_opsets` are versions of other domains.
 
     With `doc_strings` every node says which line of the user's code it comes from, by its whole path.
     """
-    walk = _Walk(program, opset, registry or registries.registry, doc_strings)
+    walk = _Walk(program, opset, registry or users, doc_strings)
     graph = walk.run()
-    return ir.Model(graph, ir_version=ir_version(opset), producer_name="onward", producer_version=producer_version)
+    _set_versions(graph, custom_opsets or {})
+    return ir.Model(
+        graph,
+        ir_version=ir_version(opset, local_functions=bool(walk.session.functions)),
+        producer_name="onward",
+        producer_version=producer_version,
+        functions=list(walk.session.functions.values()),
+    )
 
 
-def ir_version(opset: int) -> int:
-    """The oldest file format that may carry an opset, so that the oldest runtimes that know the opset read the file."""
-    return onnx.helper.OP_SET_ID_VERSION_MAP[("ai.onnx", opset)]
+def _set_versions(graph: ir.Graph, custom_opsets: Mapping[str, int]) -> None:
+    for domain, version in custom_opsets.items():
+        if domain in graph.opset_imports:
+            graph.opset_imports[domain] = version
+        else:
+            used = ", ".join(sorted(map(repr, filter(None, graph.opset_imports)))) or "none"
+            warnings.warn(
+                f"custom_opsets names the domain {domain!r}, and no node of the model is of it (domains used: {used})",
+                stacklevel=2,
+            )
+
+
+def ir_version(opset: int, *, local_functions: bool = False) -> int:
+    """The oldest file format that may carry an opset, so that the oldest runtimes that know the opset read the file.
+
+    Local functions came with version 8.
+    """
+    return max(onnx.helper.OP_SET_ID_VERSION_MAP[("ai.onnx", opset)], 8 if local_functions else 0)
 
 
 def missing_lowerings(graph: fx.Graph, opset: int, registry: registries.Registry) -> dict[Any, list[fx.Node]]:
@@ -298,7 +323,7 @@ class _Walk:
         newer = [min(v for v in self.registry.available_since(t) if v > self.opset) for t in missing if
                  any(v > self.opset for v in self.registry.available_since(t))]  # fmt: skip
         upgrade = f"try opset_version={max(newer)}, or " if len(newer) == len(missing) else ""
-        key = registries.op_key(target)
+        calls = [_registration(each[0].meta.get("within", op), self.opset) for op, each in missing.items()]
         one = len(missing) == 1
         exists = f" (exists from {newer[0]})" if one and newer else ""
         return UnsupportedOpError(
@@ -308,7 +333,7 @@ class _Walk:
             op=name,
             module=(place.scope.path or None) if one and place.scope else None,
             source=str(place.source) if one and place.source else None,
-            hint=f'{upgrade}write the model with other operators, or add a lowering: @onward.lower.lowers("{key}")',
+            hint=f"{upgrade}register one: {calls[0]}" if one else "\n    ".join([f"{upgrade}register them:", *calls]),
             details=details if not one or len(nodes) > 1 else (),
         )
 
@@ -332,6 +357,12 @@ class _Walk:
             module=place.scope.path if place.scope else None,
             source=str(place.source) if place.source else None,
         )
+
+
+def _registration(op: Any, opset: int) -> str:
+    """What to write to add an operator."""
+    name = str(registries.op_key(op)).removesuffix(".default")
+    return f'onward.register_custom_op_symbolic("{name}", function, {opset})'
 
 
 def _needed(nodes: Sequence[ir.Node], outputs: Sequence[Value]) -> list[ir.Node]:

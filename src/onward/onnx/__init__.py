@@ -2,10 +2,11 @@
 
 from onward.api import export
 from onward.capture.session import is_capturing as is_in_onnx_export
+from onward.lower import register_custom_op_symbolic, unregister_custom_op_symbolic
 from onward.options import OperatorExportTypes, TrainingMode
 from onward.program import Program as ONNXProgram
 
-from . import errors, utils
+from . import errors, operators, symbolic_helper, utils
 
 __all__ = [
     "ONNXProgram",
@@ -14,5 +15,9 @@ __all__ = [
     "errors",
     "export",
     "is_in_onnx_export",
+    "operators",
+    "register_custom_op_symbolic",
+    "symbolic_helper",
+    "unregister_custom_op_symbolic",
     "utils",
 ]
