@@ -7,7 +7,7 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, BinaryIO
 
-from .capture import bind_call, dynamic_inputs, trace
+from .capture import asked_axes, bind_call, trace
 from .capture.model import check_model, evaluation_mode, unwrap, without_compiling
 from .capture.weights import chosen_weights
 from .classic import resolve
@@ -63,6 +63,7 @@ def export(
     input_names        names for the first inputs; the rest are named after forward's parameters
     output_names       names for the first outputs
     dynamic_axes       axes that may vary: {"x": {0: "batch"}, "y": [0, 2]}; the same name is the same size
+    dynamic_shapes     the same in every form of torch.export, such as {"x": {0: Dim("batch", max=64)}}
     opset_version      9 up to the newest that onnxruntime loads
     verify             compare onnxruntime with PyTorch on the example and at other sizes; a difference raises
     allow_static_axes  an axis that the model freezes is written as fixed, with a warning, instead of an error
@@ -79,7 +80,7 @@ def export(
     model = unwrap(model)
     check_model(model)
     call = bind_call(model, args, kwargs, options.input_names)
-    input_axes, output_axes = dynamic_inputs(call, options.dynamic_axes, options.output_names)
+    asked = asked_axes(model, call, options.dynamic_axes, options.dynamic_shapes, options.output_names)
     registry = registry_for(options.custom_translation_table)
     stages = Stages()
     with stages("capture"), evaluation_mode(model), without_compiling():
@@ -87,9 +88,10 @@ def export(
         captured = trace(
             model,
             call,
-            input_axes,
+            asked.inputs,
             output_names=options.output_names,
-            output_axes=output_axes,
+            output_axes=asked.outputs,
+            space=asked.space,
             is_primitive=functools.cache(lambda op: registry.has_lowering(op, options.opset_version)),
             allow_static_axes=options.allow_static_axes,
             weights=weights,

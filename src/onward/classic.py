@@ -85,7 +85,7 @@ def resolve(positional: Sequence[Any], named: Mapping[str, Any], f: Any) -> Expo
 
 
 _UNBUILT = (
-    "dynamic_shapes", "training", "operator_export_type",
+    "training", "operator_export_type",
     "export_modules_as_functions",
 )  # fmt: skip
 

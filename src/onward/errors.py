@@ -12,6 +12,7 @@ __all__ = [
     "LoweringError",
     "MissingDependencyError",
     "PassError",
+    "RefusedSizesError",
     "UnsupportedOpError",
     "VerifyError",
     "WriteError",
@@ -73,6 +74,10 @@ class FrozenAxisError(CaptureError):
     """A dynamic axis was asked for, and the model turns its size into a plain number."""
 
     axes: tuple[str, ...] = ()
+
+
+class RefusedSizesError(CaptureError):
+    """A dynamic axis was asked for, and the model takes no other size than the example's."""
 
 
 class LoweringError(ExportError):

@@ -118,6 +118,7 @@ class Program:
             captured.example_inputs,
             captured.example_outputs,
             self._eager,
+            captured.space,
         )
         verification.raise_unless_ok()
         return verification

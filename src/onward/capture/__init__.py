@@ -4,6 +4,7 @@ from .decisions import CaptureWarning
 from .facts import CapturedProgram, Constant, Port, Scope, SizeFact, Source, SymDim, TensorFact
 from .inputs import Call, bind_call, dynamic_inputs
 from .session import is_capturing
+from .shapes import asked_axes
 from .trace import trace
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "Source",
     "SymDim",
     "TensorFact",
+    "asked_axes",
     "bind_call",
     "dynamic_inputs",
     "is_capturing",

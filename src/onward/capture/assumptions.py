@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from .axes import AxisSpace
 from .execute import execute
 from .facts import Assumption, CapturedProgram, Source
 from .sizes import AxisOf, Computed, Size, written
@@ -27,10 +28,10 @@ Sizes = Mapping[str, int]
 class Branches:
     """The branches on sizes that one trace took, each on the side that all probes agree on."""
 
-    def __init__(self, example: Sizes, constants: Callable[[str], torch.Tensor]) -> None:
+    def __init__(self, example: Sizes, constants: Callable[[str], torch.Tensor], space: AxisSpace) -> None:
         self._taken: dict[tuple[str, Source | None], Size] = {}
         self._elsewhere: dict[str, tuple[Sizes, ...]] = {}
-        self._at_sizes = _AtSizes(example, constants)
+        self._at_sizes = _AtSizes(example, constants, space)
 
     def note(self, size: Size, source: Source | None) -> None:
         self._taken.setdefault((written(size), source), size)
@@ -57,19 +58,23 @@ class Branches:
 class _AtSizes:
     """What sizes are elsewhere: by their formulas, and by the kernels where a tensor's size is asked for."""
 
-    def __init__(self, example: Sizes, constants: Callable[[str], torch.Tensor]) -> None:
-        self._example, self._constants = example, constants
+    def __init__(self, example: Sizes, constants: Callable[[str], torch.Tensor], space: AxisSpace) -> None:
+        self._example, self._constants, self._space = example, constants, space
         self._ghosts: dict[tuple[tuple[str, int], ...], dict[fx.Node, Any]] = {}
 
     def differing(self, size: Size) -> Iterator[Sizes]:
         """Sizes at which a number is another one; one for every axis where formulas tell."""
         needs_kernels = _needs_kernels(size)
         for candidates in self._together() if needs_kernels else map(self._alone, self._example):
-            for other in candidates:
+            for other in filter(self._allowed, candidates):
                 value = self._value(size, other)
                 if value is not None and value != size.values[0]:
                     yield other
                     break
+
+    def _allowed(self, sizes: Sizes) -> bool:
+        """Sizes beyond the bounds that the user gave are nobody's business."""
+        return self._space.allows({**self._example, **sizes})
 
     def _alone(self, axis: str) -> list[Sizes]:
         """Small sizes of one axis, those next to the example's, and those of other axes (`height == width`)."""
@@ -87,7 +92,9 @@ class _AtSizes:
         """The number at other sizes; None where it cannot be told."""
         try:
             return self._evaluate(
-                size, {**self._example, **other}, self._ghosts.setdefault(tuple(sorted(other.items())), {})
+                size,
+                self._space.expand({**self._example, **other}),
+                self._ghosts.setdefault(tuple(sorted(other.items())), {}),
             )
         except Exception:  # kernels refuse sizes in all ways: nothing can be said of such a size
             return None

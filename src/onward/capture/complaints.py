@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from ..errors import CaptureError, FrozenAxisError
+from ..errors import CaptureError, FrozenAxisError, RefusedSizesError
 from .decisions import Freeze
 from .inputs import AxisNames, Call
 from .probes import Plan
@@ -50,12 +50,12 @@ def frozen_axis(
     return error
 
 
-def all_sizes_refused(rejected: list[tuple[Plan, ProbeRejected]]) -> CaptureError:
+def all_sizes_refused(rejected: list[tuple[Plan, ProbeRejected]]) -> RefusedSizesError:
     plan, error = rejected[0]
     tried = [
         ", ".join(f"{axis} = {'/'.join(map(str, values))}" for axis, values in p.sizes.items()) for p, _ in rejected
     ]
-    return CaptureError(
+    return RefusedSizesError(
         f"the model works on the example but not at other sizes of {', '.join(map(repr, plan.sizes))}: "
         f"{error.op}: {error.reason}",
         op=error.op,
@@ -63,6 +63,13 @@ def all_sizes_refused(rejected: list[tuple[Plan, ProbeRejected]]) -> CaptureErro
         module=error.scope or None,
         details=[f"tried {each}" for each in tried],
         hint="leave the axis out of dynamic_axes if it cannot vary, or give axes that must be equal one name",
+    )
+
+
+def no_sizes_left(example: dict[str, int]) -> RefusedSizesError:
+    return RefusedSizesError(
+        f"the bounds leave too few sizes to tell the axes {', '.join(map(repr, example))} apart",
+        hint="widen the bounds of some axes, or fix those that hardly vary",
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from .assumptions import Branches
+from .axes import AxisSpace
 from .dims import DimTable
 from .facts import Source
 from .sizes import Computed, Size, written
@@ -35,11 +36,17 @@ class Freeze:
 class Decisions:
     """The decisions of one trace."""
 
-    def __init__(self, dims: DimTable, scopes: ScopeStack, constants: Callable[[str], torch.Tensor]) -> None:
+    def __init__(
+        self,
+        dims: DimTable,
+        scopes: ScopeStack,
+        constants: Callable[[str], torch.Tensor],
+        space: AxisSpace,
+    ) -> None:
         self._dims, self._scopes = dims, scopes
         self.freezes: list[Freeze] = []
         self.warnings: list[str] = []
-        self.branches = Branches({name: values[0] for name, values in dims.axes.items()}, constants)
+        self.branches = Branches({name: values[0] for name, values in dims.axes.items()}, constants, space)
         self._committed: dict[tuple[Any, ...], Size] = {}
         self._warned: set[tuple[str, Source | None]] = set()
         self.inside = 0  # depth of our own decompositions: branches taken there are not the model's

@@ -19,12 +19,20 @@ Fingerprint = tuple[int, ...]
 class DimTable:
     """All dimensions seen in one trace, each known by its fingerprint."""
 
-    def __init__(self, axes: dict[str, Fingerprint]) -> None:
+    def __init__(self, axes: dict[str, Fingerprint], following: dict[str, Fingerprint] | None = None) -> None:
+        """`axes` are independent of each other; `following` are input axes with a formula of those (`2*batch`)."""
         self.axes = axes
-        self._by_values: dict[Fingerprint, SymDim] = {values: SymDim(values, name) for name, values in axes.items()}
-        self._input_names = {values: name for name, values in axes.items()}
-        self._used = set(axes)
+        self.input_axes = {**axes, **(following or {})}
+        self._by_values: dict[Fingerprint, SymDim] = {}
+        for name, values in self.input_axes.items():
+            self._by_values.setdefault(values, SymDim(values, name))
+        self._input_names = {values: dim.name for values, dim in self._by_values.items()}
+        self._used = set(self.input_axes)
         self._depends: dict[Fingerprint, frozenset[str]] = {values: frozenset((name,)) for name, values in axes.items()}
+        for values in (following or {}).values():
+            if values not in self._depends:
+                formula = self._formula(values)
+                self._depends[values] = formula[1] if formula else frozenset(axes)
 
     def dim(self, values: Fingerprint, made_from: Iterable[Dim] = ()) -> Dim:
         """The dimension with this fingerprint; `made_from` are the dimensions that the op which made it has seen."""
@@ -112,9 +120,10 @@ class DimTable:
 
 def _line(x: Fingerprint, y: Fingerprint) -> tuple[Fraction | None, Fraction]:
     """The line through all points (x, y), if there is one."""
-    if x[1] == x[0]:
+    other = next((i for i, value in enumerate(x) if value != x[0]), None)
+    if other is None:
         return None, Fraction(0)
-    slope = Fraction(y[1] - y[0], x[1] - x[0])
+    slope = Fraction(y[other] - y[0], x[other] - x[0])
     offset = y[0] - slope * x[0]
     if slope == 0 or any(slope * a + offset != b for a, b in zip(x, y, strict=True)):
         return None, Fraction(0)

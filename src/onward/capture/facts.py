@@ -20,6 +20,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from .axes import AxisSpace, Bounds
 from .inputs import Call
 from .tree import Structure, flatten
 
@@ -146,6 +147,7 @@ class Port:
 
     name: str
     fact: TensorFact
+    bounds: Mapping[int, Bounds] = field(default_factory=dict, compare=False)  # {axis: (smallest, largest or None)}
 
     @property
     def dtype(self) -> torch.dtype:
@@ -222,6 +224,7 @@ class CapturedProgram:
     example_inputs: tuple[torch.Tensor, ...]  # the tensors that the eager run saw, in the order of `inputs`
     example_outputs: tuple[torch.Tensor, ...]  # what it answered, in the order of `outputs`
     model_name: str
-    axes: dict[str, tuple[int, ...]]  # every dynamic input axis by name: its fingerprint
+    axes: dict[str, tuple[int, ...]]  # every independent dynamic axis by name: its fingerprint
     warnings: tuple[str, ...] = ()
     assumptions: tuple[Assumption, ...] = ()
+    space: AxisSpace = field(default_factory=AxisSpace)  # the sizes that the axes may have

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from ..errors import InputError
+from .axes import AxisSpace
 from .tree import Path, Structure, flatten
 from .weights import parameter_count
 
@@ -28,6 +29,7 @@ class Call:
     keys: tuple[str, ...]  # of all leaves: the parameter, and the way to the leaf inside it
     defaults: Mapping[str, Any] = field(default_factory=dict)  # of the parameters that have one
     weight_names: tuple[str, ...] = ()  # names that are left over for parameters
+    signature: inspect.Signature | None = None
     remarks: tuple[str, ...] = ()  # how arguments were understood, worth saying if the model refuses them
 
     @property
@@ -63,7 +65,7 @@ def bind_call(function: Any, args: Any, kwargs: Mapping[str, Any] | None, input_
     remarks = _remarks(given, args, parameter_names, keys, leaves)
     parameters = signature.parameters.values() if signature else ()
     defaults = {each.name: each.default for each in parameters if each.default is not each.empty}
-    return Call(tuple(leaves), structure, positions, names, tuple(keys), defaults, weight_names, remarks)
+    return Call(tuple(leaves), structure, positions, names, tuple(keys), defaults, weight_names, signature, remarks)
 
 
 def _check_tensor(name: str, tensor: torch.Tensor) -> None:
@@ -172,11 +174,13 @@ def checked_names(parameter: str, names: Sequence[Any] | None) -> list[str]:
 
 
 def unique_names(names: list[str]) -> list[str]:
+    """A name belongs to the first that has it; others add `_1`, `_2`, ..., passing over what is somebody's name."""
+    taken = set(names)
     seen: set[str] = set()
     result = []
     for name in names:
         candidate, number = name, 1
-        while candidate in seen:
+        while candidate in seen or (candidate != name and candidate in taken):
             candidate, number = f"{name}_{number}", number + 1
         seen.add(candidate)
         result.append(candidate)
@@ -281,3 +285,30 @@ def example_sizes(call: Call, axes: dict[str, AxisNames]) -> dict[str, int]:
                 raise InputError(f"{place} is dynamic and has size 0 in the example", hint="use an example with data")
             places.setdefault(label, place)
     return sizes
+
+
+def solve_roots(call: Call, axes: dict[str, AxisNames], space: AxisSpace) -> dict[str, int]:
+    """The example's size of every axis that others follow or that follows none, on an axis itself or not."""
+    sizes = example_sizes(call, axes)
+    roots = {label: size for label, size in sizes.items() if label not in space.formulas}
+    for label, formula in space.formulas.items():
+        if label not in sizes:
+            continue
+        place = next(f"axis {i} of {n!r}" for n, named in axes.items() for i, each in named.items() if each == label)
+        missing = [root for root in formula.names if root not in roots]
+        if len(missing) == 1:
+            solved = formula.solved_for(missing[0], sizes[label], roots)
+            if solved is None:
+                raise InputError(
+                    f"{place} is {label!r}, and no size of {missing[0]!r} gives the example's {sizes[label]}",
+                    hint="correct the example, or the Dim",
+                )
+            roots[missing[0]] = solved
+        elif formula.at(roots) != sizes[label]:
+            known = ", ".join(f"{root!r} is {roots[root]}" for root in formula.names)
+            raise InputError(
+                f"{place} is {label!r}, and its size in the example is {sizes[label]}: {known}, "
+                f"so it must be {formula.at(roots)}",
+                hint="correct the example, or the Dim",
+            )
+    return roots

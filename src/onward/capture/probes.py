@@ -3,15 +3,19 @@
 Probe 0 is the user's example. The others stretch every dynamic axis by its own factors, so that no two axes, and no
 simple combinations of them, agree on all probes. Sizes of every kind come first, some of them no multiples of the
 example: otherwise `width` and `width // 2 * 2` would look the same. A model that refuses those (pictures in patches, a
-U-Net) is probed at multiples of the example, which keep its divisibility.
+U-Net) is probed at multiples of the example, which keep its divisibility. Axes with bounds are probed within them.
 """
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from .axes import AxisSpace
+
 PROBES = 4
+Rule = Callable[[int, int], tuple[int, ...]]
 
 # One row per axis, one column per probe. No row is a multiple of another, and neither are sums or products of rows.
 _FACTORS = ((2, 3, 5), (3, 7, 2), (5, 2, 7), (7, 5, 3), (4, 9, 11), (9, 4, 13), (11, 13, 4), (13, 6, 9), (6, 11, 15))
@@ -31,30 +35,39 @@ class Plan:
     other_side: bool = False  # only to be tried where the example is on the special side of a branch
 
 
-def plans(example: dict[str, int]) -> Iterator[Plan]:
+def plans(example: dict[str, int], space: AxisSpace | None = None) -> Iterator[Plan]:
     """Attempts in the order in which they should be tried."""
+    space = space or AxisSpace()
     independent: dict[str, str] = {}
     tied = _tie(example)
     ones = frozenset(name for name, size in example.items() if size == 1)
     stretched = {name: 2 if name in ones else size for name, size in example.items()}
+
+    def attempt(label: str, start: dict[str, int], ties: dict[str, str], rule: Rule) -> Iterator[Plan]:
+        sizes = _spread(start, ties, rule, space)
+        if sizes is not None:
+            yield Plan(label, sizes, ties, ones if start is stretched else frozenset())
+
     for label, rule in (("any", _any), ("multiples", _multiples)):
-        yield Plan(label, _spread(example, independent, rule), independent)
+        yield from attempt(label, example, independent, rule)
         if tied:
-            yield Plan(f"{label}, equal axes tied", _spread(example, tied, rule), tied)
+            yield from attempt(f"{label}, equal axes tied", example, tied, rule)
     for label, rule in (("any", _any), ("multiples", _multiples)):
         if ones:
-            yield Plan(f"{label}, size 1 stretched", _spread(stretched, independent, rule), independent, ones)
-    yield Plan("nearby", _spread(example, independent, _nearby), independent)
+            yield from attempt(f"{label}, size 1 stretched", stretched, independent, rule)
+    yield from attempt("nearby", example, independent, _nearby)
     if tied:
-        yield Plan("nearby, equal axes tied", _spread(example, tied, _nearby), tied)
+        yield from attempt("nearby, equal axes tied", example, tied, _nearby)
     if any(size > 4 for size in example.values()):
-        yield Plan("smaller", _spread(example, independent, _smaller), independent)
+        yield from attempt("smaller", example, independent, _smaller)
         if tied:
-            yield Plan("smaller, equal axes tied", _spread(example, tied, _smaller), tied)
+            yield from attempt("smaller, equal axes tied", example, tied, _smaller)
     for label, start, rule in (("moved", _next, _ragged), ("doubled", _double, _larger_multiples)):
+        spread = _spread(example, independent, rule, space)
         moved = {name: start(size) for name, size in example.items()}
-        sizes = {name: (moved[name], *values[1:]) for name, values in _spread(example, independent, rule).items()}
-        yield Plan(label, sizes, independent, frozenset(example), other_side=True)
+        if spread is not None and space.allows(moved):
+            sizes = {name: (moved[name], *values[1:]) for name, values in spread.items()}
+            yield Plan(label, sizes, independent, frozenset(example), other_side=True)
 
 
 def _tie(example: dict[str, int]) -> dict[str, str]:
@@ -107,17 +120,57 @@ def _larger_multiples(size: int, row: int) -> tuple[int, ...]:
 
 
 def _spread(
-    example: dict[str, int], tied: dict[str, str], rule: Callable[[int, int], tuple[int, ...]]
-) -> dict[str, tuple[int, ...]]:
+    example: dict[str, int], tied: dict[str, str], rule: Rule, space: AxisSpace
+) -> dict[str, tuple[int, ...]] | None:
+    """Sizes for every axis, no two axes alike; None where bounds do not leave enough."""
     sizes: dict[str, tuple[int, ...]] = {}
     row = 0
     for name, size in example.items():
         if name in tied:
             continue
+        low, high = space.limits([name, *(each for each, leader in tied.items() if leader == name)])
         values = (size, *rule(size, row))
         while values in sizes.values() or len(set(values)) == 1:
             row += 1
             values = (size, *(value + row for value in rule(size, row)[: PROBES - 1]))
+        if min(values) < low or (high is not None and max(values) > high):
+            found = _within(size, row, _pool(rule, size, low, high), set(sizes.values()))
+            if found is None:
+                return None
+            values = found
         sizes[name] = values
         row += 1
     return {name: sizes[tied.get(name, name)] for name in example}
+
+
+def _pool(rule: Rule, size: int, low: int, high: int | None) -> range:
+    """The sizes within bounds from which a rule's are drawn."""
+    high = max(16 * size, 8 * low) if high is None else min(high, max(16 * size, 8 * low))
+    if rule in (_multiples, _larger_multiples):
+        for step in (each for each in range(size, 0, -1) if size % each == 0):
+            pool = range(-(-low // step) * step, high + 1, step)
+            if len(pool) > 1:  # the example itself, and another
+                return pool
+    if rule is _nearby:
+        low, high = max(low, size - max(_OFFSETS[-1])), min(high, size + max(_OFFSETS[-1]))
+    elif rule is _smaller and size > low:
+        high = size
+    return range(low, high + 1)
+
+
+def _within(size: int, row: int, pool: range, taken: set[tuple[int, ...]]) -> tuple[int, ...] | None:
+    """Sizes from a pool, as different from each other as it allows, and some of them odd where others are even."""
+    draw = random.Random(1000 * row + size)
+    parities = _PARITIES[row % len(_PARITIES)] if pool.step == 1 else (None,) * (PROBES - 1)
+    for number in range(200):
+        values = [size]
+        for odd in parities:
+            picks = [draw.choice(pool) for _ in range(12)]
+            fresh = [each for each in picks if each not in values] or [each for each in picks if each != size]
+            fitting = [each for each in fresh if odd is None or (each - size) % 2 == odd]
+            values.append((fitting or fresh or picks)[0])
+        if number > 100:  # few sizes and many axes: the example's own size will do for some probes
+            values[1:] = [each if draw.random() < 0.6 else size for each in values[1:]]
+        if len(set(values)) > 1 and tuple(values) not in taken:
+            return tuple(values)
+    return None

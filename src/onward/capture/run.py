@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch._ops import OpOverload
 
 from ..errors import CaptureError, ExportError
+from .axes import AxisSpace, Bounds
 from .complaints import model_raised, places_of
 from .decisions import Freeze
-from .facts import CapturedProgram, Port, Results
-from .inputs import AxisNames, Call
+from .facts import CapturedProgram, Port, Results, SymDim, TensorFact
+from .inputs import AxisNames, Call, solve_roots
 from .journal import CannotThaw, Comparison, Journal
 from .layouts import Layout, LayoutKernels, dense_like
 from .outputs import name_output_axes, name_outputs
@@ -47,24 +48,35 @@ class Request:
     output_names: Sequence[str] | None
     output_axes: Mapping[str, AxisNames]
     weights: Weights = field(default_factory=Weights)
+    space: AxisSpace = field(default_factory=AxisSpace)
 
     @property
     def name(self) -> str:
         model = self.model
         return type(model).__name__ if isinstance(model, torch.nn.Module) else getattr(model, "__name__", "function")
 
+    def without(self, fixed: Collection[str]) -> Request:
+        """The same with some axes, and those that follow them, fixed at the example's size."""
+        axes = {
+            name: {i: axis for i, axis in named.items() if not set(self.space.roots(axis)) & set(fixed)}
+            for name, named in self.axes.items()
+        }
+        return replace(self, axes=axes, space=self.space.without(fixed))
+
+    def example_sizes(self) -> dict[str, int]:
+        """The example's size of every independent axis."""
+        return solve_roots(self.call, self.axes, self.space)
+
     def examples(self, plan: Plan) -> tuple[torch.Tensor, ...]:
         """What the traced run sees: copies, so that verification does not depend on what the caller does to his."""
-        return tuple(
-            _example(tensor, self.axes.get(label, {}), plan)
-            for label, tensor in zip(self.call.names, self.call.tensors, strict=True)
-        )
+        return self.at_sizes({axis: plan.sizes[axis][0] for axis in plan.enlarged})
 
     def at_sizes(self, sizes: Mapping[str, int]) -> tuple[torch.Tensor, ...]:
         """The example's inputs with other sizes of the named axes."""
+        sizes = self.space.expand({**self.example_sizes(), **sizes})
         result = []
         for label, tensor in zip(self.call.names, self.call.tensors, strict=True):
-            wanted = {i: sizes[axis] for i, axis in self.axes.get(label, {}).items() if axis in sizes}
+            wanted = {i: sizes[axis] for i, axis in self.axes.get(label, {}).items()}
             result.append(resized(tensor.detach(), wanted).clone())
         return tuple(result)
 
@@ -85,12 +97,16 @@ def run(request: Request, plan: Plan, pen: Comparison | None = None) -> Captured
     call, name = request.call, request.name
     probes = PROBES if plan.sizes else 1
     leaders = {axis: values for axis, values in plan.sizes.items() if axis not in plan.tied}
-    tracer = _tracer(request, leaders, probes)
+    space = request.space.tied(plan.tied)
+    tracer = _tracer(request, leaders, probes, space)
     tracer.pen = pen
     examples = request.examples(plan)
+    elsewhere = [
+        request.space.expand({axis: values[probe] for axis, values in plan.sizes.items()}) for probe in range(1, probes)
+    ]
     traced = []
     for label, tensor in zip(call.names, examples, strict=True):
-        layouts = [_layout(tensor, request.axes.get(label, {}), plan, probe) for probe in range(1, probes)]
+        layouts = [_layout(tensor, request.axes.get(label, {}), sizes) for sizes in elsewhere]
         traced.append(tracer.input(label, tensor.clone(), layouts))
     args, kwargs = call.arguments(traced)
     try:
@@ -124,12 +140,12 @@ def run(request: Request, plan: Plan, pen: Comparison | None = None) -> Captured
     facts = [fact for _, (_, fact, _) in results]
     named = dict(zip(names, facts, strict=True))
     name_output_axes(tracer.dims, tracer.decisions, named, request.output_axes, call.names)
-    _note_ties(tracer, plan, request.axes)
+    _note_ties(tracer, plan, request)
     return CapturedProgram(
         graph=tracer.graph,
         constants=tracer.plain.constants,
-        inputs=tuple(Port(label, each.fact) for label, each in zip(call.names, traced, strict=True)),
-        outputs=tuple(Port(label, fact) for label, fact in named.items()),
+        inputs=tuple(_port(label, each.fact, space) for label, each in zip(call.names, traced, strict=True)),
+        outputs=tuple(_port(label, fact, space) for label, fact in named.items()),
         call=call,
         results=Results(tuple(None if i in positions else leaf for i, leaf in enumerate(leaves)), structure, positions),
         example_inputs=examples,
@@ -138,10 +154,21 @@ def run(request: Request, plan: Plan, pen: Comparison | None = None) -> Captured
         axes=leaders,
         warnings=tuple(tracer.decisions.warnings),
         assumptions=tuple(assumptions),
+        space=space,
     )
 
 
-def _tracer(request: Request, axes: dict[str, tuple[int, ...]], probes: int) -> Tracer:
+def _port(name: str, fact: TensorFact, space: AxisSpace) -> Port:
+    """An input or output with the bounds of its axes, as far as the user gave some."""
+    bounds: dict[int, Bounds] = {}
+    for axis, dim in enumerate(fact.shape):
+        limits = space.bounds_of(dim.name) if isinstance(dim, SymDim) else None
+        if limits is not None:
+            bounds[axis] = limits
+    return Port(name, fact, bounds)
+
+
+def _tracer(request: Request, axes: dict[str, tuple[int, ...]], probes: int, space: AxisSpace | None = None) -> Tracer:
     return Tracer(
         axes,
         probes,
@@ -150,6 +177,7 @@ def _tracer(request: Request, axes: dict[str, tuple[int, ...]], probes: int) -> 
         is_primitive=request.is_primitive,
         kernels=request.kernels,
         weights=request.weights,
+        space=space,
     )
 
 
@@ -162,26 +190,27 @@ def _drop_unused(tracer: Tracer) -> None:
                 del tracer.plain.constants[str(node.target)]
 
 
-def _example(tensor: torch.Tensor, axes: AxisNames, plan: Plan) -> torch.Tensor:
-    wanted = {axis: plan.sizes[label][0] for axis, label in axes.items() if label in plan.enlarged}
-    return resized(tensor.detach(), wanted).clone()
-
-
-def _layout(tensor: torch.Tensor, axes: AxisNames, plan: Plan, probe: int) -> Layout:
+def _layout(tensor: torch.Tensor, axes: AxisNames, sizes: Mapping[str, int]) -> Layout:
     size = list(tensor.size())
     for axis, label in axes.items():
-        size[axis] = plan.sizes[label][probe]
+        size[axis] = sizes[label]
     if tuple(size) == tuple(tensor.size()):
         return Layout.of(tensor)
     return dense_like(tuple(size), tensor)
 
 
-def _note_ties(tracer: Tracer, plan: Plan, axes: dict[str, AxisNames]) -> None:
+def _note_ties(tracer: Tracer, plan: Plan, request: Request) -> None:
     """Axes that got one name because the model refuses different sizes: the user did not ask for that, so say it."""
+    axes = request.axes
     for axis, leader in plan.tied.items():
         size = plan.sizes[axis][0]
-        tracer.decisions.note(
+        text = (
             f"{places_of(axis, axes)} is written as {leader!r} ({places_of(leader, axes)}): the model refuses "
-            f"different sizes, and both are {size} in the example. If they are the same, give them one name; "
-            "if not, use an example in which they differ"
+            f"different sizes, and both are {size} in the example."
+        )
+        if {axis, leader} <= request.space.made_up:  # nobody named them, so nobody is contradicted
+            tracer.decisions.warnings.append(text)
+            continue
+        tracer.decisions.note(
+            f"{text} If they are the same, give them one name; if not, use an example in which they differ"
         )

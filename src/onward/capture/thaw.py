@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 import torch
 
 from .assumptions import same_results
+from .axes import AxisSpace
 from .decisions import CaptureWarning
 from .facts import CapturedProgram
 from .journal import CannotThaw, Comparison, Journal, Witness
@@ -52,8 +53,10 @@ def _witnesses(request: Request, plan: Plan) -> Iterator[Witness]:
     """Sizes that are not multiples of the example, where rounding shows; the model may well refuse them."""
     for step in (1, 3):
         sizes = {axis: values[0] + step for axis, values in plan.sizes.items()}
+        if not request.space.allows(sizes):
+            continue
         with contextlib.suppress(CannotThaw):
-            yield Witness(sizes, _journal(request, sizes))
+            yield Witness(request.space.expand(sizes), _journal(request, sizes))
 
 
 def _journal(request: Request, sizes: Mapping[str, int]) -> Journal:
@@ -70,7 +73,7 @@ def _confirmed(request: Request, plan: Plan, program: CapturedProgram) -> bool:
     """Whether the program gives the model's results at two sizes of every axis that the probes did not have."""
     for axis, values in plan.sizes.items():
         done = 0
-        for size in _fresh(values):
+        for size in _fresh(axis, values, request.space):
             inputs = request.at_sizes({**{name: each[0] for name, each in plan.sizes.items()}, axis: size})
             try:
                 args, kwargs = request.call.arguments([each.clone() for each in inputs])
@@ -88,8 +91,11 @@ def _confirmed(request: Request, plan: Plan, program: CapturedProgram) -> bool:
     return True
 
 
-def _fresh(values: tuple[int, ...]) -> Iterator[int]:
+def _fresh(axis: str, values: tuple[int, ...], space: AxisSpace) -> Iterator[int]:
+    """Sizes that the probes did not have; where bounds leave none, those of the probes are all there are."""
     example = values[0]
-    for size in (example + 1, example + 2, example - 1, example + 3, 8 * example, 13 * example):
-        if size > 0 and size not in values:
-            yield size
+    low, high = space.limits([axis])
+    near = (example + 1, example + 2, example - 1, example + 3, 8 * example, 13 * example)
+    sizes = near if high is None else (*near, example - 2, (low + high) // 2, low, high)
+    fresh = [size for size in dict.fromkeys(sizes) if size not in values and space.allows({axis: size})]
+    yield from fresh or ([size for size in values[1:] if size != example] if high is not None else [])

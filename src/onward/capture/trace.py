@@ -10,12 +10,13 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 
-from ..errors import CaptureError, FrozenAxisError
+from ..errors import CaptureError, FrozenAxisError, RefusedSizesError
 from .assumptions import agrees_at, contradicted
-from .complaints import all_sizes_refused, frozen_axis
+from .axes import AxisSpace
+from .complaints import all_sizes_refused, frozen_axis, no_sizes_left, places_of
 from .decisions import CaptureWarning
 from .facts import CapturedProgram
-from .inputs import AxisNames, Call, example_sizes
+from .inputs import AxisNames, Call
 from .layouts import LayoutKernels
 from .probes import Plan, plans
 from .run import Frozen, Request, run
@@ -23,6 +24,7 @@ from .state import own_state
 from .thaw import CannotThaw, thaw
 from .tracer import ProbeRejected
 from .weights import Weights, weights_of
+from .willing import unwilling
 
 
 def trace(
@@ -32,36 +34,45 @@ def trace(
     *,
     output_names: Sequence[str] | None = None,
     output_axes: Mapping[str, AxisNames] | None = None,
+    space: AxisSpace | None = None,
     is_primitive: Callable[[OpOverload], bool],
     allow_static_axes: bool = False,
     weights: Weights | None = None,
 ) -> CapturedProgram:
     """Capture `model` called with `call`, with the named axes dynamic."""
-    weights = weights or weights_of(model)
-    request = Request(model, call, axes, is_primitive, LayoutKernels(), output_names, output_axes or {}, weights)
+    weights, space = weights or weights_of(model), space or AxisSpace()
+    request = Request(model, call, axes, is_primitive, LayoutKernels(), output_names, output_axes or {}, weights, space)
     fixed: set[str] = set()
     notes: list[str] = []
     while True:
-        wanted = {name: {i: a for i, a in named.items() if a not in fixed} for name, named in axes.items()}
         try:
-            program = _first_that_works(dataclasses.replace(request, axes=wanted))
+            program = _first_that_works(request.without(fixed))
             return dataclasses.replace(program, warnings=(*notes, *program.warnings))
         except FrozenAxisError as error:
             newly = set(error.axes) - fixed
-            if not allow_static_axes or not newly:
+            willing = newly & space.optional
+            if not willing and not (allow_static_axes and newly):
                 raise
-            fixed |= newly
+            fixed |= willing or newly
             notes.append("\n  ".join((f"written as fixed: {error.what}", *error.details)))
-            warnings.warn(notes[-1], CaptureWarning, stacklevel=3)
+            if not willing:
+                warnings.warn(notes[-1], CaptureWarning, stacklevel=3)
+        except RefusedSizesError as error:
+            refused = unwilling(request.without(fixed), _first_that_works)
+            if not refused:
+                raise
+            fixed |= refused
+            places = ", ".join(places_of(axis, axes) for axis in sorted(refused))
+            notes.append(f"written as fixed: {places}: {error.what}")
 
 
 def _first_that_works(request: Request) -> CapturedProgram:
     """Try one plan of probe sizes after the other; what the model refuses at one may work at the next."""
-    example = example_sizes(request.call, request.axes)
+    example = request.example_sizes()
     frozen: Frozen | None = None
     reason: str | None = None
     rejected: list[tuple[Plan, ProbeRejected]] = []
-    for plan in plans(example) if example else [Plan("example", {}, {})]:
+    for plan in plans(example, request.space) if example else [Plan("example", {}, {})]:
         if not _worth_trying(frozen, plan) or (frozen and plan.tied and not rejected):
             continue
         try:
@@ -80,7 +91,7 @@ def _first_that_works(request: Request) -> CapturedProgram:
                 raise
     if frozen:
         raise frozen_axis(frozen.freezes, example, request.axes, reason)
-    raise all_sizes_refused(rejected)
+    raise all_sizes_refused(rejected) if rejected else no_sizes_left(example)
 
 
 def _is_limit(plan: Plan) -> bool:
@@ -119,17 +130,19 @@ def _settled(request: Request, plan: Plan, program: CapturedProgram, *, after_fr
     if after_freeze and differing and _is_one_sided(plan):
         raise CannotThaw("a branch depends on the size")
     if after_freeze and (_is_one_sided(plan) or _is_limit(plan)):
-        example = example_sizes(request.call, request.axes)
+        example = request.example_sizes()
         others = [{**example, axis: size + step} for axis, size in example.items() for step in (1, 2)]
-        if not all(agrees_at(program, answer, each) for each in (example, *others)):
+        allowed = filter(request.space.allows, others)
+        if not all(agrees_at(program, answer, each) for each in (example, *allowed)):
             raise CannotThaw("a branch depends on the size")
     if _is_limit(plan) or plan.label.startswith("nearby"):  # so near that rounding may have hidden an axis
         for leader in program.axes:
             followers = [axis for axis in start if axis == leader or plan.tied.get(axis) == leader]
-            if not agrees_at(program, answer, {axis: 2 * start[axis] for axis in followers}):
+            doubled = {axis: 2 * start[axis] for axis in followers}
+            if request.space.allows(doubled) and not agrees_at(program, answer, doubled):
                 raise CannotThaw(f"larger sizes of {leader!r} differ")
     if plan.other_side:
-        inputs, wanted = answer(example_sizes(request.call, request.axes))
+        inputs, wanted = answer(request.example_sizes())
         program = dataclasses.replace(program, example_inputs=inputs, example_outputs=tuple(wanted))
     notes = []
     for assumption, sizes in differing:

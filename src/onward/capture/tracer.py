@@ -12,6 +12,7 @@ from torch._ops import OpOverload
 
 from ..errors import CaptureError
 from .aliasing import PARENT, Cell, ViewStep, put_back
+from .axes import AxisSpace, Formula
 from .data_sizes import DataSizes, is_data_sized
 from .decisions import Decisions
 from .dims import DimTable
@@ -55,14 +56,16 @@ class Tracer:
         is_primitive: Callable[[OpOverload], bool],
         kernels: LayoutKernels | None = None,
         weights: Weights | None = None,
+        space: AxisSpace | None = None,
     ) -> None:
         self.graph = fx.Graph()
         self.probes = probes
-        self.dims = DimTable(axes)
+        self.space = space or AxisSpace()
+        self.dims = DimTable(axes, {name: _at_probes(each, axes) for name, each in self.space.formulas.items()})
         self.scopes = ScopeStack(model, model_name)
         self.is_primitive = is_primitive
         self.kernels = kernels or LayoutKernels()
-        self.decisions = Decisions(self.dims, self.scopes, lambda name: self.plain.constants[name].tensor)
+        self.decisions = Decisions(self.dims, self.scopes, lambda name: self.plain.constants[name].tensor, self.space)
         self.plain = PlainTensors(self, weights or Weights())
         self._size_nodes: dict[Any, fx.Node | AxisOf] = {}
         self._data_sizes = DataSizes(self.dims, self.graph, probes)
@@ -180,7 +183,7 @@ class Tracer:
     def axis_sizes(self) -> dict[str, Size]:
         """The dynamic axes of the inputs, as sizes."""
         found = {}
-        for name, values in self.dims.axes.items():
+        for name, values in self.dims.input_axes.items():
             origin = self._size_nodes.get(values)
             if isinstance(origin, fx.Node):
                 origin = AxisOf(*origin.args)  # type: ignore[arg-type]
@@ -518,3 +521,9 @@ def _number_dtype(value: Any) -> torch.dtype:
 
 def _shape(fact: TensorFact) -> str:
     return f"[{', '.join(map(str, fact.shape))}]"
+
+
+def _at_probes(formula: Formula, axes: dict[str, tuple[int, ...]]) -> tuple[int, ...]:
+    """The fingerprint of an axis that follows others."""
+    columns = zip(*(axes[name] for name in formula.names), strict=True)
+    return tuple(formula.at(dict(zip(formula.names, sizes, strict=True))) for sizes in columns)

@@ -1,16 +1,19 @@
 """Nested arguments and results, flattened to named leaves and put together again.
 
-Tuples, lists, dicts, named tuples, dataclasses, and whatever is registered as a PyTorch pytree.
+Tuples, lists, dicts, named tuples, dataclasses, caches of transformers, and whatever is registered as a PyTorch pytree.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
+
+from .caches import Parts, cache_parts, is_cache
 
 Rebuild = Callable[[Iterator[Any]], Any]
 Path = tuple[str, ...]
@@ -48,7 +51,13 @@ def _walk(value: Any, path: Path, leaves: list[Any], paths: list[Path]) -> Rebui
     return lambda rest: build([rebuild(rest) for rebuild in rebuilds])
 
 
-def _parts(value: Any) -> tuple[list[tuple[str, Any]], Callable[[list[Any]], Any]] | None:
+def children_of(value: Any) -> list[tuple[str, Any]] | None:
+    """The named children of a container; None for a leaf."""
+    parts = _parts(value)
+    return None if parts is None else parts[0]
+
+
+def _parts(value: Any) -> Parts | None:
     """The named children of a container and how to build it again; None for a leaf."""
     kind = type(value)
     if isinstance(value, (torch.Tensor, str, bytes, int, float, bool, complex, type(None), type)):
@@ -57,10 +66,10 @@ def _parts(value: Any) -> tuple[list[tuple[str, Any]], Callable[[list[Any]], Any
         return [(str(i), child) for i, child in enumerate(value)], (list if kind is list else tuple)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return list(zip(value._fields, value, strict=True)), lambda children: kind(*children)
+    if is_cache(value):
+        return cache_parts(value)
     if kind in pytree.SUPPORTED_NODES and not isinstance(value, Mapping):
-        children, context = pytree.SUPPORTED_NODES[kind].flatten_fn(value)
-        unflatten = pytree.SUPPORTED_NODES[kind].unflatten_fn
-        return [(str(i), child) for i, child in enumerate(children)], lambda built: unflatten(built, context)
+        return _registered(pytree.SUPPORTED_NODES[kind], value)
     if isinstance(value, tuple):  # torch.return_types
         return [(str(i), child) for i, child in enumerate(value)], lambda children: kind(children)
     if isinstance(value, Mapping):
@@ -74,6 +83,28 @@ def _parts(value: Any) -> tuple[list[tuple[str, Any]], Callable[[list[Any]], Any
     return None
 
 
+def _registered(node: pytree.NodeDef, value: Any) -> Parts:
+    """A container of the user's own, with the names that it has for its parts, if it has any."""
+    if node.flatten_with_keys_fn is not None:
+        keyed, context = node.flatten_with_keys_fn(value)
+        children = [(_key_name(key), child) for key, child in keyed]
+    else:
+        plain, context = node.flatten_fn(value)
+        children = [(str(i), child) for i, child in enumerate(plain)]
+    return children, lambda built: node.unflatten_fn(built, context)
+
+
+def _key_name(key: Any) -> str:
+    """`MappingKey("a")`, `GetAttrKey("a")` and `SequenceKey(0)` without the syntax around them."""
+    for field in ("key", "name", "idx"):
+        if hasattr(key, field):
+            return str(getattr(key, field))
+    return re.sub(r"\W+", "_", str(key)).strip("_")
+
+
 def _mapping(kind: type, keys: list[Any], children: list[Any]) -> Any:
     pairs = dict(zip(keys, children, strict=True))
     return pairs if kind is dict else kind(**pairs) if dataclasses.is_dataclass(kind) else kind(pairs)
+
+
+__all__ = ["Path", "Structure", "children_of", "flatten", "is_cache"]

@@ -48,7 +48,15 @@ def lower_program(
         producer_name="onward",
         producer_version=producer_version,
         functions=list(walk.session.functions.values()),
+        metadata_props=_bounds(program),
     )
+
+
+def _bounds(program: CapturedProgram) -> dict[str, str]:
+    """`onward.axis.batch: 2..64` for every axis that the user bounded: onnxruntime shows it as custom metadata."""
+    ports = [*program.inputs, *program.outputs]
+    found = {port.axes[axis]: bounds for port in ports for axis, bounds in port.bounds.items()}
+    return {f"onward.axis.{name}": f"{low}..{'' if high is None else high}" for name, (low, high) in found.items()}
 
 
 def _set_versions(graph: ir.Graph, custom_opsets: Mapping[str, int]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import torch
 
+from ..capture.axes import AxisSpace
 from ..capture.facts import Port, SymDim
 from ..capture.resizing import resized
 from .report import Check, Verification
@@ -23,17 +24,20 @@ def verify_at_sizes(
     example: Sequence[torch.Tensor],
     expected: Sequence[torch.Tensor],
     eager: Eager,
+    space: AxisSpace | None = None,
 ) -> Verification:
-    """The example, then every dynamic axis at two other sizes, 1 among them where the model accepts it."""
+    """The example, then every dynamic axis at two other sizes, 1 among them where bounds and model accept it."""
+    space = space or AxisSpace()
+    start = {axis: probed[0] for axis, probed in axes.items()}
     checks = [Check("example", tuple(verify_run(session, "example", example, expected)))]
     for axis, probed in axes.items():
         done = 0
         refused: list[str] = []
-        for size in _candidates(probed):
+        for size in _candidates(probed, *space.limits([axis])):
             if done == _PER_AXIS:
                 break
             label = f"{axis}={size}"
-            others = resize(inputs, example, {axis: size})
+            others = resize(inputs, example, space.expand({**start, axis: size}))
             try:
                 wanted = eager(others)
             except Exception as error:  # the model's own refusal of a size: no size to verify at, and said so
@@ -46,12 +50,13 @@ def verify_at_sizes(
     return Verification(tuple(checks))
 
 
-def _candidates(probed: tuple[int, ...]) -> Iterator[int]:
-    """1, the next size up, then sizes that the trace has probed (multiples of the example), then smaller ones."""
+def _candidates(probed: tuple[int, ...], low: int, high: int | None) -> Iterator[int]:
+    """The smallest size (1 unless bounds say otherwise), the next size up, then sizes that the trace has probed
+    (multiples of the example), then smaller ones; all within the bounds."""
     example = probed[0]
     seen = {example}
-    for size in (1, example + 1, *probed[1:], example - 1, example // 2):
-        if size > 0 and size not in seen:
+    for size in (low, example + 1, *probed[1:], example - 1, example // 2, high or 0):
+        if size >= low and (high is None or size <= high) and size not in seen:
             seen.add(size)
             yield size
 
