@@ -107,7 +107,7 @@ class FunctionCall:
 
     function: type  # the autograd.Function
     arguments: tuple[Any, ...]  # as it was called, with a Slot for every argument of the node
-    run: Callable[..., Any] = field(repr=False)
+    run: Callable[[FunctionCall, tuple[Any, ...]], Any] = field(repr=False)
 
     @property
     def __name__(self) -> str:
@@ -118,7 +118,7 @@ class FunctionCall:
         return _fill(self.arguments, values)
 
     def __call__(self, *values: Any) -> Any:
-        return self.run(self.function, *self.filled(values))
+        return self.run(self, values)
 
 
 def _fill(template: Any, values: Sequence[Any]) -> Any:

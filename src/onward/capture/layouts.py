@@ -17,7 +17,7 @@ from torch._ops import OpOverload
 from .rules import ProbeFailure, rule_for
 from .traits import traits
 
-_LARGEST_REAL_PROBE = 1 << 26  # elements; beyond this a real run on zeros costs more than it tells
+LARGEST_REAL_PROBE = 1 << 26  # elements; beyond this a real run on zeros costs more than it tells
 _META = torch.device("meta")
 _PYTORCHS_OWN = frozenset({"aten", "prims", "prim", "quantized", "mkldnn", "_c10d_functional"})
 _FAKE = (
@@ -97,7 +97,7 @@ class LayoutKernels:
             except (RuntimeError, NotImplementedError, TypeError, ValueError, IndexError, AssertionError) as error:
                 meta_error = error
         elements = sum(math.prod(layout.size) for layout in _layouts((args, tuple(kwargs.values()))))
-        if elements > _LARGEST_REAL_PROBE:
+        if elements > LARGEST_REAL_PROBE:
             raise ProbeFailure(
                 _first_line(meta_error) if meta_error is not None else f"{elements} elements are too many. {_FAKE}"
             ) from meta_error

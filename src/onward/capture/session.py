@@ -1,8 +1,9 @@
 """Everything that must be in place while a model is traced, put in place and taken back by one context manager.
 
 Thread-local: the dispatch mode, the function mode, the excluded dispatch keys. Process-wide: `is_exporting`, the hook
-on `Module.__call__`, the attention fast path, `min` and `max`. A lock admits one trace at a time, and the process-wide
-parts look at the thread, or at their arguments, before they act: a model in another thread is not disturbed.
+on `Module.__call__`, the attention fast path, `min` and `max`, `apply` of autograd Functions. A lock admits one trace
+at a time, and the process-wide parts look at the thread, or at their arguments, before they act: a model in another
+thread is not disturbed.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import multihead  # noqa: F401  (it registers its interception)
+from .autograd_functions import intercepted
 from .intercepts import INTERCEPTS
 from .sizes import symbolic_extremes
 from .tracer import Tracer
@@ -134,6 +136,7 @@ def session(tracer: Tracer) -> Iterator[None]:
         try:
             with (
                 _process_wide(tracer),
+                intercepted(tracer),
                 torch.no_grad(),
                 _below_autograd(),
                 _Follow(tracer),

@@ -12,11 +12,12 @@ from torch._ops import OpOverload
 
 from ..errors import CaptureError
 from .aliasing import PARENT, Cell, ViewStep, put_back
+from .autograd_functions import function_layouts
 from .axes import AxisSpace, Formula
 from .data_sizes import DataSizes, is_data_sized
 from .decisions import Decisions
 from .dims import DimTable
-from .facts import Dim, SizeFact, Source, TensorFact
+from .facts import Dim, FunctionCall, SizeFact, Source, TensorFact
 from .journal import Comparison, Journal
 from .layouts import Layout, LayoutKernels, ProbeFailure
 from .plain import PlainTensors, leaves, storage
@@ -217,10 +218,10 @@ class Tracer:
         if len(targets) == 1:
             results = (results,)
         for target, result in zip(targets, results, strict=True):
-            self._write(target, result, op)
+            self.write(target, result, op)
         return targets[0] if len(targets) == 1 else tuple(targets)
 
-    def _write(self, target: Traced, result: Any, op: OpOverload) -> None:
+    def write(self, target: Traced, result: Any, op: OpOverload) -> None:
         """Make `result` the new content of `target`, and of everything that shares its memory."""
         if not isinstance(result, Traced):
             result = self.plain.lift(result)
@@ -367,11 +368,15 @@ class Tracer:
             for probe in range(self.probes)
         ]
         try:
-            results = self.kernels.shortcut(op, calls, out)
+            if isinstance(op, FunctionCall):
+                results: list[Any] | None = [function_layouts(op, args, at_args) for at_args, _ in calls[1:]]
+            else:
+                results = self.kernels.shortcut(op, calls, out)
             if results is None:
                 results = [self.kernels.run(op, tuple(at_args), at_kwargs) for at_args, at_kwargs in calls[1:]]
         except ProbeFailure as failure:
-            raise ProbeRejected(str(op), user_source(), self.scopes.current.path, str(failure)) from failure
+            name = op.__name__ if isinstance(op, FunctionCall) else str(op)
+            raise ProbeRejected(name, user_source(), self.scopes.current.path, str(failure)) from failure
         for result in results:
             self._same_structure(op, out, result)
         return tuple(results)

@@ -44,7 +44,11 @@ def _run_symbolic(g: Emitter, symbolic: Callable[..., Any], name: str, values: S
     """Call a symbolic function in the place of a lowering."""
     graph = SymbolicGraph(g)
     try:
-        return graph.unwrap(symbolic(graph, *values))
+        result = graph.unwrap(symbolic(graph, *values))
+        several = isinstance(g.out, (tuple, list))
+        if several and not isinstance(result, list):
+            return [result]
+        return result[0] if isinstance(result, list) and len(result) == 1 and not several else result
     except LoweringError:
         raise
     except Exception as error:
