@@ -8,11 +8,11 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, BinaryIO
 
 from .capture import asked_axes, bind_call, trace
-from .capture.model import check_model, evaluation_mode, unwrap, without_compiling
+from .capture.model import check_model, evaluation_mode, kept_together, unwrap, without_compiling
 from .capture.weights import chosen_weights
 from .classic import resolve
 from .lower import lower_program, registry_for
-from .passes import expose_weights, tidy
+from .passes import expose_weights, modules_to_functions, tidy
 from .program import Program
 from .report import write_artifacts
 from .stages import Stages
@@ -103,9 +103,11 @@ def export(
             registry=registry,
             custom_opsets=options.custom_opsets,
             doc_strings=not options.strip_doc_string,
+            keep_together=kept_together(model, options.export_modules_as_functions),
         )
     with stages("tidy"):
         graph = tidy(graph) if options.optimize else graph
+        modules_to_functions(graph)
         if options.keep_initializers_as_inputs or not options.export_params:
             expose_weights(graph, [each.name for each in weights.state], keep=options.export_params)
     program = Program(graph, captured, model, external_data=options.external_data)

@@ -86,7 +86,6 @@ def resolve(positional: Sequence[Any], named: Mapping[str, Any], f: Any) -> Expo
 
 _UNBUILT = (
     "training", "operator_export_type",
-    "export_modules_as_functions",
 )  # fmt: skip
 
 

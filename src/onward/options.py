@@ -86,9 +86,33 @@ class ExportOptions:
                     f"custom_opsets has {domain!r}: {version!r}, and it maps domains to versions from 1 on",
                     hint='for example custom_opsets={"my.domain": 2}',
                 )
+        self._check_module_functions()
         if not isinstance(self.artifacts_dir, (str, os.PathLike)):
             raise InputError(f"artifacts_dir must be a folder's path, not {self.artifacts_dir!r}")
 
+    def _check_module_functions(self) -> None:
+        asked: Any = self.export_modules_as_functions
+        if not isinstance(asked, bool):
+            if isinstance(asked, (str, bytes)) or not isinstance(asked, Collection):
+                raise InputError(
+                    f"export_modules_as_functions must be True, False or a set of module classes, not {asked!r}",
+                    hint="for example export_modules_as_functions={torch.nn.LayerNorm}",
+                )
+            for kind in asked:
+                if not isinstance(kind, type):
+                    raise InputError(
+                        f"export_modules_as_functions has {kind!r}, which is not a class",
+                        hint="for example export_modules_as_functions={torch.nn.LayerNorm}",
+                    )
+        if asked and self.opset_version < _FUNCTIONS_SINCE:
+            raise InputError(
+                f"export_modules_as_functions needs opset {_FUNCTIONS_SINCE}, and opset_version is "
+                f"{self.opset_version}: older files have no functions",
+                hint=f"try opset_version={_FUNCTIONS_SINCE}, or leave export_modules_as_functions out",
+            )
+
+
+_FUNCTIONS_SINCE = 15  # the first opset whose file format (IR version 8) has them
 
 _FLAGS = (
     "verify", "allow_static_axes", "optimize", "verbose", "strip_doc_string", "export_params",

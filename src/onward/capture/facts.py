@@ -4,6 +4,7 @@ A captured program is a `torch.fx.Graph` of functional ATen overloads. Each node
 
     meta["val"]     TensorFact, a tuple/list of them (multi-output ops), or SizeFact (a number computed from sizes)
     meta["scope"]   Scope: the module that was running
+    meta["call"]    ModuleCall: which call of that module, or absent if the front end does not tell
     meta["source"]  Source: the line of the user's code, or None
 
 Multi-output ops are followed by `operator.getitem` nodes. Numbers computed from sizes are nodes of
@@ -88,6 +89,15 @@ class Scope:
     def __str__(self) -> str:
         """`AlexNet/Sequential[features]/Conv2d[0]`"""
         return "/".join(kind if not name else f"{kind}[{name}]" for name, kind in self.classes)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ModuleCall:
+    """One call of a module: a module that is called twice has two of them in one scope."""
+
+    scope: Scope
+    kind: type
+    outer: ModuleCall | None = None
 
 
 @dataclass(frozen=True, slots=True)

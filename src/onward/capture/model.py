@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -60,6 +61,30 @@ def check_model(model: Any) -> None:
         raise InputError(f"the model is of type {type(model).__name__}, which cannot be called", hint=hint)
     if isinstance(model, type):
         raise InputError(f"{model.__name__} is a class, not a model", hint=f"pass an instance: {model.__name__}(...)")
+
+
+def kept_together(model: Any, asked: bool | Collection[type]) -> Callable[[type], bool] | None:
+    """Which classes of modules become functions: all of them, those named (with a warning for one that the model does
+    not have), or None for none."""
+    if isinstance(asked, bool):
+        return (lambda kind: True) if asked else None
+    if not asked:
+        return None
+    found = {type(module) for module in model.modules()} if isinstance(model, torch.nn.Module) else set()
+    below = {type(module) for path, module in model.named_modules() if path} if found else set()
+    for kind in sorted(asked, key=lambda kind: kind.__qualname__):
+        if found and kind not in below:
+            near = sorted(other.__name__ for other in below if issubclass(other, kind))
+            why = (
+                "is the model itself, which is the graph"
+                if kind in found
+                else f"does not occur in the model (but {', '.join(near)} does)"
+                if near
+                else "does not occur in the model"
+            )
+            warnings.warn(f"export_modules_as_functions: {kind.__name__} {why}", UserWarning, stacklevel=3)
+    wanted = frozenset(asked)
+    return lambda kind: kind in wanted
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ from types import CodeType, FrameType
 
 import torch
 
-from .facts import Scope, Source
+from .facts import ModuleCall, Scope, Source
 
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -44,11 +44,17 @@ class ScopeStack:
         self._paths = {id(module): path for path, module in root.named_modules()} if root is not None else {}
         self._root = Scope("", (("", name),))
         self._stack: list[Scope] = [self._root]
+        self._calls: list[ModuleCall | None] = [None]
         self._known: dict[tuple[int, int], Scope] = {}
 
     @property
     def current(self) -> Scope:
         return self._stack[-1]
+
+    @property
+    def call(self) -> ModuleCall | None:
+        """The innermost call of a module; None outside of all."""
+        return self._calls[-1]
 
     def enter(self, module: torch.nn.Module) -> None:
         outer = self._stack[-1]
@@ -57,9 +63,11 @@ class ScopeStack:
         if scope is None:
             scope = self._known[key] = self._make(outer, module)
         self._stack.append(scope)
+        self._calls.append(ModuleCall(scope, type(module), self._calls[-1]))
 
     def leave(self) -> None:
         self._stack.pop()
+        self._calls.pop()
 
     def _make(self, outer: Scope, module: torch.nn.Module) -> Scope:
         path = self._paths.get(id(module))

@@ -321,8 +321,7 @@ class Tracer:
         else:
             layouts = self._probe(op, args, kwargs, out)
         node = self.graph.create_node("call_function", op, node_args, node_kwargs)
-        node.meta["scope"] = self.scopes.current
-        node.meta["source"] = user_source()
+        node.meta.update(scope=self.scopes.current, call=self.scopes.call, source=user_source())
         if self._within:
             node.meta["within"] = self._within[0]
         parent = args[0] if args and isinstance(args[0], Traced) else None
@@ -469,7 +468,7 @@ class Tracer:
 
     def _node(self, target: Any, args: tuple, kwargs: dict[str, Any], fact: Any) -> fx.Node:
         node = self.graph.create_node("call_function", target, args, kwargs)
-        node.meta.update(val=fact, scope=self.scopes.current, source=user_source())
+        node.meta.update(val=fact, scope=self.scopes.current, call=self.scopes.call, source=user_source())
         return node
 
     # --- the result ------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from onward.lower import registry as registries
 from onward.lower.constants import SMALL
 from onward.lower.core import Place
 from onward.lower.emitter import Emitter, SizeValue, Value, drop_dead, onnx_shape, used_values
+from onward.lower.regions import FENCE, MODELS_OWN, REGIONS, Choice, Regions
 from onward.lower.sizes import is_size_function
 from onward.lower.symbolic.registration import users
 
@@ -34,15 +35,17 @@ def lower_program(
     custom_opsets: Mapping[str, int] | None = None,
     producer_version: str | None = None,
     doc_strings: bool = False,
+    keep_together: Choice | None = None,
 ) -> ir.Model:
     """The program as an ONNX model in the default domain's `opset`; `custom_opsets` are versions of other domains.
 
-    With `doc_strings` every node says which line of the user's code it comes from, by its whole path.
+    With `doc_strings` every node says which line of the user's code it comes from, by its whole path. `keep_together`
+    says of a module's class whether its nodes form a region (regions.py).
     """
-    walk = _Walk(program, opset, registry or users, doc_strings)
+    walk = _Walk(program, opset, registry or users, doc_strings, keep_together)
     graph = walk.run()
     _set_versions(graph, custom_opsets or {})
-    return ir.Model(
+    model = ir.Model(
         graph,
         ir_version=ir_version(opset, local_functions=bool(walk.session.functions)),
         producer_name="onward",
@@ -50,6 +53,8 @@ def lower_program(
         functions=list(walk.session.functions.values()),
         metadata_props=_bounds(program),
     )
+    model.meta[REGIONS] = walk.regions.table
+    return model
 
 
 def _bounds(program: CapturedProgram) -> dict[str, str]:
@@ -92,12 +97,18 @@ def missing_lowerings(graph: fx.Graph, opset: int, registry: registries.Registry
 
 class _Walk:
     def __init__(
-        self, program: CapturedProgram, opset: int, registry: registries.Registry, doc_strings: bool = False
+        self,
+        program: CapturedProgram,
+        opset: int,
+        registry: registries.Registry,
+        doc_strings: bool = False,
+        keep_together: Choice | None = None,
     ) -> None:
         self.program, self.opset, self.registry, self.doc_strings = program, opset, registry, doc_strings
         self.g = Emitter(opset)
         self.session = self.g._session
         self.values: dict[fx.Node, Any] = {}
+        self.regions = Regions(self.g, program.graph, self.values, keep_together)
         self._lowerings: dict[Any, registries.Lowering | None] = {}
 
     def run(self) -> ir.Graph:
@@ -117,8 +128,10 @@ class _Walk:
                 else:
                     self.values[node] = self.g.const_tensor(constant.tensor, _constant_name(constant, node))
             elif node.op == "call_function":
+                self.regions.follow(node)
                 self._call(node)
             elif node.op == "output":
+                self.regions.follow(None)
                 return self._finish(node)
         raise LoweringError("the captured graph has no output node")
 
@@ -140,9 +153,9 @@ class _Walk:
         first = len(self.g.nodes)
         try:
             if target is _SYM_SIZE:
-                result: Any = self.g.dim_size(self._value(node.args[0]), node.args[1])  # type: ignore[arg-type]
+                result: Any = self.g.dim_size(self.values[node.args[0]], node.args[1])  # type: ignore[arg-type,index]
             elif target is _SYM_NUMEL:
-                result = self.g.numel(self._value(node.args[0]))
+                result = self.g.numel(self.values[node.args[0]])  # type: ignore[index]
             else:
                 result = self._lower(node)
             self.values[node] = self._settle(result, node.meta.get("val"))
@@ -192,7 +205,7 @@ class _Walk:
     def _value(self, argument: Any) -> Any:
         """An fx argument with every node replaced by what it became."""
         if isinstance(argument, fx.Node):
-            return self.values[argument]
+            return self.regions.seen_from_here(argument)
         if isinstance(argument, tuple):
             return tuple(self._value(item) for item in argument)
         if isinstance(argument, list):
@@ -241,7 +254,7 @@ class _Walk:
         """The node that makes the result is named after module and operator; its helpers add their ONNX type."""
         results = result if isinstance(result, list) else [result]
         makers = {value.producer() for value in results if isinstance(value, Value)}
-        metadata = {"onward.aten": place.op}
+        metadata = {"onward.aten": place.op, **self.regions.metadata}
         if place.scope is not None:
             metadata["onward.scope"] = place.scope.path
         if place.scope is not None and place.scope.classes:
@@ -249,6 +262,8 @@ class _Walk:
         if place.source is not None:
             metadata["onward.source"] = f"{os.path.basename(place.source.file)}:{place.source.line}"
         for node in nodes:
+            if FENCE in node.metadata_props:
+                continue
             self.g.name_node(node, place.name if node in makers else f"{place.name}.{node.op_type}")
         for node in _with_bodies(nodes):
             for key, text in metadata.items():
@@ -295,6 +310,8 @@ class _Walk:
         tensors, live = self.session.tensors, self.session.live
         for node in nodes:
             found.update((value, None) for value in used_values(node) if value in tensors or value in live)
+        for value in found:
+            value.meta[MODELS_OWN] = value in self.session.named or value in live
         return list(found)
 
     def _restore_weights(self, outputs: Sequence[Value]) -> None:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
+from ..lower.regions import MODELS_OWN
 from .nodes import take_place
 from .weights import as_torch, is_weight
 
@@ -170,7 +171,7 @@ def _two(graph: ir.Graph) -> ir.Value:
     name = "rms_norm.two"
     if name not in graph.initializers:
         tensor = ir.tensor(np.array(2, dtype=np.float32), name=name)
-        graph.register_initializer(
-            ir.Value(name=name, shape=ir.Shape([]), type=ir.TensorType(ir.DataType.FLOAT), const_value=tensor)
-        )
+        two = ir.Value(name=name, shape=ir.Shape([]), type=ir.TensorType(ir.DataType.FLOAT), const_value=tensor)
+        two.meta[MODELS_OWN] = False
+        graph.register_initializer(two)
     return graph.initializers[name]
