@@ -3,6 +3,7 @@
 from . import onnx, operators
 from .api import export
 from .capture import CaptureWarning
+from .capture.model import select_model_mode_for_export, set_training
 from .capture.session import is_capturing as is_in_onnx_export
 from .errors import (
     CaptureError,
@@ -51,6 +52,8 @@ __all__ = [
     "printable",
     "register_custom_op_symbolic",
     "restore",
+    "select_model_mode_for_export",
+    "set_training",
     "unregister_custom_op_symbolic",
     "with_outputs",
 ]

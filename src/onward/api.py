@@ -8,7 +8,14 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, BinaryIO
 
 from .capture import asked_axes, bind_call, trace
-from .capture.model import check_model, evaluation_mode, kept_together, unwrap, without_compiling
+from .capture.model import (
+    check_model,
+    kept_together,
+    modes_of,
+    select_model_mode_for_export,
+    unwrap,
+    without_compiling,
+)
 from .capture.weights import chosen_weights
 from .classic import resolve
 from .lower import lower_program, registry_for
@@ -68,6 +75,8 @@ def export(
     verify             compare onnxruntime with PyTorch on the example and at other sizes; a difference raises
     allow_static_axes  an axis that the model freezes is written as fixed, with a warning, instead of an error
     verbose            print the graph, as print(program) does
+    training           the mode in which the model is exported: onward.TrainingMode.EVAL, .TRAINING, or .PRESERVE
+    export_params      False makes inputs of the parameters, in the order of the state dict
     external_data      weights in a file of their own: True, False, or None for "when over 2 GiB"
 
     docs/migrating.md says what every parameter of `torch.onnx.export`, of today and of older versions, does here.
@@ -83,7 +92,8 @@ def export(
     asked = asked_axes(model, call, options.dynamic_axes, options.dynamic_shapes, options.output_names)
     registry = registry_for(options.custom_translation_table)
     stages = Stages()
-    with stages("capture"), evaluation_mode(model), without_compiling():
+    with stages("capture"), select_model_mode_for_export(model, options.training), without_compiling():
+        modes = modes_of(model)
         weights = chosen_weights(model, options, call.weight_names)
         captured = trace(
             model,
@@ -110,7 +120,7 @@ def export(
         modules_to_functions(graph)
         if options.keep_initializers_as_inputs or not options.export_params:
             expose_weights(graph, [each.name for each in weights.state], keep=options.export_params)
-    program = Program(graph, captured, model, external_data=options.external_data)
+    program = Program(graph, captured, model, modes=modes, external_data=options.external_data)
     if options.verbose:
         print(program)
     if options.enable_onnx_checker:

@@ -85,7 +85,7 @@ def resolve(positional: Sequence[Any], named: Mapping[str, Any], f: Any) -> Expo
 
 
 _UNBUILT = (
-    "training", "operator_export_type",
+    "operator_export_type",
 )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from onnx_ir.tensor_adapters import to_torch_dtype
 from .capture import Call, CapturedProgram, Port
 from .capture.facts import SymDim, TensorFact
 from .capture.inputs import bind_call
-from .capture.model import evaluation_mode, without_compiling
+from .capture.model import Modes, in_modes, without_compiling
 from .capture.state import own_state
 from .errors import InputError, LoweringError
 from .lower.constants import LIVE
@@ -23,7 +23,7 @@ from .options import check_flag
 from .passes.drop_dead_nodes import drop_dead_nodes
 from .passes.drop_unused_weights import drop_unused_weights
 from .passes.open_outputs import open_outputs
-from .verify import Session, Verification, verify_at_sizes
+from .verify import Session, Verification, random_outputs, verify_at_sizes
 from .write import WrittenFiles, to_proto, write_model
 from .write.listing import listing
 from .write.staging import can_publish, publish
@@ -40,11 +40,18 @@ class Program:
     """
 
     def __init__(
-        self, model: ir.Model, captured: CapturedProgram, source: Any, *, external_data: bool | None = None
+        self,
+        model: ir.Model,
+        captured: CapturedProgram,
+        source: Any,
+        *,
+        modes: Modes = (),
+        external_data: bool | None = None,
     ) -> None:
         self.model = model
         self._captured = captured
         self._source = source
+        self._modes = modes  # the mode of every module when it was exported
         self._external_data = external_data  # what `save` does unless it is told otherwise
         self._session: Session | None = None
 
@@ -119,6 +126,7 @@ class Program:
             captured.example_outputs,
             self._eager,
             captured.space,
+            random=random_outputs(self.model),
         )
         verification.raise_unless_ok()
         return verification
@@ -142,7 +150,7 @@ class Program:
         if not keep:
             drop_dead_nodes(model)
             drop_unused_weights(model)
-        return OpenedProgram(model, self._captured, self._source, external_data=self._external_data)
+        return OpenedProgram(model, self._captured, self._source, modes=self._modes, external_data=self._external_data)
 
     def _inputs_of(self, call: Call) -> list[torch.Tensor]:
         """The tensors of a call in the order of the inputs. What was baked in can be repeated, but not changed."""
@@ -177,7 +185,7 @@ class Program:
     def _eager(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """The original model's outputs for other inputs, flat, in the order of `outputs`."""
         args, kwargs = self._captured.call.arguments([each.clone() for each in inputs])
-        with evaluation_mode(self._source), own_state(self._source), without_compiling(), torch.no_grad():
+        with in_modes(self._modes), own_state(self._source), without_compiling(), torch.no_grad():
             return self._captured.results.select(self._source(*args, **kwargs))
 
     def __str__(self) -> str:

@@ -12,6 +12,8 @@ from typing import Any
 import torch
 
 from ..errors import InputError
+from ..options import TrainingMode, training_mode
+from .weights import owner
 
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 _WRAPPERS = (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)
@@ -87,20 +89,46 @@ def kept_together(model: Any, asked: bool | Collection[type]) -> Callable[[type]
     return lambda kind: kind in wanted
 
 
+Modes = tuple[tuple[torch.nn.Module, bool], ...]
+
+
+def modes_of(model: Any) -> Modes:
+    """Every module and whether it is in training; those of `model.encode` are those of the model it belongs to."""
+    module = owner(model)
+    return () if module is None else tuple((each, each.training) for each in module.modules())
+
+
 @contextlib.contextmanager
-def evaluation_mode(model: Any) -> Iterator[None]:
-    """Every module in eval mode inside, and in the mode it had afterwards, whatever happens."""
-    model = getattr(model, "__self__", model)  # `model.encode` runs in the mode of the model it belongs to
-    if not isinstance(model, torch.nn.Module):
-        yield
-        return
-    before = [(module, module.training) for module in model.modules()]
+def in_modes(modes: Modes) -> Iterator[None]:
+    """These modules in these modes inside, and in the modes they had afterwards, whatever happens."""
+    before = [(module, module.training) for module, _ in modes]
     try:
-        model.eval()
+        for module, training in modes:
+            module.training = training
         yield
     finally:
         for module, training in before:
             module.training = training
+
+
+@contextlib.contextmanager
+def select_model_mode_for_export(model: Any, mode: Any) -> Iterator[None]:
+    """A model in the mode in which it is to be exported inside, and every module in its own afterwards.
+
+    mode   `TrainingMode.EVAL`, `.TRAINING` or `.PRESERVE` (each module as it is), PyTorch's enum, or a boolean: True
+           for training. None leaves everything as it is.
+    """
+    wanted = TrainingMode.PRESERVE if mode is None else training_mode(mode)
+    module = owner(model)
+    with in_modes(modes_of(model)):
+        if module is not None and wanted is not TrainingMode.PRESERVE:
+            module.train(wanted is TrainingMode.TRAINING)
+        yield
+
+
+def set_training(model: Any, mode: Any) -> contextlib.AbstractContextManager[None]:
+    """The same as `select_model_mode_for_export`, under the name that it had in older versions of PyTorch."""
+    return select_model_mode_for_export(model, mode)
 
 
 @contextlib.contextmanager

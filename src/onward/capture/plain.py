@@ -34,6 +34,7 @@ class PlainTensors:
 
     def __init__(self, tracer: Tracer, weights: Weights) -> None:
         self._tracer, self._weights = tracer, weights
+        self.updated: dict[str, None] = {}  # modules whose running statistics the model updates
         self.constants: dict[str, Constant] = {}
         self._nodes: dict[Any, fx.Node] = {}
         self._names: dict[Any, Weight] = {}  # {geometry: weight} of the model's state
@@ -66,6 +67,16 @@ class PlainTensors:
                 "weights that would give another answer are computed wrongly when they are fed",
                 hint="compute with the tensor itself, or leave the weights in the file",
             )
+
+    def note_update(self, statistics: list[Any]) -> None:
+        """Running statistics of the model's that an op would update, and a graph does not."""
+        for node in statistics:
+            if (
+                isinstance(node, fx.Node)
+                and node.op == "get_attr"
+                and self.constants[str(node.target)].kind == "buffer"
+            ):
+                self.updated.setdefault(self._tracer.scopes.current.path or "the model")
 
     def may_write(self, info: Traits, args: tuple, kwargs: dict[str, Any]) -> bool:
         """Only memory that this trace made, and that no recorded constant reads, is written for real."""

@@ -132,6 +132,7 @@ def run(request: Request, plan: Plan, pen: Comparison | None = None) -> Captured
         raise Frozen(tracer.decisions.freezes)
     if not results:
         raise CaptureError(f"{name} returned no tensor", hint="return at least one tensor from forward")
+    _note_updates(tracer)
     tracer.graph.output(tuple(node for _, (node, _, _) in results))
     assumptions = tracer.decisions.branches.assumptions()
     _drop_unused(tracer)
@@ -197,6 +198,18 @@ def _layout(tensor: torch.Tensor, axes: AxisNames, sizes: Mapping[str, int]) -> 
     if tuple(size) == tuple(tensor.size()):
         return Layout.of(tensor)
     return dense_like(tuple(size), tensor)
+
+
+def _note_updates(tracer: Tracer) -> None:
+    """In training a model keeps statistics; the file normalises by each batch, and keeps none."""
+    modules = list(tracer.plain.updated)
+    if modules:
+        some = ", ".join(modules[:3]) + (f" and {len(modules) - 3} more" if len(modules) > 3 else "")
+        tracer.decisions.note(
+            f"the running statistics of {some} are updated by the model in training, and not by the graph: it "
+            "normalises by the statistics of each batch. To avoid this, put these modules in eval mode and export with "
+            "training=onward.TrainingMode.PRESERVE"
+        )
 
 
 def _note_ties(tracer: Tracer, plan: Plan, request: Request) -> None:

@@ -1,4 +1,4 @@
-"""A model's state while it runs for us: nothing that a run writes is left behind."""
+"""A model's state while it runs for us: nothing that a run writes is left behind, and no random number is used up."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ def state_kept(model: Any) -> Iterator[None]:
     """
     module = owner(model)
     if module is None:
-        yield
+        with torch.random.fork_rng(devices=[]):
+            yield
         return
     modules = list(module.modules())
     registered = [(each._parameters, dict(each._parameters), each._buffers, dict(each._buffers)) for each in modules]
     attributes = [(each, dict(vars(each))) for each in modules]
     try:
-        yield
+        with torch.random.fork_rng(devices=[]):
+            yield
     finally:
         for parameters, old_parameters, buffers, old_buffers in registered:
             _restore(parameters, old_parameters)
@@ -61,7 +63,8 @@ def own_state(model: Any, weights: Mapping[str, torch.Tensor] | None = None) -> 
     """
     module = owner(model)
     if module is None:
-        yield
+        with state_kept(model):
+            yield
         return
     others = weights or {}
     tensors = {id(tensor): tensor for _, tensor in _named(module)}

@@ -306,8 +306,10 @@ class Tracer:
 
     def record(self, op: OpOverload, args: tuple, kwargs: dict[str, Any]) -> Any:
         (real_args, real_kwargs), (node_args, node_kwargs), traced = self._split(args, kwargs)
-        if op in _HIDDEN_WRITES:
-            real_args = _protect(op, real_args)
+        if op in _HIDDEN_WRITES and real_args[_HIDDEN_WRITES[op][1]]:
+            positions, _ = _HIDDEN_WRITES[op]
+            self.plain.note_update([node_args[place] for place in positions])
+            real_args = _protect(real_args, positions)
         out = op(*real_args, **real_kwargs)
         if isinstance(out, torch.Tensor) and traced and out is traced[0].example:
             same = self._unchanged(op, args, kwargs, traced[0])
@@ -507,11 +509,8 @@ def _at_probe(value: Any, probe: int) -> Any:
     return value
 
 
-def _protect(op: OpOverload, real_args: tuple) -> tuple:
+def _protect(real_args: tuple, positions: tuple[int, ...]) -> tuple:
     """Copies of running statistics, where the op would update them."""
-    positions, flag = _HIDDEN_WRITES[op]
-    if not real_args[flag]:
-        return real_args
     return tuple(
         value.clone() if index in positions and value is not None else value for index, value in enumerate(real_args)
     )

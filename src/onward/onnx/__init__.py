@@ -1,6 +1,7 @@
 """What scripts import from `torch.onnx`, under the same names: `import onward.onnx` in its place."""
 
 from onward.api import export
+from onward.capture.model import select_model_mode_for_export, set_training
 from onward.capture.session import is_capturing as is_in_onnx_export
 from onward.lower import register_custom_op_symbolic, unregister_custom_op_symbolic
 from onward.options import OperatorExportTypes, TrainingMode
@@ -17,6 +18,8 @@ __all__ = [
     "is_in_onnx_export",
     "operators",
     "register_custom_op_symbolic",
+    "select_model_mode_for_export",
+    "set_training",
     "symbolic_helper",
     "unregister_custom_op_symbolic",
     "utils",

@@ -1,6 +1,7 @@
 """Verification: the written model in onnxruntime against PyTorch, with tolerances that fit the type."""
 
 from onward.verify.compare import Comparison, Tolerance, check, compare, raise_unless_ok, tolerances
+from onward.verify.randomness import random_outputs
 from onward.verify.report import Check, Verification
 from onward.verify.run import verify_run
 from onward.verify.runtime import Session, load_onnxruntime, supported_opset
@@ -16,6 +17,7 @@ __all__ = [
     "compare",
     "load_onnxruntime",
     "raise_unless_ok",
+    "random_outputs",
     "resize",
     "supported_opset",
     "tolerances",

@@ -80,6 +80,7 @@ class Comparison:
     problem           why they cannot be compared number by number (type, shape), or None
     max_abs_error     the largest difference; infinite where only one side is NaN, or an infinity is not matched
     max_scaled_error  the same relative to `scale`
+    random            the operator that draws random numbers for it: only type and shape were compared
     mismatches        how many of `count` elements are beyond the tolerance
     worst_index       the element furthest beyond (or closest to) its tolerance, with both values
     """
@@ -90,6 +91,7 @@ class Comparison:
     tolerance: Tolerance
     count: int
     problem: str | None = None
+    random: str | None = None
     scale: float = 0.0
     max_abs_error: float = 0.0
     max_scaled_error: float = 0.0
@@ -105,6 +107,8 @@ class Comparison:
     def __str__(self) -> str:
         if self.problem is not None:
             return f"output '{self.name}': {self.problem}"
+        if self.random is not None:
+            return f"output '{self.name}' has its type and shape; its values are random ({self.random}), not compared"
         error = f"max error {self.max_abs_error:.3g} ({self.max_scaled_error:.3g} of its scale {self.scale:.3g})"
         if self.ok:
             return f"output '{self.name}' agrees: {error}"
@@ -115,8 +119,18 @@ class Comparison:
         )
 
 
-def compare(expected: torch.Tensor, actual: torch.Tensor, name: str, tolerance: Tolerance | None = None) -> Comparison:
-    """Compare one output. Types and shapes must agree, and so must the positions of NaN and of each infinity."""
+def compare(
+    expected: torch.Tensor,
+    actual: torch.Tensor,
+    name: str,
+    tolerance: Tolerance | None = None,
+    *,
+    random: str | None = None,
+) -> Comparison:
+    """Compare one output. Types and shapes must agree, and so must the positions of NaN and of each infinity.
+
+    `random` is the operator that draws random numbers for it, if there is one: then only type and shape are compared.
+    """
     expected, actual = expected.detach().cpu(), actual.detach().cpu()
     allowed = tolerances(expected.dtype) if tolerance is None else tolerance
     shape = tuple(expected.shape)
@@ -129,8 +143,8 @@ def compare(expected: torch.Tensor, actual: torch.Tensor, name: str, tolerance: 
         return different("type", expected.dtype, actual.dtype)
     if expected.shape != actual.shape:
         return different("shape", list(expected.shape), list(actual.shape))
-    if not expected.numel():
-        return Comparison(name, expected.dtype, shape, allowed, 0)
+    if not expected.numel() or random is not None:
+        return Comparison(name, expected.dtype, shape, allowed, 0, random=random)
     return _compare_values(expected, actual, name, allowed)
 
 

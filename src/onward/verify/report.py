@@ -76,7 +76,12 @@ class Verification:
             return "nothing was verified"
         if failed:
             return f"{len(failed)} of {runs} disagree: {'; '.join(failed)}"
-        return f"{runs} agree, largest error {self.max_scaled_error:.2g} of an output's scale"
+        compared = [each for check in ran for each in check.comparisons if each.random is None]
+        random = sorted({each.name for check in ran for each in check.comparisons if each.random is not None})
+        left_out = f"; values of {', '.join(map(repr, random))} are random and were not compared" if random else ""
+        if not compared:
+            return f"{runs} agree in type and shape{left_out}"
+        return f"{runs} agree, largest error {self.max_scaled_error:.2g} of an output's scale{left_out}"
 
 
 def _row(label: str, comparison: Comparison) -> tuple[str, ...]:
@@ -84,6 +89,8 @@ def _row(label: str, comparison: Comparison) -> tuple[str, ...]:
     shape = "x".join(map(str, comparison.shape)) or "scalar"
     if comparison.problem is not None:
         return (label, comparison.name, kind, shape, "", "", comparison.problem)
+    if comparison.random is not None:
+        return (label, comparison.name, kind, shape, "", "", f"type and shape ok; values random ({comparison.random})")
     result = "ok" if comparison.ok else f"{comparison.mismatches} of {comparison.count} differ"
     errors = (f"{comparison.max_abs_error:.2g}", f"{comparison.max_scaled_error:.2g}")
     return (label, comparison.name, kind, shape, *errors, result)

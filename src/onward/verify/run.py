@@ -18,10 +18,13 @@ def verify_run(
     expected: Sequence[torch.Tensor],
     *,
     tolerances: Mapping[str, Tolerance] | None = None,
+    random: Mapping[str, str] | None = None,
 ) -> list[Comparison]:
     """Run and compare every output; differences are in the result, failures to run are raised with the label.
 
     `expected` follows the order of the graph's outputs. `tolerances` replaces the table's, by output name.
+    `random` has the outputs that depend on random numbers and the operators that draw them: of these only type and
+    shape are compared.
     """
     names = session.output_names
     if len(expected) != len(names):
@@ -37,5 +40,6 @@ def verify_run(
     except VerifyError as error:
         raise VerifyError(error.what, details=[*error.details, f"run: {label}"], hint=error.hint) from error.__cause__
     return [
-        compare(wanted, got, name, chosen.get(name)) for name, wanted, got in zip(names, expected, actual, strict=True)
+        compare(wanted, got, name, chosen.get(name), random=(random or {}).get(name))
+        for name, wanted, got in zip(names, expected, actual, strict=True)
     ]

@@ -25,11 +25,13 @@ def verify_at_sizes(
     expected: Sequence[torch.Tensor],
     eager: Eager,
     space: AxisSpace | None = None,
+    *,
+    random: Mapping[str, str] | None = None,
 ) -> Verification:
     """The example, then every dynamic axis at two other sizes, 1 among them where bounds and model accept it."""
     space = space or AxisSpace()
     start = {axis: probed[0] for axis, probed in axes.items()}
-    checks = [Check("example", tuple(verify_run(session, "example", example, expected)))]
+    checks = [Check("example", tuple(verify_run(session, "example", example, expected, random=random)))]
     for axis, probed in axes.items():
         done = 0
         refused: list[str] = []
@@ -45,7 +47,7 @@ def verify_at_sizes(
                 if size == 1 or not done:
                     checks.append(Check(label, skipped=f"the model refuses it: {_first_line(error)}"))
                 continue
-            checks.append(Check(label, tuple(verify_run(session, label, others, wanted))))
+            checks.append(Check(label, tuple(verify_run(session, label, others, wanted, random=random))))
             done += 1
     return Verification(tuple(checks))
 

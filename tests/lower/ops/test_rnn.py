@@ -99,11 +99,13 @@ def test_a_layer_used_twice_is_stored_once():
     assert len(twice.graph.initializer) == len(once.graph.initializer)
 
 
-def test_dropout_in_training_is_refused():
-    module = layer("LSTM", 4, 5, num_layers=2, dropout=0.5).train()
+@pytest.mark.parametrize("opset", [9, 17])
+def test_dropout_between_layers_in_training(opset):
+    module = layer("LSTM", 4, 5, num_layers=3, dropout=0.5)
 
     def trained(x):
-        return torch.lstm(x, [torch.zeros(2, 2, 5)] * 2, module._flat_weights, True, 2, 0.5, True, False, False)
+        return torch.lstm(x, [torch.zeros(3, 2, 5)] * 2, module._flat_weights, True, 3, 0.5, True, False, False)
 
-    with pytest.raises(onward.ExportError, match=r"dropout between layers in training mode; call model.eval\(\) first"):
-        check(case("trained", trained, [x]), 17)
+    program = onward.export(trained, x, opset_version=opset)
+    assert [node.op_type for node in program.model.graph].count("Dropout") == 2  # none after the last layer
+    assert program.verify().ok

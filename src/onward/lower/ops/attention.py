@@ -17,6 +17,7 @@ import torch
 
 from ..emitter import Emitter, SizeValue, Value
 from ..registry import lowers
+from .activation import dropout
 
 aten = torch.ops.aten
 
@@ -77,9 +78,7 @@ def _attend(
 ) -> Value:
     weights = g.softmax(_scores(g, query, key, bias), -1)
     if dropout_p:
-        if g.opset < 12:
-            raise g.needs_opset(12)
-        weights = g.op.Dropout(weights, g.const(dropout_p), g.const(True))
+        weights = dropout(g, weights, dropout_p, train=True)
     result = g.op.MatMul(weights, value)
     return result if rows is None else g.op.Mul(result, rows)
 

@@ -42,13 +42,29 @@ def batch_norm(
 ) -> Value:
     """batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training,
     float momentum, float eps, bool cudnn_enabled) -> Tensor"""
-    if training or mean is None or variance is None:
+    if mean is None or variance is None or (training and not _has_training_form(g, x)):
         return _by_batch_statistics(g, x, weight, bias, epsilon)
     dtype = g.dtype(mean)
     size = g.known_dims(mean)[0]
     weight, bias = _filled(g, weight, size, 1.0, dtype), _filled(g, bias, size, 0.0, dtype)
-    parameters = g.promote(weight, bias, mean, variance, dtype=dtype)
-    return g.op.BatchNormalization(g.cast(x, dtype), *parameters, epsilon=epsilon)
+    inputs = [g.cast(x, dtype), *g.promote(weight, bias, mean, variance, dtype=dtype)]
+    if not training:
+        return g.op.BatchNormalization(*inputs, epsilon=epsilon)
+    settings = {"epsilon": epsilon, "momentum": 1 - momentum, "training_mode": 1}  # ONNX weighs the old statistics
+    result, *statistics = g.node("BatchNormalization", inputs, settings, outputs=3)
+    for each in statistics:
+        g.annotate(each, (size,), dtype)
+    return g.annotate(result, g.known_dims(x), dtype)
+
+
+def _has_training_form(g: Emitter, x: Value) -> bool:
+    """Whether BatchNormalization can be in training form, from opset 14 on.
+
+    onnxruntime 1.31 makes one of equal constants of up to 8 elements, and then updates the running statistics in
+    memory that they share with scale and bias: a fresh norm of 8 channels would give wrong numbers.
+    """
+    channels = g.known_dims(x)[1]
+    return g.opset >= 14 and isinstance(channels, int) and channels > 8
 
 
 def _by_batch_statistics(g: Emitter, x: Value, weight: Value | None, bias: Value | None, epsilon: float) -> Value:

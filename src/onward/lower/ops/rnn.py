@@ -14,6 +14,7 @@ import torch
 
 from ..emitter import Emitter, Value
 from ..registry import lowers
+from .activation import dropout as dropped
 from .rnn_cells import Step, Weights, gru_step, lstm_step, rnn_step, scan
 
 aten = torch.ops.aten
@@ -45,6 +46,7 @@ class _Layout:
     directions: int
     has_biases: bool
     batch_first: bool
+    dropout: float  # between layers, in training
     projects: bool = False
 
     @property
@@ -135,6 +137,8 @@ def _run(
         else:
             y, ends = _layer(g, cell, x, before, rows, layout)
             x = _merge_directions(g, y, layout.batch_first and last)
+        if not last:
+            x = dropped(g, x, layout.dropout, train=True)
         for final, end in zip(finals, ends, strict=True):
             final.append(end)
     return [x, *(g.op.Concat(*final, axis=0) for final in finals)]
@@ -200,11 +204,6 @@ def _merge_directions(g: Emitter, y: Value, batch_first: bool) -> Value:
     return g.reshape(g.op.Transpose(y, perm=[0, 2, 1, 3]), [length, batch, wide])
 
 
-def _refuse_dropout(g: Emitter, layers: int, dropout: float, train: bool) -> None:
-    if train and dropout and layers > 1:
-        raise g.unsupported("dropout between layers in training mode; call model.eval() first")
-
-
 @lowers(aten.lstm.input)
 def lstm(
     g: Emitter,
@@ -220,9 +219,10 @@ def lstm(
 ) -> list[Value]:
     """lstm.input(Tensor input, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, float dropout,
     bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor, Tensor)"""
-    _refuse_dropout(g, num_layers, dropout, train)
     projects = g.known_dims(states[0])[-1] != g.known_dims(states[1])[-1]
-    layout = _Layout(num_layers, 2 if bidirectional else 1, has_biases, batch_first, projects)
+    layout = _Layout(
+        num_layers, 2 if bidirectional else 1, has_biases, batch_first, dropout if train else 0.0, projects
+    )
     return _run(g, _LSTM, x, states, params, layout)
 
 
@@ -241,8 +241,7 @@ def gru(
 ) -> list[Value]:
     """gru.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train,
     bool bidirectional, bool batch_first) -> (Tensor, Tensor)"""
-    _refuse_dropout(g, num_layers, dropout, train)
-    layout = _Layout(num_layers, 2 if bidirectional else 1, has_biases, batch_first)
+    layout = _Layout(num_layers, 2 if bidirectional else 1, has_biases, batch_first, dropout if train else 0.0)
     return _run(g, _GRU, x, [state], params, layout)
 
 
@@ -262,8 +261,7 @@ def rnn_tanh(
 ) -> list[Value]:
     """rnn_tanh.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout,
     bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor)"""
-    _refuse_dropout(g, num_layers, dropout, train)
-    layout = _Layout(num_layers, 2 if bidirectional else 1, has_biases, batch_first)
+    layout = _Layout(num_layers, 2 if bidirectional else 1, has_biases, batch_first, dropout if train else 0.0)
     return _run(g, _RNN[activation], x, [state], params, layout)
 
 
