@@ -182,15 +182,35 @@ def test_the_root_need_not_be_an_axis(tmp_path: Path) -> None:
 def test_a_name_may_be_a_sum_of_others(parameter: str, tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
 
-    def model(past: torch.Tensor, new: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        return torch.cat([past, new], 1) * mask
-
     axes = {"past": {1: "past"}, "new": {1: "new"}, "mask": {1: "past + new"}}
     example = (torch.randn(2, 5), torch.randn(2, 3), torch.rand(2, 8))
-    onward.export(model, example, path, verify=True, **{parameter: axes})
+    onward.export(masked, example, path, verify=True, **{parameter: axes})
     assert shapes(load(path).graph.input)["mask"] == (2, "past + new")
     other = (torch.randn(2, 1), torch.randn(2, 9), torch.rand(2, 10))
-    assert_same(run(path, other), [model(*other)])
+    assert_same(run(path, other), [masked(*other)])
+
+
+def masked(past: torch.Tensor, new: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    return torch.cat([past, new], 1) * mask
+
+
+def test_an_axis_that_can_only_be_the_sum_of_two_others_is_taken_for_it(tmp_path: Path) -> None:
+    path, example = tmp_path / "model.onnx", (torch.randn(2, 5), torch.randn(2, 3), torch.rand(2, 8))
+    axes = {"past": {1: "past"}, "new": {1: "new"}, "mask": {1: "total"}}
+    with pytest.warns(onward.CaptureWarning, match="axis 1 of 'mask', 'total', is taken for past \\+ new") as caught:
+        program = onward.export(masked, example, path, dynamic_axes=axes, verify=True)
+    assert caught[0].filename == __file__ and program.warnings == (str(caught[0].message),)
+    assert shapes(load(path).graph.output) == {"output": (2, "total")}
+    other = (torch.randn(2, 1), torch.randn(2, 9), torch.rand(2, 10))
+    assert_same(run(path, other), [masked(*other)])
+    with warnings.catch_warnings():  # nobody named these
+        warnings.simplefilter("error")
+        program = onward.export(masked, example, dynamic_shapes=((AUTO, AUTO),) * 3, verify=True)
+    assert [port.shape for port in program.inputs] == [
+        ("past_axis_0", "past_axis_1"),
+        ("past_axis_0", "new_axis_1"),
+        ("past_axis_0", "mask_axis_1"),
+    ]
 
 
 # AUTO ----------------------------------------------------------------------------------------------------------------

@@ -217,7 +217,7 @@ RESULTS = {
     "the input itself": (lambda x: (x, x + 1), ["output_0", "output_1"]),
     "one tensor twice": (lambda x: [y := x + 1, y], ["output_0", "output_1"]),
     "a weight": (lambda x: (WEIGHT, x * WEIGHT), ["output_0", "output_1"]),
-    "the names of inputs": (lambda x: {"x": x + 1}, ["x_1"]),
+    "the names of inputs": (lambda x: {"x": x + 1}, ["x_out"]),
 }
 
 

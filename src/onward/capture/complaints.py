@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import torch
@@ -16,9 +16,10 @@ from .source import is_library
 from .tracer import ProbeRejected
 
 
-def places_of(label: str, axes: dict[str, AxisNames]) -> str:
-    """`axis 0 of 'x', axis 0 of 'mask'`: where an axis of this name is."""
-    return ", ".join(f"axis {i} of {name!r}" for name, named in axes.items() for i, a in named.items() if a == label)
+def places_of(label: str | Collection[str], axes: dict[str, AxisNames]) -> str:
+    """`axis 0 of 'x', axis 0 of 'mask'`: where axes of this name, or of these, are."""
+    labels = {label} if isinstance(label, str) else label
+    return ", ".join(f"axis {i} of {name!r}" for name, named in axes.items() for i, a in named.items() if a in labels)
 
 
 def frozen_axis(

@@ -13,7 +13,10 @@ from .tree import Path
 
 
 def name_outputs(paths: Sequence[Path], chosen: Sequence[str] | None, taken: Sequence[str]) -> tuple[str, ...]:
-    """The user's names first; then the keys of dicts and fields, `output` or `output_0`, ... for the rest."""
+    """The user's names first; then the keys of dicts and fields, `output` or `output_0`, ... for the rest.
+
+    One that is an input's name too adds `_out`.
+    """
     chosen = checked_names("output_names", chosen)
     if len(chosen) > len(paths):
         raise InputError(
@@ -26,6 +29,7 @@ def name_outputs(paths: Sequence[Path], chosen: Sequence[str] | None, taken: Seq
             f"{', '.join(map(repr, clash))} names more than one input or output", hint="every one needs its own name"
         )
     rest = [_default(path) for path in paths[len(chosen) :]]
+    rest = [f"{name}_out" if name in taken else name for name in rest]  # a state that goes in and comes out
     names = unique_names([*taken, *chosen, *rest])[len(taken) :]
     return tuple(names)
 

@@ -10,7 +10,7 @@ import torch
 from torch._ops import OpOverload
 
 from ..errors import CaptureError, ExportError
-from .axes import AxisSpace, Bounds
+from .axes import AxisSpace, Bounds, Formula
 from .complaints import model_raised, places_of
 from .decisions import Freeze
 from .facts import CapturedProgram, Port, Results, SymDim, TensorFact
@@ -62,6 +62,10 @@ class Request:
             for name, named in self.axes.items()
         }
         return replace(self, axes=axes, space=self.space.without(fixed))
+
+    def following(self, formulas: Mapping[str, Formula]) -> Request:
+        """The same with some axes following others."""
+        return replace(self, space=replace(self.space, formulas={**self.space.formulas, **formulas}))
 
     def example_sizes(self) -> dict[str, int]:
         """The example's size of every independent axis."""

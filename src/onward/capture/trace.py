@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -24,7 +24,7 @@ from .state import own_state
 from .thaw import CannotThaw, thaw
 from .tracer import ProbeRejected
 from .weights import Weights, weights_of
-from .willing import unwilling
+from .willing import as_a_sum, sum_note, unwilling
 
 
 def trace(
@@ -48,31 +48,50 @@ def trace(
         try:
             program = _first_that_works(request.without(fixed))
             return dataclasses.replace(program, warnings=(*notes, *program.warnings))
-        except FrozenAxisError as error:
-            newly = set(error.axes) - fixed
-            willing = newly & space.optional
-            if not willing and not (allow_static_axes and newly):
+        except (FrozenAxisError, RefusedSizesError) as error:
+            found = as_a_sum(request.without(fixed), error, _in_short)
+            if found is not None:
+                total, formula = found
+                request = request.following({total: formula})
+                notes.append(sum_note(total, formula, request))
+                if total not in space.made_up:
+                    warnings.warn(notes[-1], CaptureWarning, stacklevel=3)
+                continue
+            newly = _to_be_fixed(request.without(fixed), error, allow_static_axes)
+            if not newly:
                 raise
-            fixed |= willing or newly
-            notes.append("\n  ".join((f"written as fixed: {error.what}", *error.details)))
-            if not willing:
+            fixed |= newly
+            if isinstance(error, FrozenAxisError):
+                notes.append("\n  ".join((f"written as fixed: {error.what}", *error.details)))
+            else:
+                notes.append(f"written as fixed: {places_of(newly, axes)}: {error.what}")
+            if not newly <= space.optional:
                 warnings.warn(notes[-1], CaptureWarning, stacklevel=3)
-        except RefusedSizesError as error:
-            refused = unwilling(request.without(fixed), _first_that_works)
-            if not refused:
-                raise
-            fixed |= refused
-            places = ", ".join(places_of(axis, axes) for axis in sorted(refused))
-            notes.append(f"written as fixed: {places}: {error.what}")
 
 
-def _first_that_works(request: Request) -> CapturedProgram:
+def _to_be_fixed(request: Request, error: CaptureError, allow_static_axes: bool) -> set[str]:
+    """The axes that may be given up so that the rest can stay dynamic; none if the error has to stand."""
+    if not isinstance(error, FrozenAxisError):
+        return unwilling(request, _in_short)
+    named = {label for axes in request.axes.values() for axis in axes.values() for label in request.space.roots(axis)}
+    newly = set(error.axes) & named
+    return newly & request.space.optional or (newly if allow_static_axes else set())
+
+
+def _in_short(request: Request) -> CapturedProgram:
+    """Only to find out whether it works: with axes tied that could be, and without the plans for rare cases."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CaptureWarning)
+        return _first_that_works(request, in_short=True)
+
+
+def _first_that_works(request: Request, *, in_short: bool = False) -> CapturedProgram:
     """Try one plan of probe sizes after the other; what the model refuses at one may work at the next."""
     example = request.example_sizes()
     frozen: Frozen | None = None
     reason: str | None = None
     rejected: list[tuple[Plan, ProbeRejected]] = []
-    for plan in plans(example, request.space) if example else [Plan("example", {}, {})]:
+    for plan in _plans(example, request, in_short):
         if not _worth_trying(frozen, plan) or (frozen and plan.tied and not rejected):
             continue
         try:
@@ -92,6 +111,16 @@ def _first_that_works(request: Request) -> CapturedProgram:
     if frozen:
         raise frozen_axis(frozen.freezes, example, request.axes, reason)
     raise all_sizes_refused(rejected) if rejected else no_sizes_left(example)
+
+
+def _plans(example: dict[str, int], request: Request, in_short: bool) -> Iterable[Plan]:
+    if not example:
+        return [Plan("example", {}, {})]
+    every = plans(example, request.space)
+    if not in_short:
+        return every
+    few = [plan for plan in every if plan.label.split(",")[0] in ("any", "multiples") and not plan.enlarged]
+    return [plan for plan in few if plan.tied] or few
 
 
 def _is_limit(plan: Plan) -> bool:
