@@ -85,13 +85,12 @@ def _parts(value: Any) -> Parts | None:
 
 def _registered(node: pytree.NodeDef, value: Any) -> Parts:
     """A container of the user's own, with the names that it has for its parts, if it has any."""
-    if node.flatten_with_keys_fn is not None:
-        keyed, context = node.flatten_with_keys_fn(value)
-        children = [(_key_name(key), child) for key, child in keyed]
-    else:
-        plain, context = node.flatten_fn(value)
-        children = [(str(i), child) for i, child in enumerate(plain)]
-    return children, lambda built: node.unflatten_fn(built, context)
+    children, context = node.flatten_fn(value)
+    names = [str(i) for i in range(len(children))]
+    if node.flatten_with_keys_fn is not None:  # for the names alone: its context need not be what unflatten_fn takes
+        keys = [_key_name(key) for key, _ in node.flatten_with_keys_fn(value)[0]]
+        names = keys if len(set(keys)) == len(names) else names
+    return list(zip(names, children, strict=True)), lambda built: node.unflatten_fn(built, context)
 
 
 def _key_name(key: Any) -> str:
