@@ -313,6 +313,35 @@ def test_an_onnxscript_function_becomes_a_local_function(tmp_path: Path) -> None
         onward.export(Model(), inputs(), custom_translation_table=table, opset_version=20)
 
 
+def _calls_onnxscript(name: str) -> Any:
+    onnxscript = pytest.importorskip("onnxscript")
+    from .scripted import foo
+
+    op = onnxscript.opset18
+
+    def total(x, y):  # type: ignore[no-untyped-def]
+        return op.Add(x, y)
+
+    def by_operators(x, y, scale: float, times: int = 1):  # type: ignore[no-untyped-def]
+        return onnxscript.opset18.Mul(total(x, y), scale * times)
+
+    def by_pythons_operators(x, y, scale, times):  # type: ignore[no-untyped-def]
+        parts = op.Split(op.Concat(x, y, axis=0), op.Constant(value_ints=[2, 2]), axis=0)
+        assert (x.rank, x.shape, x.dtype.name) == (2, (2, 3), "FLOAT")
+        return (parts[0] + parts[1]) * scale * times - 0.0
+
+    def by_a_function(x, y, scale, times):  # type: ignore[no-untyped-def]
+        return op.Identity(foo(x, y, scale=scale, times=times))
+
+    return {each.__name__: each for each in (by_operators, by_pythons_operators, by_a_function)}[name]
+
+
+@pytest.mark.parametrize("name", ["by_operators", "by_pythons_operators", "by_a_function"])
+def test_a_plain_function_of_onnxscripts_operators(name: str) -> None:
+    table = {torch.ops.onward_e02.foo_forward.default: _calls_onnxscript(name)}
+    onward.export(Model(), inputs(), custom_translation_table=table, opset_version=18, verify=True)
+
+
 # onward.lowers
 
 

@@ -55,7 +55,7 @@ class SymbolicGraph:
         made = self._custom(domain, kind, values, settings, outputs) if domain else ()
         if not domain:
             plain = {key: _plain(each) for key, each in settings.items()}
-            result = self._standard(kind, values, plain, outputs)
+            result = self.standard(kind, values, plain, outputs)
             made = result if isinstance(result, tuple) else (result,)
         results = tuple(SymbolicValue(self, each) for each in made)
         return results if outputs > 1 else results[0]
@@ -118,7 +118,7 @@ class SymbolicGraph:
         self.emitter.nodes.append(node)
         return node.outputs
 
-    def _standard(self, kind: str, values: list[Any], settings: dict[str, Any], outputs: int) -> Any:
+    def standard(self, kind: str, values: list[Any], settings: dict[str, Any], outputs: int) -> Any:
         if schemas.first_opset(kind) is None:
             raise TypeError(
                 f'ONNX has no operator {kind}; one of your own needs a domain: g.op("my.domain::{kind}", ...)'

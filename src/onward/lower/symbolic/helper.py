@@ -296,9 +296,11 @@ def _slice_helper(
 
 
 def _select_helper(g: Any, self: Any, dim: int, index: Any, apply_reshape: bool = True) -> Any:
-    found = _maybe_get_scalar(index)
-    if not is_value(found):
-        index = g.op("Constant", value_t=torch.as_tensor(found).reshape(()))
+    """The part at an index. The axis stays, with one element, as PyTorch's helper has it."""
+    if not is_value(index):
+        index = g.constant(index)
+    if _get_tensor_rank(index) == 0 and apply_reshape:
+        index = _reshape_helper(g, index, [1])
     return g.op("Gather", self, index, axis_i=dim)
 
 
@@ -321,8 +323,10 @@ def _lt_helper(g: Any, input: Any, other: Any) -> Any:
     return g.op("Less", input, other)
 
 
-def _topk_helper(g: Any, input: Any, k: Any, dim: int, largest: bool = True, sorted: bool = True) -> Any:
-    count = k if is_value(k) else torch.tensor([k])
-    if is_value(k) and _get_tensor_rank(k) == 0:
-        count = _unsqueeze_helper(g, k, [0])
-    return g.op("TopK", input, count, axis_i=dim, largest_i=largest, sorted_i=sorted, outputs=2)
+def _topk_helper(
+    g: Any, input: Any, k: Any, dim: int, largest: bool = True, sorted: bool = False, out: Any = None
+) -> Any:
+    """The k largest or smallest, with their indices, in the form that the opset has."""
+    number = _maybe_get_const(k, "i")
+    count = number if isinstance(number, int) else k.value()
+    return tuple(g.wrap(each) for each in g.emitter.topk(g.wrap(input).value(), count, dim, largest, sorted))

@@ -33,6 +33,7 @@ from onward.lower.registry import (
     registry,
 )
 from onward.lower.symbolic.graph import SymbolicGraph
+from onward.lower.symbolic.scripted import is_scripted, scripted_lowering
 from onward.options import newest_opset
 
 _NAME = re.compile(r"(?P<namespace>[A-Za-z0-9_-]*)::(?P<op>[A-Za-z_-][A-Za-z0-9_-]*(\.[A-Za-z0-9_]+)?)")
@@ -216,23 +217,9 @@ def registry_for(table: Mapping[Any, Any] | None) -> Registry:
                 f"custom_translation_table has {given!r} for {op}, and it takes a function or a list of functions",
                 hint="a function of an onward.lower.Emitter and the operator's arguments, or an onnxscript function",
             )
-        lowerings = [_scripted(each) if hasattr(each, "to_function_proto") else each for each in functions]
+        lowerings = [scripted_lowering(each) if is_scripted(each) else each for each in functions]
         layer.register(op, lowerings[0] if len(lowerings) == 1 else _first_that_can(lowerings))
     return layer
-
-
-def _scripted(function: Any) -> Callable[..., Any]:
-    """An onnxscript function: a local function of the model, and a call of it."""
-
-    def call(g: Emitter, *args: Any) -> Any:
-        proto = function.to_function_proto()
-        domain, name = g.add_function(proto)
-        inputs = [g.as_value(arg) if arg is not None else None for arg in args[: len(proto.input)]]
-        names = [*proto.attribute, *(each.name for each in proto.attribute_proto)]
-        attributes = dict(zip(names, args[len(proto.input) :], strict=False))
-        return g.node(name, inputs, attributes, domain=domain, outputs=len(proto.output))
-
-    return call
 
 
 def _first_that_can(lowerings: Sequence[Callable[..., Any]]) -> Callable[..., Any]:
