@@ -165,6 +165,19 @@ def test_all_keys_and_all_values_as_torch_export_has_them() -> None:
     assert [port.shape for port in program.inputs[1:7]] == [("batch", 2, "past", 8)] * 6
 
 
+def test_two_layers_as_the_registered_form_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    def by_kind(cache: Any) -> tuple[list[Any], None]:
+        return [[layer.keys for layer in cache.layers], [layer.values for layer in cache.layers]], None
+
+    node = pytree.NodeDef(DynamicCache, by_kind, lambda children, context: None, None)
+    monkeypatch.setitem(pytree.SUPPORTED_NODES, DynamicCache, node)
+    model = gpt2()
+    args, kwargs = step(model)
+    form = {**STEP, "past_key_values": [[KEY, {0: "batch", 2: 9}], [KEY, KEY]]}
+    with pytest.raises(onward.InputError, match="is 9, and axis 2 of 'past_key_values_1_key' is 5 in the example"):
+        onward.export(model, args, kwargs=kwargs, dynamic_shapes=form)
+
+
 def test_hints_find_out_for_themselves() -> None:
     model, auto = gpt2(), Dim.AUTO
     args, kwargs = step(model)

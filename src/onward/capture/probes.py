@@ -67,7 +67,8 @@ def plans(example: dict[str, int], space: AxisSpace | None = None) -> Iterator[P
         moved = {name: start(size) for name, size in example.items()}
         if spread is not None and space.allows(moved):
             sizes = {name: (moved[name], *values[1:]) for name, values in spread.items()}
-            yield Plan(label, sizes, independent, frozenset(example), other_side=True)
+            if all(len(set(values)) > 1 for values in sizes.values()):
+                yield Plan(label, sizes, independent, frozenset(example), other_side=True)
 
 
 def _tie(example: dict[str, int]) -> dict[str, str]:
