@@ -383,3 +383,22 @@ def test_a_symbolic_that_calls_pytorchs_own() -> None:
     axes = {"x": {0: "n"}, "mask": {0: "n"}}
     program = onward.export(lambda x, mask: MaskedSoftmax.apply(x, mask, -1), example, dynamic_axes=axes, verify=True)
     assert "Softmax" in kinds(program)
+
+
+class Rows(Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return x.reshape(x.shape[0], -1)
+
+    @staticmethod
+    def symbolic(g: Any, x: Any) -> Any:
+        return g.op("Reshape", x, torch.tensor([x.type().sizes()[0], -1]))
+
+
+def test_a_symbolic_that_takes_a_varying_size_for_a_number_is_told_so() -> None:
+    onward.export(lambda x: Rows.apply(x), torch.randn(2, 3, 4), verify=True)
+    with pytest.raises(onward.LoweringError) as caught:
+        onward.export(lambda x: Rows.apply(x), torch.randn(2, 3, 4), dynamic_axes={"x": {0: "n"}})
+    assert "the sizes of its argument 0 are [None, 3, 4]: an axis that varies has no number; compute with" in str(
+        caught.value
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -277,7 +278,7 @@ class Tracer:
             with self.mode_again():
                 result = op.decompose(*args, **kwargs)
                 if result is NotImplemented:
-                    rule = torch._decomp.decomposition_table.get(op)
+                    rule = torch._decomp.decomposition_table.get(op) or _onnx_decomposition(op)
                     return NotImplemented if rule is None else rule(*args, **kwargs)
                 return result
         except (ProbeRejected, KeyboardInterrupt):
@@ -514,6 +515,12 @@ def _protect(real_args: tuple, positions: tuple[int, ...]) -> tuple:
     return tuple(
         value.clone() if index in positions and value is not None else value for index, value in enumerate(real_args)
     )
+
+
+def _onnx_decomposition(op: OpOverload) -> Callable[..., Any] | None:
+    """What the operators of `torch.onnx.ops` are made of, if somebody uses them."""
+    home = sys.modules.get("torch.onnx.ops") if op.namespace == "onnx" else None
+    return home.aten_decompositions().get(op) if home is not None else None
 
 
 def _number_dtype(value: Any) -> torch.dtype:

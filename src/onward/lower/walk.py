@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 import os
 import warnings
@@ -87,10 +88,11 @@ def ir_version(opset: int, *, local_functions: bool = False) -> int:
 def missing_lowerings(graph: fx.Graph, opset: int, registry: registries.Registry) -> dict[Any, list[fx.Node]]:
     """The operators of a graph that cannot be lowered, with the nodes that call them."""
     missing: dict[Any, list[fx.Node]] = {}
+    has_lowering = functools.cache(lambda target: registry.has_lowering(target, opset))
     for node in graph.nodes:
         if node.op != "call_function" or node.target in (operator.getitem, _SYM_SIZE, _SYM_NUMEL):
             continue
-        if not is_size_function(node.target) and registry.find(node.target, opset) is None:
+        if not is_size_function(node.target) and not has_lowering(node.target):
             missing.setdefault(node.target, []).append(node)
     return missing
 

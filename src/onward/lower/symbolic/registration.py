@@ -34,6 +34,7 @@ from onward.lower.registry import (
 )
 from onward.lower.symbolic.graph import SymbolicGraph
 from onward.lower.symbolic.scripted import is_scripted, scripted_lowering
+from onward.lower.symbolic.values import is_value
 from onward.options import newest_opset
 
 _NAME = re.compile(r"(?P<namespace>[A-Za-z0-9_-]*)::(?P<op>[A-Za-z_-][A-Za-z0-9_-]*(\.[A-Za-z0-9_]+)?)")
@@ -56,9 +57,25 @@ def _run_symbolic(g: Emitter, symbolic: Callable[..., Any], name: str, values: S
         # PyTorch's helpers append a picture of its graph, which is not there.
         what = str(error).partition("  [Caused by")[0] or type(error).__name__
         kind = "" if isinstance(error, (TypeError, ValueError)) else f"{type(error).__name__}: "
-        raise LoweringError(f"the symbolic function of {name} failed: {kind}{what}", op=name, details=[
-            f"it is written at {place_of(symbolic)}"
-        ]) from error  # fmt: skip
+        details = [f"it is written at {place_of(symbolic)}"]
+        if "None" in what:
+            details += _varying(values)
+        raise LoweringError(
+            f"the symbolic function of {name} failed: {kind}{what}", op=name, details=details
+        ) from error
+
+
+def _varying(values: Sequence[Any]) -> list[str]:
+    """Arguments whose sizes are not all numbers: what a function may have stumbled over."""
+    found = []
+    for place, value in enumerate(values):
+        sizes = value.type().sizes() if is_value(value) and isinstance(value.type(), torch._C.TensorType) else None
+        if sizes is not None and None in sizes:
+            found.append(
+                f"the sizes of its argument {place} are {sizes}: an axis that varies has no number; "
+                'compute with g.op("Shape", ...), or leave the axis out of dynamic_axes'
+            )
+    return found
 
 
 def _run_operators_symbolic(g: Emitter, symbolic: Callable[..., Any], name: str, values: Sequence[Any]) -> Any:
