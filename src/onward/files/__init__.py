@@ -2,6 +2,7 @@
 
 from .edit import infer_shapes, with_outputs
 from .load import AnyModel, load
+from .optimize import optimize
 from .show import input_names, output_names, printable
 
-__all__ = ["AnyModel", "infer_shapes", "input_names", "load", "output_names", "printable", "with_outputs"]
+__all__ = ["AnyModel", "infer_shapes", "input_names", "load", "optimize", "output_names", "printable", "with_outputs"]

@@ -36,8 +36,9 @@ def infer_shapes(model: AnyModel, output: Output | None = None) -> Any:
     """
     check_output(output)
     loaded = load_copy(model)
+    external = has_data_file(loaded)
     infer(loaded)
-    return hand_back(loaded, model, output)
+    return hand_back(loaded, model, output, external)
 
 
 def with_outputs(model: AnyModel, names: Sequence[str], output: Output | None = None, *, keep: bool = True) -> Any:
@@ -51,6 +52,7 @@ def with_outputs(model: AnyModel, names: Sequence[str], output: Output | None = 
             opened.save(output)
         return opened
     loaded = load_copy(model)
+    external = has_data_file(loaded)
     if any(value.type is None or value.shape is None for value in find_values(loaded, names)):
         infer(loaded)
     for value in open_outputs(loaded, names, keep=keep):
@@ -62,7 +64,7 @@ def with_outputs(model: AnyModel, names: Sequence[str], output: Output | None = 
     if not keep:
         drop_dead_nodes(loaded)
         drop_unused_weights(loaded)
-    return hand_back(loaded, model, output)
+    return hand_back(loaded, model, output, external)
 
 
 def check_output(output: Output | None) -> None:
@@ -74,10 +76,10 @@ def check_output(output: Output | None) -> None:
     check_path(os.fsdecode(output))
 
 
-def hand_back(changed: ir.Model, given: AnyModel, output: Output | None) -> Any:
+def hand_back(changed: ir.Model, given: AnyModel, output: Output | None, external: bool) -> Any:
     """Write the result if that is asked for, and return it in the form in which the model was given."""
     if output is not None:
-        write_model(changed, output, external_data=_has_data_file(changed) or None)
+        write_model(changed, output, external_data=external or None)
     if isinstance(given, onnx.ModelProto):
         return to_proto(changed)
     if isinstance(given, (bytes, bytearray, memoryview)):
@@ -85,8 +87,8 @@ def hand_back(changed: ir.Model, given: AnyModel, output: Output | None) -> Any:
     return changed
 
 
-def _has_data_file(model: ir.Model) -> bool:
-    """Whether weights came from a data file: then they go to one again."""
+def has_data_file(model: ir.Model) -> bool:
+    """Whether weights come from a data file: then they go to one again."""
     return any(
         isinstance(value.const_value, ir.ExternalTensor)
         for graph in model.graphs()

@@ -34,8 +34,34 @@ _EXACT = frozenset({
 })  # fmt: skip
 
 
+Told = dict[ir.Value, ir.Shape | None]
+
+
 def infer(model: ir.Model) -> None:
-    """Write what can be known onto the values of a model, in place. What the file itself says is never taken back."""
+    """Write what can be known onto the values of a model, in place. Names that the file gives to axes stay."""
+    told = forget_shapes(model)
+    infer_from_inputs(model)
+    for value, shape in told.items():
+        value.shape = _merged(shape, value.shape)
+
+
+def forget_shapes(model: ir.Model) -> Told:
+    """Take the shapes off everything that ONNX's own operators compute; returns what was there.
+
+    Files declare sizes of outputs that only the example had, runtimes forgive it, and whoever believes it is wrong at
+    any other size. What follows from the inputs will be found again.
+    """
+    told: Told = {}
+    for graph in model.graphs():
+        for node in graph:
+            for value in node.outputs if node.domain == "" else ():
+                if isinstance(value.type, ir.TensorType):
+                    told[value], value.shape = value.shape, None
+    return told
+
+
+def infer_from_inputs(model: ir.Model) -> None:
+    """Add what follows from the shapes that are there."""
     _infer_by_onnx(model)
     # Before opset 9 some operators broadcast, or count their axes, in ways that the tables do not know.
     if model.graph.opset_imports.get("", 0) >= OLDEST_OPSET and _Walk(model).run():
@@ -114,6 +140,19 @@ def _refine(value: ir.Value, sizes: Sequence[int | ir.SymbolicDim | str | None])
         return False
     value.shape = ir.Shape(new)
     return True
+
+
+def _merged(told: ir.Shape | None, found: ir.Shape | None) -> ir.Shape | None:
+    """What the file said, corrected by what was found: a size that is an input's axis is no number."""
+    if told is None or found is None or len(told) != len(found):
+        return told if found is None else found
+    return ir.Shape([_truer(first, second) for first, second in zip(told, found, strict=True)])
+
+
+def _truer(told: Any, found: Any) -> Any:
+    if isinstance(found, int) or not found.value:
+        return found if isinstance(found, int) else told
+    return found if isinstance(told, int) or not told.value else told
 
 
 def _finer(old: Any, new: Any) -> Any:

@@ -23,7 +23,7 @@ Number = int | float | bool
 Shape = tuple[Dim, ...]
 
 # The same inputs do not give the same outputs: never folded, never shared.
-_IMPURE = frozenset({
+IMPURE = frozenset({
     "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli", "Dropout",
 })  # fmt: skip
 
@@ -119,7 +119,7 @@ class Core:
             raise self._no_such_operator(op)
         settings = _settings(op, attributes or {}, schema)
         self._count_axis_from_front(op, values, settings)
-        pure = op not in _IMPURE and not any(isinstance(value, ir.Graph) for value in settings.values())
+        pure = op not in IMPURE and not any(isinstance(value, ir.Graph) for value in settings.values())
         if pure and domain == "":
             known = simplify.simplify(self, op, values, settings) or self._fold(op, values, settings)
             if known is not None:

@@ -66,10 +66,10 @@ def _cast(g: Core, inputs: Any, attributes: dict[str, Any]) -> ir.Value | None:
     origin = inner.inputs[0] if inner else None
     if origin is None or g._session.dtypes.get(origin) is not target:
         return None
-    return origin if _holds(g.dtype(x), target) else None
+    return origin if holds(g.dtype(x), target) else None
 
 
-def _holds(wide: torch.dtype, narrow: torch.dtype) -> bool:
+def holds(wide: torch.dtype, narrow: torch.dtype) -> bool:
     """Whether every value of the narrow type survives a trip through the wide one."""
     if narrow is torch.bool:
         return True

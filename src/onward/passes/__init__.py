@@ -2,6 +2,6 @@
 
 from .expose_weights import expose_weights
 from .modules_to_functions import modules_to_functions
-from .pipeline import tidy
+from .pipeline import tidy, tidy_file
 
-__all__ = ["expose_weights", "modules_to_functions", "tidy"]
+__all__ = ["expose_weights", "modules_to_functions", "tidy", "tidy_file"]

@@ -38,8 +38,7 @@ def _fuse(graph: ir.Graph, norm: ir.Node) -> bool:
     if axis is None or not is_weight(weight) or not (bias is None or is_weight(bias)):
         return False
     parameters = [value for value in norm.inputs[1:] if value is not None and is_weight(value)]
-    training = norm.attributes.get("training_mode")
-    if len(parameters) != 4 or len(norm.outputs) > 1 or (training is not None and training.as_int()):
+    if len(parameters) != 4 or len(norm.outputs) > 1 or not _is_plain(norm):
         return False
     assert weight is not None
     if any(value.dtype != weight.dtype for value in parameters):
@@ -47,6 +46,12 @@ def _fuse(graph: ir.Graph, norm: ir.Node) -> bool:
     epsilon = norm.attributes["epsilon"].as_float() if "epsilon" in norm.attributes else 1e-5
     _rewrite(graph, conv, norm, weight, bias, _Folded(parameters, epsilon, axis))
     return True
+
+
+def _is_plain(norm: ir.Node) -> bool:
+    """Not in training form, and with one mean per channel; before opset 9 a file may have asked for one per element."""
+    training, spatial = (norm.attributes.get(name) for name in ("training_mode", "spatial"))
+    return (training is None or not training.as_int()) and (spatial is None or bool(spatial.as_int()))
 
 
 def _channel_axis(conv: ir.Node) -> int | None:

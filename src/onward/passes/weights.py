@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,8 @@ import torch
 from onnx_ir.tensor_adapters import TorchTensor, to_torch_dtype
 
 from ..lower.constants import LIVE
+
+_SMALL_BYTES = 1024
 
 
 def is_weight(value: ir.Value | None) -> bool:
@@ -32,8 +34,27 @@ def as_torch(value: ir.Value) -> torch.Tensor:
     array = tensor.numpy()
     if array.dtype.kind == "V" or array.dtype.name in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
         return torch.from_numpy(array.view(np.uint8).copy()).view(to_torch_dtype(tensor.dtype)).reshape(array.shape)
-    dense = np.ascontiguousarray(array)
+    dense = np.asarray(array, order="C")  # np.ascontiguousarray would give a number an axis
     return torch.from_numpy(dense if dense.flags.writeable else np.asarray(_Borrowed(dense)))
+
+
+def content_key(tensor: ir.TensorProtocol) -> Hashable:
+    """Equal for tensors of the same content: of small ones the content itself, of larger ones where it lies."""
+    elsewhere = isinstance(tensor, (ir.LazyTensor, ir.ExternalTensor)) or tensor.dtype == ir.DataType.STRING
+    if elsewhere or tensor.nbytes > _SMALL_BYTES:
+        return place_key(tensor)
+    return ("content", tensor.tobytes(), tensor.dtype, tuple(tensor.shape.numpy()))
+
+
+def place_key(tensor: ir.TensorProtocol) -> Hashable:
+    """Equal for tensors that are the same memory, or the same stretch of a data file, read in the same way."""
+    kind = (tensor.dtype, tuple(tensor.shape.numpy()))
+    if isinstance(tensor, ir.ExternalTensor):
+        return ("file", str(tensor.path), tensor.offset, *kind)
+    raw = getattr(tensor, "raw", None)
+    if isinstance(raw, torch.Tensor) and raw.numel() and raw.device.type != "meta":
+        return ("memory", raw.data_ptr(), raw.stride(), *kind)
+    return ("object", id(tensor))
 
 
 class _Borrowed:
