@@ -6,8 +6,6 @@ Targets that cannot be written to, Ctrl-C and a missing onnxruntime are in test_
 from __future__ import annotations
 
 import io
-import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -240,25 +238,6 @@ def traced_module() -> Any:
 
 def scripted_function() -> Any:
     return torch.jit.trace(lambda x, y: x - y, (X, X))
-
-
-@pytest.mark.parametrize(
-    ("make", "kind"),
-    [
-        (scripted_module, "RecursiveScriptModule"),
-        (traced_module, "TopLevelTracedModule"),
-        (scripted_function, "ScriptFunction"),
-    ],
-)
-def test_torchscript_is_refused_by_name(make: Callable[[], Any], kind: str, target: Path) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        model = make()
-    text = (
-        f"the model is TorchScript ({kind}), which this version does not read\n"
-        "  export the nn.Module or the function that it was made from"
-    )
-    refused(onward.InputError, text, target, model, (X, X))
 
 
 def test_an_exported_program_is_refused_by_name(target: Path) -> None:

@@ -26,9 +26,10 @@ aten = torch.ops.aten
 class Cell:
     """A piece of memory; `version` counts the writes."""
 
-    __slots__ = ("borrowed", "shared", "version")
+    __slots__ = ("borrowed", "level", "shared", "version")
 
-    def __init__(self) -> None:
+    def __init__(self, level: Any) -> None:
+        self.level = level  # the graph in which it came into being
         self.version = 0
         self.shared = False  # some view, or another tensor, reads the same real memory
         self.borrowed: list[Traced] = []  # the tensors on this memory, base first, if the memory is the caller's

@@ -10,10 +10,10 @@ import torch
 
 from ..errors import CaptureError, FrozenAxisError, RefusedSizesError
 from .decisions import Freeze
+from .elsewhere import ProbeRejected
 from .inputs import AxisNames, Call
 from .probes import Plan
 from .source import is_library
-from .tracer import ProbeRejected
 
 
 def places_of(label: str | Collection[str], axes: dict[str, AxisNames]) -> str:

@@ -6,7 +6,8 @@ data twice (`x[mask] + y[mask]`), the answer is the same size.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -38,33 +39,55 @@ def is_data_sized(op: OpOverload) -> bool:
 class DataSizes:
     """The fresh numbers of one trace."""
 
-    def __init__(self, dims: DimTable, graph: fx.Graph, probes: int) -> None:
+    def __init__(self, dims: DimTable, probes: int) -> None:
         self._dims, self._probes = dims, probes
-        self._twins = _Twins(graph)
+        self._twins_of: dict[fx.Graph, _Twins] = {}
         self._known: dict[Any, tuple[int, ...]] = {}
+        self._patterns = _patterns(probes - 1)
 
-    def layouts(self, op: OpOverload, nodes: tuple, at_probe: Callable[[int, int], Any], out: Any) -> tuple[Any, ...]:
+    def layouts(
+        self, graph: fx.Graph, op: OpOverload, nodes: tuple, at_probe: Callable[[int, int], Any], out: Any
+    ) -> tuple[Any, ...]:
         """What the other probes' results look like; `at_probe(argument, probe)` gives an argument's layout there."""
         position, stem = _ASKED[op]
         count = out.size(0) if isinstance(out, torch.Tensor) else out[0].size(_axis(op, nodes))
-        sizes = self._fresh(self._key(op, nodes, position), count, stem)
+        sizes = self.fresh(self._key(graph, op, nodes, position), count, stem)
         if isinstance(out, torch.Tensor):
             return tuple(_sized(out, {0: size}) for size in sizes)
         return tuple(_unique(op, nodes, out, at_probe(0, 1 + place), size) for place, size in enumerate(sizes))
 
-    def _key(self, op: OpOverload, nodes: tuple, position: int) -> Any:
+    def _key(self, graph: fx.Graph, op: OpOverload, nodes: tuple, position: int) -> Any:
         """What the size depends on: for a mask of the tensor's own shape, the mask alone."""
         asked = nodes[position]
         same = op is aten.masked_select.default and nodes[0].meta["val"].shape == asked.meta["val"].shape
-        return self._twins.of(asked) if same or op is aten.nonzero.default else (op, self._twins.form(nodes))
+        twins = self._twins_of.setdefault(graph, _Twins(graph))
+        return twins.of(asked) if same or op is aten.nonzero.default else (op, twins.form(nodes))
 
-    def _fresh(self, key: Any, count: int, stem: str) -> tuple[int, ...]:
+    def numbers(self, example: int) -> tuple[int, ...]:
+        """The other probes' numbers for one that is read from a tensor: near the example's, because they may be
+        indices, and each time in another pattern, so that no two numbers look alike."""
+        offsets = next(self._patterns)
+        sign = -1 if example > max(offsets) else 1
+        return tuple(example + sign * offset for offset in offsets)
+
+    def fresh(self, key: Any, count: int, stem: str) -> tuple[int, ...]:
+        """The other probes' numbers for a size that the example has as `count`; the same ones for the same key."""
         if key not in self._known:
             number = len(self._known) + 1
             sizes = tuple(1009 + 97 * number + 211 * probe * probe for probe in range(1, self._probes))
             self._dims.fresh((count, *sizes), f"{stem}_{number}")
             self._known[key] = sizes
         return self._known[key]
+
+
+def _patterns(count: int) -> Iterator[tuple[int, ...]]:
+    """Tuples of different small numbers, all different, the smallest first."""
+    if count == 0:
+        yield from itertools.repeat(())
+    for most in itertools.count(count):
+        for rest in itertools.permutations(range(1, most), count - 1):
+            for place in range(count):
+                yield (*rest[:place], most, *rest[place:])
 
 
 def _axis(op: OpOverload, nodes: tuple) -> int:

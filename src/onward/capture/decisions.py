@@ -72,7 +72,15 @@ class Decisions:
 
     def commit(self, size: Size) -> Any:
         """Python wants a plain number: it gets the example's."""
-        if not size.is_uniform:
+        if size.from_data:
+            self.warn(
+                "a value was read out of a tensor (.item(), int() or float()) and Python goes on with it, and the "
+                f"graph keeps the example's answer ({size.values[0]!r}); inputs that would give another answer are "
+                "computed wrongly",
+                hint="use torch.where or torch.cond for a choice, or script the function to keep its loops and "
+                "branches",
+            )
+        elif not size.is_uniform:
             self._committed.setdefault(size.values, size)
             freeze = Freeze(
                 axes=self._axes_of(size),

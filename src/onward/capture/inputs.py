@@ -11,6 +11,7 @@ import torch
 
 from ..errors import InputError
 from .axes import AxisSpace
+from .signature import is_script, script_signature
 from .tree import Path, Structure, flatten
 from .weights import parameter_count
 
@@ -121,6 +122,8 @@ def _split_keywords(function: Any, args: Any, kwargs: Mapping[str, Any] | None) 
 
 
 def _signature(function: Any) -> inspect.Signature | None:
+    if is_script(function):
+        return script_signature(function)
     try:
         return inspect.signature(function.forward if isinstance(function, torch.nn.Module) else function)
     except (TypeError, ValueError):

@@ -222,36 +222,3 @@ def read_out(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> 
         hint="stay with torch operations on tensors that depend on the inputs",
     )
     return func(tensor.example, *args[1:], **kwargs)
-
-
-def _whole_axis_pool(reduce: Callable[..., torch.Tensor]) -> Intercept:
-    def pool(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-        """`max_pool1d(x, x.size(2))`: a window as wide as the tensor is a reduction, at any size."""
-        names = ("input", "kernel_size", "stride", "padding", "dilation", "ceil_mode")
-        bound = {**dict(zip(names, args, strict=False)), **kwargs}
-        tensor, window = bound["input"], bound["kernel_size"]
-        window = list(window) if isinstance(window, (list, tuple)) else [window]
-        if not isinstance(tensor, Traced) or not any(isinstance(each, torch.SymInt) for each in window):
-            return NotImplemented
-        axes = list(range(-len(window), 0))
-        padding = bound.get("padding", 0)
-        whole = all(_same_size(each, tensor.shape[axis]) for each, axis in zip(window, axes, strict=True))
-        if not whole or any(padding if isinstance(padding, (list, tuple)) else [padding]):
-            return NotImplemented
-        return reduce(tensor, axes, True)
-
-    return pool
-
-
-def _same_size(first: Any, second: Any) -> bool:
-    values = [each.node.values if isinstance(each, torch.SymInt) else each for each in (first, second)]
-    return values[0] == values[1]
-
-
-# Both names of each: the Python wrapper hands over itself, and what it calls is then no longer seen.
-_functional = torch.nn.functional
-intercepts(
-    *(torch.max_pool1d, torch.max_pool2d, torch.max_pool3d),
-    *(_functional.max_pool1d, _functional.max_pool2d, _functional.max_pool3d),
-)(_whole_axis_pool(torch.amax))
-intercepts(_functional.avg_pool1d, _functional.avg_pool2d, _functional.avg_pool3d)(_whole_axis_pool(torch.mean))

@@ -44,11 +44,6 @@ def _is_torchs_own(function: Any) -> bool:
 
 def check_model(model: Any) -> None:
     """Refuse what cannot be traced, with the reason."""
-    if isinstance(model, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
-        raise InputError(
-            f"the model is TorchScript ({type(model).__name__}), which this version does not read",
-            hint="export the nn.Module or the function that it was made from",
-        )
     if isinstance(model, torch.export.ExportedProgram):
         raise InputError(
             "the model is an ExportedProgram, which this version does not read",

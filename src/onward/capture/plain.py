@@ -43,7 +43,6 @@ class PlainTensors:
         self._born: set[int] = set()  # storages that plain ops made during this trace
         self._kept: set[int] = set()  # storages that constants of the graph read
         self._bases: dict[int, tuple[torch.Tensor, Traced]] = {}  # promoted memory: the plain tensor, its stand-in
-        self._views: dict[Any, Traced] = {}
         for weight in weights.state:
             self._names.setdefault(geometry(weight.tensor), weight)
             self._state.setdefault(storage(weight.tensor), weight.tensor)
@@ -95,7 +94,8 @@ class PlainTensors:
         if node is None:
             weight = self._names.get(key)
             name = weight.name if weight else f"constant_{len(self.constants)}"
-            node = self._tracer.graph.create_node("get_attr", name, (), {}, name.replace(".", "_"))
+            program = self._tracer.levels[0].graph  # bodies of control flow take it from there
+            node = program.create_node("get_attr", name, (), {}, name.replace(".", "_"))
             fact = TensorFact(tensor.dtype, tuple(tensor.size()))
             node.meta.update(val=fact, scope=self._tracer.scopes.current, source=None)
             kind, live = weight.kind if weight else "constant", storage(tensor) in self._live and weight is not None
@@ -116,15 +116,29 @@ class PlainTensors:
         """Give plain memory a traced stand-in, so that the tensor itself is never written."""
         memory = storage(tensor)
         if memory not in self._bases:
-            whole = self._state.get(memory, tensor)
-            if whole.numel() * whole.element_size() != whole.untyped_storage().nbytes() or not whole.is_contiguous():
-                count = tensor.untyped_storage().nbytes() // tensor.element_size()
-                whole = tensor.detach().as_strided((count,), (1,), 0)
+            whole = self._whole(tensor)
             copy = whole.detach().clone()
             base = self._tracer.wrap(copy, (Layout.of(copy),) * (self._tracer.probes - 1))
             self._tracer.own(base, self.node(whole))
+            base.cell.level = self._tracer.levels[0]  # it was there before any body of control flow
             self._bases[memory] = (whole, base)
         return self._view(tensor)
+
+    def borrow(self, tensor: torch.Tensor) -> Traced:
+        """The same without a copy: one is made before the first write."""
+        memory = storage(tensor)
+        if memory not in self._bases:
+            whole = self._whole(tensor)
+            self._bases[memory] = (whole, self._borrow(whole))
+        return self._view(tensor)
+
+    def _whole(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The tensor that covers a tensor's memory: the model's own, if that covers it."""
+        whole = self._state.get(storage(tensor), tensor)
+        if whole.numel() * whole.element_size() != whole.untyped_storage().nbytes() or not whole.is_contiguous():
+            count = tensor.untyped_storage().nbytes() // tensor.element_size()
+            whole = tensor.detach().as_strided((count,), (1,), 0)
+        return whole
 
     def stand_in(self, value: Any) -> Any:
         """What to see in place of a value: the traced tensor for promoted memory and for live weights, everything else
@@ -145,6 +159,7 @@ class PlainTensors:
     def _borrow(self, tensor: torch.Tensor) -> Traced:
         """A live weight as a traced tensor in the caller's own memory, which is left before the first write."""
         borrowed = self.lift(tensor)
+        borrowed.cell.level = self._tracer.levels[0]  # it was there before any body of control flow
         borrowed.cell.borrowed = [borrowed]
         return borrowed
 
@@ -153,14 +168,14 @@ class PlainTensors:
         key = geometry(tensor)
         if key == geometry(whole):
             return base
-        view = self._views.get(key)
+        view = next((level.views[key] for level in self._tracer.levels if key in level.views), None)
         if view is None and key in self._names and not base.cell.version:
-            view = self._views[key] = self._borrow(tensor)  # two weights in one piece of memory
+            view = self._tracer.levels[0].views[key] = self._borrow(tensor)  # two weights in one piece of memory
         if view is None:
             view = base
             for op, args in as_view_of(whole, tensor):
                 view = self._tracer.record(op, (view, *args), {})
-            self._views[key] = view
+            self._tracer.levels[-1].views[key] = view
         return view
 
 

@@ -124,6 +124,9 @@ METADATA_QUERIES: dict[Any, Callable[..., Any]] = {
     },
 }
 
+# Their answer is a number that Python may go on computing with.
+NUMBER_QUERIES = frozenset({aten._local_scalar_dense.default, aten.item.default})
+
 DATA_QUERIES: dict[Any, str] = {
     aten._local_scalar_dense.default: ".item(), int() or float()",
     aten.item.default: ".item(), int() or float()",

@@ -13,6 +13,7 @@ from ..errors import CaptureError, ExportError
 from .axes import AxisSpace, Bounds, Formula
 from .complaints import model_raised, places_of
 from .decisions import Freeze
+from .elsewhere import ProbeRejected
 from .facts import CapturedProgram, Port, Results, SymDim, TensorFact
 from .inputs import AxisNames, Call, solve_roots
 from .journal import CannotThaw, Comparison, Journal
@@ -23,7 +24,7 @@ from .resizing import resized
 from .session import session
 from .sizes import SYMBOLIC
 from .state import state_kept
-from .tracer import ProbeRejected, Tracer
+from .tracer import Tracer
 from .tree import flatten
 from .weights import Weights
 
@@ -99,14 +100,13 @@ def write_journal(request: Request, inputs: Sequence[torch.Tensor]) -> Journal:
 def run(request: Request, plan: Plan, pen: Comparison | None = None) -> CapturedProgram:
     """Trace the model once. With a pen, sizes that Python froze are thawed as the journals say."""
     call, name = request.call, request.name
-    probes = PROBES if plan.sizes else 1
     leaders = {axis: values for axis, values in plan.sizes.items() if axis not in plan.tied}
     space = request.space.tied(plan.tied)
-    tracer = _tracer(request, leaders, probes, space)
+    tracer = _tracer(request, leaders, PROBES, space)
     tracer.pen = pen
     examples = request.examples(plan)
     elsewhere = [
-        request.space.expand({axis: values[probe] for axis, values in plan.sizes.items()}) for probe in range(1, probes)
+        request.space.expand({axis: values[probe] for axis, values in plan.sizes.items()}) for probe in range(1, PROBES)
     ]
     traced = []
     for label, tensor in zip(call.names, examples, strict=True):

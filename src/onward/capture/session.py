@@ -11,6 +11,7 @@ from __future__ import annotations
 import builtins
 import contextlib
 import importlib
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -21,7 +22,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import multihead  # noqa: F401  (it registers its interception)
 from .autograd_functions import intercepted
+from .control import associative_scan_of
 from .intercepts import INTERCEPTS
+from .script import call_script
 from .sizes import symbolic_extremes
 from .tracer import Tracer
 
@@ -40,6 +43,8 @@ class _Follow(TorchDispatchMode):
     def __init__(self, tracer: Tracer) -> None:
         super().__init__()
         self._tracer = tracer
+
+    supports_higher_order_operators = True
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -104,22 +109,57 @@ def _process_wide(tracer: Tracer) -> Iterator[None]:
             return call(module, *args, **kwargs)
         tracer.scopes.enter(module)
         try:
+            if isinstance(module, torch.jit.ScriptModule):
+                return call_script(tracer, module, args, kwargs)
             return call(module, *args, **kwargs)
         finally:
             tracer.scopes.leave()
 
+    def scripted(kind: Any) -> Any:
+        original = kind.__call__
+
+        def script_call(script: Any, /, *args: Any, **kwargs: Any) -> Any:
+            if threading.get_ident() != thread:
+                return original(script, *args, **kwargs)
+            return call_script(tracer, script, args, kwargs)
+
+        return original, script_call
+
+    functions, methods = scripted(torch._C.ScriptFunction), scripted(torch._C.ScriptMethod)
+
+    higher_order = sys.modules.get("torch._higher_order_ops.utils")
+    compile_first = getattr(higher_order, "_hop_compile_and_call", None)
+
+    def call_at_once(function: Any, args: Any, kwargs: Any = None) -> Any:
+        """torch.cond and its kin hand their functions to the compiler first; while tracing they come to us at once."""
+        if threading.get_ident() != thread:
+            return compile_first(function, args, kwargs)  # type: ignore[misc]
+        return function(*args, **(kwargs or {}))
+
+    scans = sys.modules.get("torch._higher_order_ops.associative_scan")
+    scan = getattr(scans, "generic_associative_scan", None)
     smallest, largest = builtins.min, builtins.max
     try:
+        if scan is not None:
+            scans.generic_associative_scan = associative_scan_of(tracer, scan)  # type: ignore[union-attr]
+        if compile_first is not None:
+            higher_order._hop_compile_and_call = call_at_once  # type: ignore[union-attr]
         builtins.min, builtins.max = symbolic_extremes(smallest, largest)
         torch.nn.Module.__call__ = scoped_call  # type: ignore[method-assign]
+        torch._C.ScriptFunction.__call__, torch._C.ScriptMethod.__call__ = functions[1], methods[1]  # type: ignore[method-assign]
         torch.compiler._is_exporting_flag = True
         if flags is not None:
             flags._is_onnx_exporting = _Here()
         torch.backends.mha.set_fastpath_enabled(False)
         yield
     finally:
+        if scan is not None:
+            scans.generic_associative_scan = scan  # type: ignore[union-attr]
+        if compile_first is not None:
+            higher_order._hop_compile_and_call = compile_first  # type: ignore[union-attr]
         builtins.min, builtins.max = smallest, largest
         torch.nn.Module.__call__ = call  # type: ignore[method-assign]
+        torch._C.ScriptFunction.__call__, torch._C.ScriptMethod.__call__ = functions[0], methods[0]  # type: ignore[method-assign]
         torch.compiler._is_exporting_flag = exporting
         if flags is not None:
             flags._is_onnx_exporting = in_onnx_export

@@ -41,17 +41,34 @@ class Computed:
         self.function, self.operands = function, operands
 
 
+class NumberOf:
+    """Origin of a number: read from a tensor, or handed to a body of control flow. It depends on data."""
+
+    __slots__ = ("node",)
+
+    def __init__(self, node: fx.Node) -> None:
+        self.node = node
+
+
+Origin = AxisOf | Computed | NumberOf
+
+
 class Size:
     """What `torch.SymInt`, `SymFloat` and `SymBool` wrap while a model is traced."""
 
-    __slots__ = ("origin", "tracer", "values")
+    __slots__ = ("from_data", "origin", "tracer", "values")
 
-    def __init__(self, tracer: Tracer, values: tuple[Any, ...], origin: AxisOf | Computed | None) -> None:
+    def __init__(self, tracer: Tracer, values: tuple[Any, ...], origin: Origin | None) -> None:
         self.tracer, self.values, self.origin = tracer, values, origin
+        self.from_data: bool = isinstance(origin, NumberOf) or (
+            isinstance(origin, Computed) and any(each.from_data for each in origin.operands)
+        )
 
     @property
     def is_uniform(self) -> bool:
-        """All probes agree, so the number does not depend on any dynamic axis."""
+        """All probes agree, so the number depends on no dynamic axis; on data it may depend even so."""
+        if self.from_data:
+            return False
         first = self.values[0]
         return all(value == first for value in self.values)
 
@@ -59,6 +76,8 @@ class Size:
         """The number at other sizes of the axes; None where a kernel made it and the formula is not known."""
         if self.is_uniform:
             return self.values[0]
+        if self.from_data:
+            return None
         if isinstance(self.origin, Computed):
             operands = [operand.at(sizes) for operand in self.origin.operands]
             return None if any(value is None for value in operands) else self.origin.function(*operands)
@@ -252,6 +271,11 @@ def written(size: Size) -> str:
 
 
 SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
+
+
+def is_from_data(value: Any) -> bool:
+    """Whether a number depends on what is in a tensor."""
+    return isinstance(value, SYMBOLIC) and value.node.from_data
 
 
 def symbolic_extremes(

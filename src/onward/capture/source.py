@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+import threading
+from collections.abc import Iterator
 from types import CodeType, FrameType
+from typing import Any
 
 import torch
 
@@ -26,8 +30,30 @@ def is_library(code: CodeType) -> bool:
     return known
 
 
+class _Stated(threading.local):
+    """The line of a script that is being interpreted: there is no Python frame for it."""
+
+    source: Source | None = None
+
+
+_STATED = _Stated()
+
+
+@contextlib.contextmanager
+def at_source(source: Source | None) -> Iterator[None]:
+    """What happens inside belongs to that line."""
+    before = _STATED.source
+    _STATED.source = source or before
+    try:
+        yield
+    finally:
+        _STATED.source = before
+
+
 def user_source() -> Source | None:
     """The innermost line on the stack that is neither PyTorch's nor ours."""
+    if _STATED.source is not None:
+        return _STATED.source
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
@@ -43,6 +69,7 @@ class ScopeStack:
     def __init__(self, root: torch.nn.Module | None, name: str) -> None:
         self._paths = {id(module): path for path, module in root.named_modules()} if root is not None else {}
         self._root = Scope("", (("", name),))
+        self._scripts: dict[Any, tuple[str, tuple[tuple[str, str], ...]]] = {}  # modules inside scripts
         self._stack: list[Scope] = [self._root]
         self._calls: list[ModuleCall | None] = [None]
         self._known: dict[tuple[int, int], Scope] = {}
@@ -62,8 +89,16 @@ class ScopeStack:
         scope = self._known.get(key)
         if scope is None:
             scope = self._known[key] = self._make(outer, module)
+            if isinstance(module, torch.jit.ScriptModule):
+                self._scripts.update(_script_scopes(module, scope))
         self._stack.append(scope)
         self._calls.append(ModuleCall(scope, type(module), self._calls[-1]))
+
+    def enter_script(self, module: Any) -> None:
+        """The same for a module inside a script, which has no Python object of its own."""
+        name = self._scripts.get(module)
+        self._stack.append(self._stack[-1] if name is None else Scope(*name))
+        self._calls.append(self._calls[-1])
 
     def leave(self) -> None:
         self._stack.pop()
@@ -79,3 +114,12 @@ class ScopeStack:
         prefix = f"{outer.path}." if outer.path else ""
         local = path[len(prefix) :] if path.startswith(prefix) else path
         return Scope(path, (*outer.classes, (local, kind)))
+
+
+def _script_scopes(module: Any, outer: Scope) -> Iterator[tuple[Any, tuple[str, tuple[tuple[str, str], ...]]]]:
+    """Every module inside a script: its path, and each level's class."""
+    for name, child in module.named_children():
+        path = f"{outer.path}.{name}".lstrip(".")
+        scope = Scope(path, (*outer.classes, (name, child.original_name)))
+        yield child._c, (scope.path, scope.classes)
+        yield from _script_scopes(child, scope)

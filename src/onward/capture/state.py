@@ -24,7 +24,7 @@ def state_kept(model: Any) -> Iterator[None]:
         with torch.random.fork_rng(devices=[]):
             yield
         return
-    modules = list(module.modules())
+    modules = [each for each in module.modules() if not isinstance(each, torch.jit.ScriptModule)]  # interpreted
     registered = [(each._parameters, dict(each._parameters), each._buffers, dict(each._buffers)) for each in modules]
     attributes = [(each, dict(vars(each))) for each in modules]
     try:

@@ -18,11 +18,11 @@ import torch
 from .assumptions import same_results
 from .axes import AxisSpace
 from .decisions import CaptureWarning
+from .elsewhere import ProbeRejected
 from .facts import CapturedProgram
 from .journal import CannotThaw, Comparison, Journal, Witness
 from .probes import PROBES, Plan
 from .run import Frozen, Request, run, write_journal
-from .tracer import ProbeRejected
 
 
 def thaw(request: Request, plan: Plan, frozen: Frozen) -> CapturedProgram:

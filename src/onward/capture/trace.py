@@ -15,6 +15,7 @@ from .assumptions import agrees_at, contradicted
 from .axes import AxisSpace
 from .complaints import all_sizes_refused, frozen_axis, no_sizes_left, places_of
 from .decisions import CaptureWarning
+from .elsewhere import ProbeRejected
 from .facts import CapturedProgram
 from .inputs import AxisNames, Call
 from .layouts import LayoutKernels
@@ -22,7 +23,6 @@ from .probes import Plan, plans
 from .run import Frozen, Request, run
 from .state import own_state
 from .thaw import CannotThaw, thaw
-from .tracer import ProbeRejected
 from .weights import Weights, weights_of
 from .willing import as_a_sum, sum_note, unwilling
 

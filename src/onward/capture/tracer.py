@@ -13,32 +13,25 @@ from torch._ops import OpOverload
 
 from ..errors import CaptureError
 from .aliasing import PARENT, Cell, ViewStep, put_back
-from .autograd_functions import function_layouts
 from .axes import AxisSpace, Formula
-from .data_sizes import DataSizes, is_data_sized
+from .control import HIGHER_ORDER
 from .decisions import Decisions
 from .dims import DimTable
-from .facts import Dim, FunctionCall, SizeFact, Source, TensorFact
+from .elsewhere import Elsewhere, ProbeRejected
+from .facts import Dim, SizeFact, TensorFact
 from .journal import Comparison, Journal
-from .layouts import Layout, LayoutKernels, ProbeFailure
+from .layouts import Layout, LayoutKernels
+from .levels import Level, import_node, known_size
 from .plain import PlainTensors, leaves, storage
-from .queries import DATA_QUERIES, METADATA_QUERIES
-from .shape_tensors import RESHAPE, DependsOnData, sizes_at
-from .sizes import SYMBOLIC, AxisOf, Computed, Size, symbol, written
+from .pools import POOLS, whole_axis
+from .queries import DATA_QUERIES, METADATA_QUERIES, NUMBER_QUERIES
+from .sizes import SYMBOLIC, AxisOf, Computed, NumberOf, Origin, Size, symbol, written
 from .source import ScopeStack, user_source
 from .tensor import Traced
 from .traits import Traits, traits
 from .weights import Weights, is_made_of_weights
 
 aten = torch.ops.aten
-
-
-class ProbeRejected(Exception):
-    """The model works on the example and refuses the other sizes that were tried."""
-
-    def __init__(self, op: str, source: Source | None, scope: str, reason: str) -> None:
-        super().__init__(reason)
-        self.op, self.source, self.scope, self.reason = op, source, scope, reason
 
 
 # Ops that update running statistics without saying so in their schema: positions of these, of the training flag.
@@ -60,20 +53,35 @@ class Tracer:
         weights: Weights | None = None,
         space: AxisSpace | None = None,
     ) -> None:
-        self.graph = fx.Graph()
+        self.levels = [Level(fx.Graph())]  # the program, then the bodies of control flow that are being traced
+        self.nested = False  # whether there was any body
         self.probes = probes
         self.space = space or AxisSpace()
         self.dims = DimTable(axes, {name: _at_probes(each, axes) for name, each in self.space.formulas.items()})
         self.scopes = ScopeStack(model, model_name)
         self.is_primitive = is_primitive
-        self.kernels = kernels or LayoutKernels()
+        self.elsewhere = Elsewhere(self, kernels or LayoutKernels())
         self.decisions = Decisions(self.dims, self.scopes, lambda name: self.plain.constants[name].tensor, self.space)
         self.plain = PlainTensors(self, weights or Weights())
-        self._size_nodes: dict[Any, fx.Node | AxisOf] = {}
-        self._data_sizes = DataSizes(self.dims, self.graph, probes)
         self.pen: Journal | Comparison | None = None
+        self.script_attributes: dict[tuple[Any, str], Any] = {}  # what scripts read from their modules, or assigned
         self._depth = 0  # inside an op of the model, ours are not the model's
         self._within: list[OpOverload] = []  # ops that are being decomposed, outermost first
+
+    @property
+    def graph(self) -> fx.Graph:
+        """The graph that is being written: the program's, or that of the innermost body."""
+        return self.levels[-1].graph
+
+    def create(self, target: Any, args: tuple, kwargs: dict[str, Any] | None = None) -> fx.Node:
+        """A node of the present graph. What it reads from outside comes in through a placeholder."""
+        if self.nested:
+            args, kwargs = fx.map_arg((args, kwargs or {}), self.here)
+        return self.graph.create_node("call_function", target, args, kwargs or {})
+
+    def here(self, node: fx.Node) -> fx.Node:
+        """A node of an outer graph, as the present one has it."""
+        return import_node(self.levels, node)
 
     # --- inputs ----------------------------------------------------------------------------------------------------
     def input(self, name: str, real: torch.Tensor, layouts: Sequence[Layout]) -> Traced:
@@ -83,7 +91,7 @@ class Tracer:
         self.own(traced, node)
         for axis, dim in enumerate(traced.fact.shape):
             if not isinstance(dim, int) and self.dims.name_of(dim.values):
-                self._size_nodes.setdefault(dim.values, AxisOf(node, axis))
+                self.levels[-1].sizes.setdefault(dim.values, AxisOf(node, axis))
         return traced
 
     # --- the dispatcher's entry ------------------------------------------------------------------------------------
@@ -92,9 +100,11 @@ class Tracer:
         query = METADATA_QUERIES.get(op)
         if query is not None and isinstance(args[0], Traced):
             return query(self, *args, **kwargs)
+        if op in HIGHER_ORDER:
+            return HIGHER_ORDER[op](self, *args, **kwargs)
         if not isinstance(op, OpOverload):
             raise CaptureError(
-                f"{op} is not supported while tracing", source=self._where(), module=self.scopes.current.path or None
+                f"{op} is not supported while tracing", source=self.where(), module=self.scopes.current.path or None
             )
         if self.pen is not None and self._depth == 0:
             args, kwargs = self.pen.enter(self, op, args, kwargs)
@@ -114,8 +124,15 @@ class Tracer:
             return self._write_op(op, info, args, kwargs)
         if op in DATA_QUERIES:
             return self._data_query(op, args, kwargs)
+        if op in POOLS:
+            with self.mode_again():
+                result = whole_axis(POOLS[op], args[0], args[1], args[3] if len(args) > 3 else 0)
+            if result is not NotImplemented:
+                return result
         if info.writes:
             return self._write_op(op, info, args, kwargs)
+        if info.is_view and isinstance(args[0], torch.Tensor) and not isinstance(args[0], Traced):
+            args = (self.plain.borrow(args[0]), *args[1:])  # a view at a dynamic place: a write to it must be seen
         if not self.is_primitive(op):
             result = self._decompose(op, args, kwargs)
             if result is not NotImplemented:
@@ -134,18 +151,29 @@ class Tracer:
 
     # --- questions about data --------------------------------------------------------------------------------------
     def _data_query(self, op: OpOverload, args: tuple, kwargs: dict[str, Any]) -> Any:
-        """`.item()`, `if tensor`: answered from the example, which becomes part of the graph."""
+        """`.item()` is a number that depends on data. `if tensor` is answered from the example, which becomes part of
+        the graph."""
         real, nodes, _ = self._split(args, kwargs)
         answer = op(*real[0], **real[1])
         if is_made_of_weights(nodes[0][0]):
             self.plain.note_read(nodes[0][0], DATA_QUERIES[op], answer)
             return answer
+        if op in NUMBER_QUERIES and isinstance(answer, (bool, int, float)):
+            return self.number(self.create(aten.item.default, nodes[0]), answer)
         self.decisions.warn(
             f"a value was read out of a tensor ({DATA_QUERIES[op]}), and the graph keeps the example's answer "
             f"({answer!r}); inputs that would give another answer are computed wrongly",
             hint="use torch.where or torch.cond for a choice, or script the function to keep its loops and branches",
         )
         return answer
+
+    def number(self, node: fx.Node, example: Any) -> Any:
+        """A number that depends on data, as the node computes it: fresh ones stand for it at the other probes."""
+        values = (example,) * self.probes
+        if type(example) is int:
+            values = (example, *self.elsewhere.data_sizes.numbers(example))
+        node.meta.update(val=SizeFact(values), scope=self.scopes.current, source=user_source())
+        return symbol(Size(self, values, NumberOf(node)))
 
     # --- sizes -----------------------------------------------------------------------------------------------------
     def size_node(self, size: Size) -> Any:
@@ -162,38 +190,42 @@ class Tracer:
             key: Any = (origin.function, tuple((type(each), each) for each in operands))
         else:
             key = size.values
-        known = self._size_nodes.get(key)
+        if isinstance(origin, NumberOf):
+            return self.here(origin.node)
+        known = known_size(self.levels, key)
         if isinstance(known, fx.Node):
-            return known
+            return self.here(known)
         origin = known or origin
+        level = self.levels[-1]
         if isinstance(origin, AxisOf):
-            node = self.graph.create_node("call_function", aten.sym_size.int, (origin.node, origin.axis))
+            level = next(level for level in reversed(self.levels) if level.graph is origin.node.graph)
+            node = level.graph.create_node("call_function", aten.sym_size.int, (origin.node, origin.axis))
         elif isinstance(origin, Computed):
             operands = tuple(self.size_node(each) for each in origin.operands)
-            node = self.graph.create_node("call_function", origin.function, operands)
+            node = self.create(origin.function, operands)
         else:
             raise CaptureError(
                 f"the model computes with a number that has no form in the graph ({written(size)}: {size.values[0]})",
-                source=self._where(),
+                source=self.where(),
                 module=self.scopes.current.path or None,
                 hint="strides and storage offsets cannot be exported where they depend on a dynamic axis",
             )
         node.meta.update(val=SizeFact(size.values), scope=self.scopes.current, source=user_source())
-        self._size_nodes[key] = node
-        return node
+        level.sizes[key] = node
+        return self.here(node)
 
     def axis_sizes(self) -> dict[str, Size]:
         """The dynamic axes of the inputs, as sizes."""
         found = {}
         for name, values in self.dims.input_axes.items():
-            origin = self._size_nodes.get(values)
+            origin = self.levels[0].sizes.get(values)
             if isinstance(origin, fx.Node):
                 origin = AxisOf(*origin.args)  # type: ignore[arg-type]
             if origin is not None:
                 found[name] = Size(self, values, origin)
         return found
 
-    def symbol(self, values: tuple[Any, ...], origin: AxisOf | Computed | None) -> Any:
+    def symbol(self, values: tuple[Any, ...], origin: Origin | None) -> Any:
         return symbol(Size(self, values, origin))
 
     # --- writes ----------------------------------------------------------------------------------------------------
@@ -219,10 +251,10 @@ class Tracer:
         if len(targets) == 1:
             results = (results,)
         for target, result in zip(targets, results, strict=True):
-            self.write(target, result, op)
+            self.write(target, result, str(op))
         return targets[0] if len(targets) == 1 else tuple(targets)
 
-    def write(self, target: Traced, result: Any, op: OpOverload) -> None:
+    def write(self, target: Traced, result: Any, op: str) -> None:
         """Make `result` the new content of `target`, and of everything that shares its memory."""
         if not isinstance(result, Traced):
             result = self.plain.lift(result)
@@ -234,6 +266,7 @@ class Tracer:
         chain = [target]
         while chain[-1].parent is not None:
             chain.append(chain[-1].parent)
+        self.levels[-1].before_write(chain)
         old = [self.node_of(each) for each in chain]
         new = self.node_of(result)
         if target.cell.shared or target.example.stride() != result.example.stride():
@@ -252,18 +285,21 @@ class Tracer:
                 raise self._cannot(f"a write through {each.step.op} cannot be expressed", op)
             args = tuple(parent_node if value is PARENT else value for value in back.args)
             head = (parent_node, new) if back.takes_parent else (new,)
-            new = self._node(back.op, (*head, *args), back.kwargs, parent.fact)
+            new = self.make(back.op, (*head, *args), back.kwargs, parent.fact)
 
     def node_of(self, tensor: Traced) -> fx.Node:
         """The node that computes a tensor's present content."""
         if tensor.version != tensor.cell.version:
             assert tensor.parent is not None and tensor.step is not None
+            self.levels[-1].remember(tensor)
             step = tensor.step
-            node = self._node(step.op, (self.node_of(tensor.parent), *step.args), step.kwargs, tensor.fact)
+            node = self.make(step.op, (self.node_of(tensor.parent), *step.args), step.kwargs, tensor.fact)
             if step.output is not None:
                 node.meta["val"] = {step.output: tensor.fact}
-                node = self._node(operator.getitem, (node, step.output), {}, tensor.fact)
+                node = self.make(operator.getitem, (node, step.output), {}, tensor.fact)
             tensor.node, tensor.version = node, tensor.cell.version
+        if tensor.node.graph is not self.graph:
+            self.levels[-1].examples[tensor.node] = tensor.example
         return tensor.node
 
     # --- recording -------------------------------------------------------------------------------------------------
@@ -317,13 +353,8 @@ class Tracer:
             if same is not None:
                 return same
             out = out.clone(memory_format=torch.contiguous_format)  # as at other sizes
-        if is_data_sized(op):
-            layouts = self._data_sizes.layouts(op, node_args, lambda place, probe: _at_probe(args[place], probe), out)
-        elif op is RESHAPE:
-            layouts = self._reshaped(args, node_args, out)
-        else:
-            layouts = self._probe(op, args, kwargs, out)
-        node = self.graph.create_node("call_function", op, node_args, node_kwargs)
+        layouts = self.elsewhere.layouts(op, args, kwargs, node_args, out)
+        node = self.create(op, node_args, node_kwargs)
         node.meta.update(scope=self.scopes.current, call=self.scopes.call, source=user_source())
         if self._within:
             node.meta["within"] = self._within[0]
@@ -344,7 +375,7 @@ class Tracer:
                 results.append(each)
                 continue
             result = self.wrap(self._unaliased(each, args), tuple(layout[index] for layout in layouts), made_from)
-            getitem = self._node(operator.getitem, (node, index), {}, result.fact)
+            getitem = self.make(operator.getitem, (node, index), {}, result.fact)
             self.own(result, getitem, parent, ViewStep(*step, index))
             results.append(result)
         node.meta["val"] = tuple(each.fact if isinstance(each, Traced) else None for each in results)
@@ -355,70 +386,10 @@ class Tracer:
 
         Unless other sizes are copied: an example with axes of size 1 may be contiguous by chance.
         """
-        layouts = self._probe(op, args, kwargs, tensor.example)
+        layouts = self.elsewhere.probe(op, args, kwargs, tensor.example)
         matters = slice(None) if op is aten.contiguous.default else slice(1)  # size and stride, or size alone
         same = all(a[matters] == b[matters] for a, b in zip(layouts, tensor.layouts, strict=True))
         return tensor if same else None
-
-    def _probe(self, op: OpOverload, args: tuple, kwargs: dict[str, Any], out: Any) -> tuple[Any, ...]:
-        """What the other probes' results look like."""
-        if not self._is_dynamic((*args, *kwargs.values())):
-            layout = _layout_of(out)
-            return (layout,) * (self.probes - 1)
-        calls = [
-            ([_at_probe(value, probe) for value in args], {name: _at_probe(v, probe) for name, v in kwargs.items()})
-            for probe in range(self.probes)
-        ]
-        try:
-            if isinstance(op, FunctionCall):
-                results: list[Any] | None = [function_layouts(op, args, at_args) for at_args, _ in calls[1:]]
-            else:
-                results = self.kernels.shortcut(op, calls, out)
-            if results is None:
-                results = [self.kernels.run(op, tuple(at_args), at_kwargs) for at_args, at_kwargs in calls[1:]]
-        except ProbeFailure as failure:
-            name = op.__name__ if isinstance(op, FunctionCall) else str(op)
-            raise ProbeRejected(name, user_source(), self.scopes.current.path, str(failure)) from failure
-        for result in results:
-            self._same_structure(op, out, result)
-        return tuple(results)
-
-    def _reshaped(self, args: tuple, node_args: tuple, out: torch.Tensor) -> tuple[Layout, ...]:
-        """A reshape to sizes that a tensor holds, at the other probes."""
-        constants = self.plain.constants
-        try:
-            sizes = [sizes_at(node_args[1], probe, constants) for probe in range(1, self.probes)]
-        except DependsOnData:
-            if self._is_dynamic(args):
-                raise self._cannot("the sizes of a reshape depend on the data of a tensor", RESHAPE) from None
-            return (Layout.of(out),) * (self.probes - 1)
-        calls = [(_at_probe(args[0], probe), size) for probe, size in enumerate(sizes, 1)]
-        try:
-            return tuple(self.kernels.run(aten.reshape.default, call, {}) for call in calls)
-        except ProbeFailure as failure:
-            raise ProbeRejected(str(RESHAPE), user_source(), self.scopes.current.path, str(failure)) from failure
-
-    def _same_structure(self, op: OpOverload, out: Any, layout: Any) -> None:
-        if isinstance(out, torch.Tensor):
-            ranks = out.dim(), len(layout.size)
-            if ranks[0] != ranks[1]:
-                reason = f"its result has {ranks[0]} axes at the example's sizes and {ranks[1]} at others"
-                raise ProbeRejected(str(op), user_source(), self.scopes.current.path, reason)
-        elif isinstance(out, (tuple, list)):
-            if len(out) != len(layout):
-                reason = f"it returns {len(out)} tensors at the example's sizes and {len(layout)} at others"
-                raise ProbeRejected(str(op), user_source(), self.scopes.current.path, reason)
-            for each, other in zip(out, layout, strict=True):
-                self._same_structure(op, each, other)
-
-    def _is_dynamic(self, values: tuple | list) -> bool:
-        for value in values:
-            if isinstance(value, Traced):
-                if not value.fact.is_static:
-                    return True
-            elif isinstance(value, SYMBOLIC) or (isinstance(value, (list, tuple)) and self._is_dynamic(value)):
-                return True
-        return False
 
     def _split(self, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, Any, list[Traced]]:
         """The arguments as the example has them and as fx has them, and the traced tensors among them."""
@@ -458,7 +429,7 @@ class Tracer:
             if parent.cell.borrowed:
                 parent.cell.borrowed.append(tensor)
         else:
-            tensor.cell = Cell()
+            tensor.cell = Cell(self.levels[-1])
         tensor.version = tensor.cell.version
 
     def _unaliased(self, out: torch.Tensor, args: tuple) -> torch.Tensor:
@@ -469,8 +440,8 @@ class Tracer:
                 return out.clone()
         return out
 
-    def _node(self, target: Any, args: tuple, kwargs: dict[str, Any], fact: Any) -> fx.Node:
-        node = self.graph.create_node("call_function", target, args, kwargs)
+    def make(self, target: Any, args: tuple, kwargs: dict[str, Any], fact: Any) -> fx.Node:
+        node = self.create(target, args, kwargs)
         node.meta.update(val=fact, scope=self.scopes.current, call=self.scopes.call, source=user_source())
         return node
 
@@ -484,30 +455,12 @@ class Tracer:
             value = self.plain.lift(value)
         return self.node_of(value), value.fact, value.example
 
-    def _where(self) -> str | None:
+    def where(self) -> str | None:
         source = user_source()
         return str(source) if source else None
 
-    def _cannot(self, what: str, op: OpOverload) -> CaptureError:
-        return CaptureError(what, op=str(op), source=self._where(), module=self.scopes.current.path or None)
-
-
-def _layout_of(value: Any) -> Any:
-    if isinstance(value, torch.Tensor):
-        return Layout.of(value)
-    return [_layout_of(each) for each in value] if isinstance(value, (list, tuple)) else value
-
-
-def _at_probe(value: Any, probe: int) -> Any:
-    if isinstance(value, Traced):
-        return value.layouts[probe - 1] if probe else Layout.of(value.example)
-    if isinstance(value, torch.Tensor):
-        return Layout.of(value)
-    if isinstance(value, SYMBOLIC):
-        return value.node.values[probe]
-    if isinstance(value, (list, tuple)):
-        return [_at_probe(each, probe) for each in value]
-    return value
+    def _cannot(self, what: str, op: OpOverload | str) -> CaptureError:
+        return CaptureError(what, op=str(op), source=self.where(), module=self.scopes.current.path or None)
 
 
 def _protect(real_args: tuple, positions: tuple[int, ...]) -> tuple:

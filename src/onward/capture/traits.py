@@ -22,6 +22,7 @@ class Traits:
     takes_device: bool
     is_random: bool
     takes_layout: bool
+    is_view: bool  # its result lives in the memory of its first argument
 
 
 def traits(op: OpOverload) -> Traits:
@@ -44,6 +45,10 @@ def _read(op: OpOverload) -> Traits:
         takes_device=any(a.name == "device" and a.kwarg_only for a in arguments),
         is_random=torch.Tag.nondeterministic_seeded in op.tags or op in _RANDOM,
         takes_layout=any(a.name == "layout" for a in arguments),
+        is_view=bool(arguments)
+        and arguments[0].alias_info is not None
+        and not writes
+        and any(each.alias_info is not None for each in op._schema.returns),
     )
 
 

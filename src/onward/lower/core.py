@@ -58,6 +58,8 @@ class Session:
         self.functions: dict[Any, ir.Function] = {}  # local functions of the model
         self.names: dict[str, int] = {}
         self.place = Place()
+        # How a body of control flow gets into a subgraph: (emitter, body, inputs, operands) -> results. The walk knows.
+        self.lower_body: Callable[[Any, Any, Sequence[Any], Sequence[Any]], list[Any]] | None = None
 
     def unique(self, name: str) -> str:
         """The name itself the first time, then with a counter."""

@@ -52,6 +52,7 @@ dtype differs from what capture saw is cast to it; one whose shape contradicts c
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import onnx
 import onnx_ir as ir
@@ -141,6 +142,12 @@ class Emitter(Bridge):
         for result in results:
             self.describe(result)
         return ir.Graph(self.inputs, results, nodes=nodes, name=self._session.unique(f"{base}.{self.name}"))
+
+    def lower(self, body: Any, inputs: Sequence[Any] = (), operands: Sequence[Any] = ()) -> list[Any]:
+        """Lower a captured body (`capture/regions.py`) into this graph; what its results became."""
+        if self._session.lower_body is None:
+            raise TypeError("bodies can only be lowered as part of a program")
+        return self._session.lower_body(self, body, inputs, operands)
 
     def identity(self, x: Value) -> Value:
         """A copy of x under a name of its own; what `g.op.Identity` would drop."""

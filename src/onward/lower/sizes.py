@@ -140,6 +140,8 @@ class Sizes(Core):
         """A size as a 0-d tensor."""
         if isinstance(size, (int, float)):
             return self.const(size)
+        if isinstance(size, SizeValue) and size.function == "given" and self.dims(size.operands[0]) == ():
+            return self.cast(size.operands[0], self._number_dtype(size.operands[0]))
         one = self.size(size)
         return self.annotate(self.node("Squeeze", *self._axes_form("Squeeze", one, [0])), ())
 
@@ -183,7 +185,7 @@ class Sizes(Core):
         if isinstance(size, SymDim):
             return self._axis_of(size.values) or self._derive(size)
         if isinstance(size, SizeValue):
-            if size.kind is not int or not size.exact:
+            if size.kind is not int or not size.exact or size.function == "given":
                 return size
             if len(set(size.values)) == 1 and size.function != "given":
                 return size.values[0]
@@ -281,11 +283,14 @@ class Sizes(Core):
 
     def _flat(self, x: Value) -> Value:
         """A tensor with one element, as int64 (or float64, bool) of shape [1]."""
-        dtype = self.dtype(x)
-        wanted = torch.bool if dtype is torch.bool else torch.float64 if dtype.is_floating_point else torch.int64
+        wanted = self._number_dtype(x)
         if self.dims(x) != (1,):
             x = self.node("Reshape", [x, self.const([1])])
         return self.cast(x, wanted)
+
+    def _number_dtype(self, x: Value) -> torch.dtype:
+        dtype = self.dtype(x)
+        return torch.bool if dtype is torch.bool else torch.float64 if dtype.is_floating_point else torch.int64
 
     def _operands(self, *numbers: Any) -> list[Value]:
         """Numbers of one type: float64 if any is a float, so that big sizes stay exact, else int64."""

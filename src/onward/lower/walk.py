@@ -15,6 +15,7 @@ import torch
 from torch import fx
 
 from onward.capture.facts import CapturedProgram, Constant, SizeFact, SymDim, TensorFact
+from onward.capture.regions import Body
 from onward.errors import ExportError, LoweringError, UnsupportedOpError
 from onward.lower import registry as registries
 from onward.lower.constants import SMALL
@@ -89,12 +90,21 @@ def missing_lowerings(graph: fx.Graph, opset: int, registry: registries.Registry
     """The operators of a graph that cannot be lowered, with the nodes that call them."""
     missing: dict[Any, list[fx.Node]] = {}
     has_lowering = functools.cache(lambda target: registry.has_lowering(target, opset))
-    for node in graph.nodes:
+    for node in _all_nodes(graph):
         if node.op != "call_function" or node.target in (operator.getitem, _SYM_SIZE, _SYM_NUMEL):
             continue
         if not is_size_function(node.target) and not has_lowering(node.target):
             missing.setdefault(node.target, []).append(node)
     return missing
+
+
+def _all_nodes(graph: fx.Graph) -> Iterator[fx.Node]:
+    """The nodes of a graph, and those of the bodies in it."""
+    for node in graph.nodes:
+        yield node
+        for argument in node.args:
+            if isinstance(argument, Body):
+                yield from _all_nodes(argument.graph)
 
 
 class _Walk:
@@ -109,6 +119,7 @@ class _Walk:
         self.program, self.opset, self.registry, self.doc_strings = program, opset, registry, doc_strings
         self.g = Emitter(opset)
         self.session = self.g._session
+        self.session.lower_body = self.lower_body
         self.values: dict[fx.Node, Any] = {}
         self.regions = Regions(self.g, program.graph, self.values, keep_together)
         self._lowerings: dict[Any, registries.Lowering | None] = {}
@@ -136,6 +147,20 @@ class _Walk:
                 self.regions.follow(None)
                 return self._finish(node)
         raise LoweringError("the captured graph has no output node")
+
+    def lower_body(self, g: Emitter, body: Body, inputs: Sequence[Any], operands: Sequence[Any]) -> list[Any]:
+        """A body of control flow into the graph of another emitter; what its results became."""
+        outer, place = self.g, self.session.place
+        self.g = g
+        try:
+            for node, value in zip(body.placeholders, (*inputs, *operands), strict=True):
+                self.values[node] = value
+            for node in body.graph.nodes:
+                if node.op == "call_function":
+                    self._call(node)
+            return [self._value(result) for result in body.results]
+        finally:
+            self.g, self.session.place = outer, place
 
     def _placeholder(self, node: fx.Node, port: Any) -> None:
         value = ir.Value(name=port.name, shape=onnx_shape(port.fact.shape))
@@ -248,7 +273,7 @@ class _Walk:
     def _place(self, node: fx.Node) -> Place:
         scope, source = node.meta.get("scope"), node.meta.get("source")
         name = registries.op_name(node.target)
-        short = name.split(".")[1] if "." in name else name
+        short = name.split(".")[1] if isinstance(node.target, torch._ops.OpOverload) else name.rpartition(".")[2]
         path = scope.path if scope is not None else ""
         return Place(name, scope, source, node.meta.get("val"), f"{path}.{short}" if path else short)
 

@@ -1,0 +1,509 @@
+"""Branches and loops, captured with both sides and with their body.
+
+A side or a body is traced into a graph of its own (`levels.py`); `regions.py` says what is recorded. Python runs every
+side and every body once, on the example: what a branch returns at the other probes is what its sides agree on, and
+fresh sizes where they do not. A loop's body is traced until what it is given and what it gives back have one form.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import fx
+from torch.utils._python_dispatch import _disable_current_modes
+
+from ..errors import CaptureError
+from .facts import Dim, SizeFact, SymDim, TensorFact
+from .layouts import Layout
+from .levels import Level
+from .regions import FOREVER, Body, branch, dtype_of, loop
+from .sizes import SYMBOLIC, NumberOf, Size, symbol
+from .tensor import Traced
+from .tree import Structure, flatten
+
+if TYPE_CHECKING:
+    from .tracer import Tracer
+
+aten = torch.ops.aten
+NUMBERS = (bool, int, float, *SYMBOLIC)
+_ATTEMPTS = 6  # a body's carried values settle in two or three
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A value that a body takes or gives: what is known of it, and what it is for the example."""
+
+    fact: TensorFact | SizeFact
+    example: Any
+
+
+@dataclass
+class Side:
+    """A body that has been traced, and what Python got from it."""
+
+    level: Level
+    leaves: list[Any]  # tensors as (node, Leaf); everything else as it is
+    structure: Structure
+    writes: dict[int, tuple[Traced, fx.Node, torch.Tensor]]  # memory from outside: by base, its new content
+
+
+# --- branches --------------------------------------------------------------------------------------------------------
+def capture_branch(tracer: Tracer, predicate: Any, yes: Callable[[], Any], no: Callable[[], Any]) -> Any:
+    """`yes() if predicate else no()`, with both kept. The predicate is a traced tensor with one element or a number."""
+    with _disable_current_modes():
+        return _capture_branch(tracer, predicate, yes, no)
+
+
+def _capture_branch(tracer: Tracer, predicate: Any, yes: Callable[[], Any], no: Callable[[], Any]) -> Any:
+    taken = bool(predicate.example) if isinstance(predicate, Traced) else bool(predicate.node.values[0])
+    sides = [_trace_side(tracer, functools.partial(_with_mode, tracer, function)) for function in (yes, no)]
+    if sides[0].structure.paths != sides[1].structure.paths:
+        raise _cannot(tracer, "the two branches return different structures", "return the same structure from both")
+    bases = {key: base for side in sides for key, (base, _, _) in side.writes.items()}
+    constants, pairs = {}, []
+    for place, pair in enumerate(zip(sides[0].leaves, sides[1].leaves, strict=True)):
+        if all(not isinstance(each, (_Tensor, *NUMBERS)) for each in pair) or _same_number(*pair):
+            if pair[0] != pair[1]:
+                raise _cannot(
+                    tracer,
+                    f"the two branches return {pair[0]!r} and {pair[1]!r}",
+                    "return tensors or numbers from both",
+                )
+            constants[place] = pair[0]
+        else:
+            pairs.append(pair)
+    results = [[_as_result(tracer, side, pair[i]) for pair in pairs] for i, side in enumerate(sides)]
+    for i, side in enumerate(sides):
+        results[i] += [_written(tracer, side, key, base) for key, base in bases.items()]
+    bodies = [_close(side, [node for node, _ in given]) for side, given in zip(sides, results, strict=True)]
+    leaves = [
+        _merged(tracer, first, second, taken) for (_, first), (_, second) in zip(results[0], results[1], strict=True)
+    ]
+    condition = tracer.node_of(predicate) if isinstance(predicate, Traced) else tracer.size_node(predicate.node)
+    args = (condition, bodies[0], sides[0].level.operands, bodies[1], sides[1].level.operands)
+    made = _results(tracer, branch, args, leaves)
+    _put_writes(tracer, list(bases.values()), made[len(pairs) :])
+    rest = iter(made[: len(pairs)])
+    return sides[0].structure.unflatten(
+        [constants[place] if place in constants else next(rest) for place in range(len(sides[0].leaves))]
+    )
+
+
+def _merged(tracer: Tracer, first: Leaf, second: Leaf, taken: bool) -> Leaf:
+    """What is known of a value that comes from either side."""
+    chosen = first if taken else second
+    if isinstance(first.fact, SizeFact) or isinstance(second.fact, SizeFact):
+        return chosen
+    if first.fact.dtype is not second.fact.dtype or first.fact.rank != second.fact.rank:
+        raise _cannot(
+            tracer,
+            f"the two branches return tensors of different kinds, {_text(first.fact)} and {_text(second.fact)}",
+            "return tensors of one dtype and one number of axes from both",
+        )
+    sizes = chosen.example.size()
+    shape = tuple(
+        a if a == b else _fresh(tracer, sizes[axis], "either")
+        for axis, (a, b) in enumerate(zip(first.fact.shape, second.fact.shape, strict=True))
+    )
+    return Leaf(TensorFact(first.fact.dtype, shape), chosen.example)
+
+
+# --- loops -----------------------------------------------------------------------------------------------------------
+Step = Callable[[Any, Any], tuple[Any, Any, Sequence[torch.Tensor]]]
+
+
+def capture_loop(tracer: Tracer, limit: Any, condition: Any, carried: Any, step: Step) -> tuple[Any, list[Traced]]:
+    """A loop: `step(turn, carried) -> (go on, carried, slices)`, while the condition holds, at most `limit` times.
+
+    Returns the carried values after the last turn and every slice stacked over the turns. `carried` is any structure of
+    tensors and numbers, `limit` a number or None, the condition a tensor, a number, or True.
+    """
+    with _disable_current_modes():
+        return _capture_loop(tracer, limit, condition, carried, step)
+
+
+def _capture_loop(tracer: Tracer, limit: Any, condition: Any, carried: Any, step: Step) -> tuple[Any, list[Traced]]:
+    given, structure = flatten(carried)
+    initial = [_leaf(tracer, each) for each in given]
+    inputs = [leaf for _, leaf in initial]
+    written: list[Traced] = []
+    free: set[tuple[int, int]] = set()  # (carried value, axis) whose size changes from turn to turn
+    for _ in range(_ATTEMPTS):
+        side, outputs = _trace_turn(tracer, structure, inputs, written, step)
+        again = _widen(tracer, inputs, outputs[1 : 1 + len(inputs)], free)
+        more = [base for base, _, _ in side.writes.values() if all(base is not each for each in written)]
+        if not again and not more:
+            break
+        written += more
+        inputs += [_leaf(tracer, base)[1] for base in more]
+        initial += [_leaf(tracer, base) for base in more]
+    else:
+        raise _cannot(tracer, "the loop's carried values never take the same form twice", "carry tensors of one shape")
+    body = _close(side, [node for node, _ in outputs], inputs=1 + len(inputs))
+    limit_node, limit_now = _number(tracer, FOREVER if limit is None else limit)
+    condition_node, condition_now = _number(tracer, condition)
+    operands = side.level.operands
+    examples = _examples(tracer, side.level)
+    with torch.no_grad():
+        ends = loop(limit_now, condition_now, [leaf.example for _, leaf in initial], body, examples)
+    leaves = []
+    for place, (leaf, end) in enumerate(zip(inputs, ends, strict=False)):
+        leaves.append(_after(tracer, leaf, end, {axis for which, axis in free if which == place}))
+    turns = limit if condition is True and _goes_on(outputs[0]) else None
+    for (_, leaf), end in zip(outputs[1 + len(inputs) :], ends[len(inputs) :], strict=True):
+        assert isinstance(leaf.fact, TensorFact)
+        leaves.append(Leaf(TensorFact(leaf.fact.dtype, (_turns(tracer, turns, end), *leaf.fact.shape)), end))
+    args = (limit_node, condition_node, [node for node, _ in initial], body, operands)
+    made = _results(tracer, loop, args, leaves)
+    count = len(given)
+    _put_writes(tracer, written, made[count : len(inputs)])
+    return structure.unflatten(made[:count]), made[len(inputs) :]
+
+
+def _trace_turn(
+    tracer: Tracer, structure: Structure, inputs: list[Leaf], written: list[Traced], step: Step
+) -> tuple[Side, list[tuple[fx.Node, Leaf]]]:
+    """Trace a body once. Memory from outside that it writes to is carried after the model's own values."""
+    count = len(inputs) - len(written)
+
+    def body() -> Any:
+        turn = _input(tracer, "turn", Leaf(SizeFact((0, *tracer.elsewhere.data_sizes.numbers(0))), 0))
+        values = [_input(tracer, f"carried_{place}", leaf) for place, leaf in enumerate(inputs)]
+        for base, value in zip(written, values[count:], strict=True):
+            tracer.write(base, value, "loop")
+        with tracer.mode_again():
+            going, results, slices = step(turn, structure.unflatten(values[:count]))
+        leaves, form = flatten(results)
+        if form.paths != structure.paths:
+            raise _cannot(
+                tracer, "the loop's body returns another structure than it is given", "carry the same values on"
+            )
+        return [going, *leaves, *slices]
+
+    side = _trace_side(tracer, body)
+    found = [_as_result(tracer, side, leaf) for leaf in side.leaves]
+    kept = [_written(tracer, side, id(base), base) for base in written]
+    return side, [*found[: 1 + count], *kept, *found[1 + count :]]
+
+
+def _widen(tracer: Tracer, inputs: list[Leaf], outputs: list[tuple[fx.Node, Leaf]], free: set[tuple[int, int]]) -> bool:
+    """Free the axes of carried tensors that a turn changes; whether any were."""
+    changed = False
+    for place, (before, (_, after)) in enumerate(zip(inputs, outputs, strict=True)):
+        if isinstance(before.fact, SizeFact) or isinstance(after.fact, SizeFact):
+            if dtype_of(before.fact) is not dtype_of(after.fact):
+                raise _cannot(
+                    tracer,
+                    f"the loop turns a carried {dtype_of(before.fact)} into a {dtype_of(after.fact)}",
+                    "convert it before the loop",
+                )
+            continue
+        if before.fact.dtype is not after.fact.dtype or before.fact.rank != after.fact.rank:
+            raise _cannot(
+                tracer,
+                f"the loop turns a carried tensor {_text(before.fact)} into {_text(after.fact)}",
+                "give it its dtype and its number of axes before the loop",
+            )
+        shape = list(before.fact.shape)
+        for axis, (a, b) in enumerate(zip(before.fact.shape, after.fact.shape, strict=True)):
+            if a != b and (place, axis) not in free:
+                free.add((place, axis))
+                shape[axis] = _fresh(tracer, before.example.size(axis), "carried")
+                changed = True
+        inputs[place] = Leaf(TensorFact(before.fact.dtype, tuple(shape)), before.example)
+    return changed
+
+
+def _after(tracer: Tracer, leaf: Leaf, end: Any, free: set[int]) -> Leaf:
+    """A carried value after the last turn."""
+    if isinstance(leaf.fact, SizeFact):
+        return Leaf(leaf.fact, end.item() if isinstance(end, torch.Tensor) else end)
+    shape = tuple(
+        _fresh(tracer, end.size(axis), "carried") if axis in free else dim for axis, dim in enumerate(leaf.fact.shape)
+    )
+    return Leaf(TensorFact(leaf.fact.dtype, shape), end)
+
+
+def _turns(tracer: Tracer, limit: Any, end: torch.Tensor) -> Dim:
+    """The axis over which slices are stacked."""
+    if type(limit) is int:
+        return limit
+    if isinstance(limit, torch.SymInt) and not limit.node.from_data:
+        return tracer.dims.dim(limit.node.values)
+    return _fresh(tracer, end.size(0), "turns")
+
+
+def _goes_on(condition: tuple[fx.Node, Leaf]) -> bool:
+    """Whether a body always says to go on."""
+    node = condition[0]
+    return node.target is aten.scalar_tensor.default and node.args[0] is True
+
+
+# --- bodies ----------------------------------------------------------------------------------------------------------
+class _Tensor(tuple):
+    """A tensor among a body's results: (node, Leaf)."""
+
+    __slots__ = ()
+
+
+def _with_mode(tracer: Tracer, function: Callable[[], Any]) -> Any:
+    """The model's own code sees the tracer in every op; ours does not."""
+    with tracer.mode_again():
+        return function()
+
+
+def _trace_side(tracer: Tracer, function: Callable[[], Any]) -> Side:
+    level = Level(fx.Graph())
+    tracer.levels.append(level)
+    tracer.nested = True
+    try:
+        leaves, structure = flatten(function())
+        found: list[Any] = []
+        for leaf in leaves:
+            leaf = tracer.plain.stand_in(leaf)
+            if isinstance(leaf, torch.Tensor):
+                traced = leaf if isinstance(leaf, Traced) else tracer.plain.lift(leaf)
+                node = tracer.here(tracer.node_of(traced))
+                found.append(_Tensor((node, Leaf(traced.fact, traced.example.clone()))))
+            else:
+                found.append(leaf)
+        writes = {id(base): (base, tracer.here(tracer.node_of(base)), base.example.clone()) for base in level.written}
+    finally:
+        tracer.levels.pop()
+        level.undo()
+    return Side(level, found, structure, writes)
+
+
+def _close(side: Side, nodes: list[fx.Node], inputs: int = 0) -> Body:
+    """Finish a body's graph: only what its results need stays."""
+    graph = side.level.graph
+    graph.output(tuple(nodes))
+    for node in reversed(graph.nodes):
+        if not node.users and node.op == "call_function":
+            graph.erase_node(node)
+    return Body(graph, inputs)
+
+
+def _as_result(tracer: Tracer, side: Side, leaf: Any) -> tuple[fx.Node, Leaf]:
+    """A result of a body as a node of its graph; numbers become tensors without axes."""
+    if isinstance(leaf, _Tensor):
+        return leaf
+    if not isinstance(leaf, NUMBERS):
+        raise _cannot(tracer, f"a branch or a loop returns {leaf!r}", "return tensors and numbers")
+    tracer.levels.append(side.level)
+    try:
+        values = leaf.node.values if isinstance(leaf, SYMBOLIC) else (leaf,) * tracer.probes
+        fact = SizeFact(values)
+        number = tracer.size_node(leaf.node) if isinstance(leaf, SYMBOLIC) else leaf
+        node = tracer.create(aten.scalar_tensor.default, (number,), {"dtype": dtype_of(fact)})
+        node.meta.update(val=TensorFact(dtype_of(fact), ()), scope=tracer.scopes.current, source=None)
+    finally:
+        tracer.levels.pop()
+    return node, Leaf(fact, values[0])
+
+
+def _written(tracer: Tracer, side: Side, key: int, base: Traced) -> tuple[fx.Node, Leaf]:
+    """The content of memory from outside at the end of a body, changed or not."""
+    if key in side.writes:
+        _, node, example = side.writes[key]
+        return node, Leaf(base.fact, example)
+    tracer.levels.append(side.level)
+    try:
+        return tracer.here(tracer.node_of(base)), Leaf(base.fact, base.example.clone())
+    finally:
+        tracer.levels.pop()
+
+
+def _put_writes(tracer: Tracer, bases: Sequence[Traced], contents: Sequence[Any]) -> None:
+    for base, content in zip(bases, contents, strict=True):
+        tracer.write(base, content, "branch")
+
+
+def _results(tracer: Tracer, operation: Any, args: tuple, leaves: list[Leaf]) -> list[Any]:
+    """Record the operation; its results as tensors and numbers."""
+    node = tracer.make(operation, args, {}, tuple(_tensor_fact(leaf.fact) for leaf in leaves))
+    made: list[Any] = []
+    for place, leaf in enumerate(leaves):
+        picked = tracer.make(operator.getitem, (node, place), {}, _tensor_fact(leaf.fact))
+        if isinstance(leaf.fact, SizeFact):
+            made.append(tracer.number(tracer.make(aten.item.default, (picked,), {}, leaf.fact), leaf.example))
+        else:
+            made.append(_tensor(tracer, picked, leaf))
+    return made
+
+
+def _tensor(tracer: Tracer, node: fx.Node, leaf: Leaf) -> Traced:
+    assert isinstance(leaf.fact, TensorFact)
+    example = leaf.example.clone(memory_format=torch.contiguous_format)
+    layouts = tuple(_layout(leaf.fact, probe) for probe in range(1, tracer.probes))
+    traced = Traced(example, layouts, leaf.fact, tracer)
+    tracer.own(traced, node)
+    return traced
+
+
+def _layout(fact: TensorFact, probe: int) -> Layout:
+    sizes = [dim if isinstance(dim, int) else dim.values[probe] for dim in fact.shape]
+    return Layout.of(torch.empty(sizes, dtype=fact.dtype, device="meta"))
+
+
+def _input(tracer: Tracer, name: str, leaf: Leaf) -> Any:
+    """An input of the body that is being traced."""
+    node = tracer.levels[-1].placeholder(name, leaf.fact)
+    if isinstance(leaf.fact, SizeFact):
+        values = leaf.fact.values
+        if leaf.fact.kind is int:
+            values = (leaf.example, *tracer.elsewhere.data_sizes.numbers(leaf.example))
+            node.meta["val"] = SizeFact(values)
+        return symbol(Size(tracer, values, NumberOf(node)))
+    return _tensor(tracer, node, leaf)
+
+
+def _leaf(tracer: Tracer, value: Any) -> tuple[Any, Leaf]:
+    """A value outside: its node and what is known of it."""
+    value = tracer.plain.stand_in(value)
+    if isinstance(value, torch.Tensor):
+        traced = value if isinstance(value, Traced) else tracer.plain.lift(value)
+        return tracer.node_of(traced), Leaf(traced.fact, traced.example.clone())
+    if isinstance(value, NUMBERS):
+        node, now = _number(tracer, value)
+        values = value.node.values if isinstance(value, SYMBOLIC) else (value,) * tracer.probes
+        return node, Leaf(SizeFact(values), now)
+    raise _cannot(tracer, f"a loop carries {value!r}", "carry tensors and numbers")
+
+
+def _number(tracer: Tracer, value: Any) -> tuple[Any, Any]:
+    """A limit, a condition or a carried number: as an argument of a node, and for the example."""
+    if isinstance(value, Traced):
+        return tracer.node_of(value), value.example
+    if isinstance(value, SYMBOLIC):
+        return tracer.size_node(value.node), value.node.values[0]
+    return value, value
+
+
+def _examples(tracer: Tracer, level: Level) -> list[Any]:
+    """What a body takes from outside, for the example."""
+    found: list[Any] = []
+    for origin in level.origins:
+        fact = origin.meta["val"]
+        if origin.op == "get_attr":
+            found.append(tracer.plain.constants[str(origin.target)].tensor)
+        else:
+            found.append(fact.values[0] if isinstance(fact, SizeFact) else level.examples[origin].clone())
+    return found
+
+
+def _fresh(tracer: Tracer, example: int, stem: str) -> SymDim:
+    sizes = tracer.elsewhere.data_sizes.fresh(object(), example, stem)
+    dim = tracer.dims.dim((example, *sizes))
+    assert isinstance(dim, SymDim)
+    return dim
+
+
+def _tensor_fact(fact: TensorFact | SizeFact) -> TensorFact:
+    return fact if isinstance(fact, TensorFact) else TensorFact(dtype_of(fact), ())
+
+
+def _same_number(first: Any, second: Any) -> bool:
+    plain = (bool, int, float)
+    return isinstance(first, plain) and type(first) is type(second) and first == second
+
+
+def _text(fact: TensorFact) -> str:
+    return f"{str(fact.dtype).removeprefix('torch.')}[{', '.join(map(str, fact.shape))}]"
+
+
+def _cannot(tracer: Tracer, what: str, hint: str) -> CaptureError:
+    return CaptureError(what, source=tracer.where(), module=tracer.scopes.current.path or None, hint=hint)
+
+
+# --- PyTorch's own control flow --------------------------------------------------------------------------------------
+def _cond(tracer: Tracer, predicate: Any, yes: Any, no: Any, operands: Any) -> Any:
+    if isinstance(predicate, torch.Tensor) and not isinstance(predicate, Traced):
+        predicate = bool(predicate)
+    if not isinstance(predicate, (Traced, *SYMBOLIC)):
+        return yes(*operands) if predicate else no(*operands)
+    return capture_branch(tracer, predicate, lambda: yes(*operands), lambda: no(*operands))
+
+
+def _while_loop(tracer: Tracer, condition: Any, body: Any, carried: Any, additional: Any) -> Any:
+    def step(turn: Any, values: Any) -> Any:
+        results = body(*values, *additional)
+        results = tuple(results) if isinstance(results, (list, tuple)) else (results,)
+        return condition(*results, *additional), results, ()
+
+    with tracer.mode_again():
+        first = condition(*carried, *additional)
+    results, _ = capture_loop(tracer, None, first, tuple(carried), step)
+    return results
+
+
+def _scan(tracer: Tracer, combine: Any, initial: Any, slices: Any, additional_inputs: Any = ()) -> Any:
+    count = len(initial)
+
+    def step(turn: Any, carried: Any) -> Any:
+        results = combine(*carried, *(each.select(0, turn) for each in slices), *additional_inputs)
+        return True, tuple(results[:count]), tuple(results[count:])
+
+    carried, stacked = capture_loop(tracer, slices[0].shape[0], True, tuple(initial), step)
+    return [*carried, *stacked]
+
+
+def _map(tracer: Tracer, function: Any, slices: Any, arguments: Any) -> Any:
+    shape: list[Structure] = []
+
+    def step(turn: Any, carried: Any) -> Any:
+        leaves, structure = flatten(function(*(each.select(0, turn) for each in slices), *arguments))
+        shape[:] = [structure]
+        return True, (), tuple(leaves)
+
+    _, stacked = capture_loop(tracer, slices[0].shape[0], True, (), step)
+    return shape[0].unflatten(stacked)
+
+
+def _associative_scan(tracer: Tracer, combine: Any, slices: Any, additional_inputs: Any = ()) -> Any:
+    """Element by element; the first one is the first result."""
+
+    def step(turn: Any, carried: Any) -> Any:
+        combined = combine(*carried, *(each.select(0, turn + 1) for each in slices), *additional_inputs)
+        results = tuple(flatten(combined)[0])
+        return True, results, results
+
+    with tracer.mode_again():
+        first = tuple(each.select(0, 0) for each in slices)
+        _, stacked = capture_loop(tracer, slices[0].shape[0] - 1, True, first, step)
+        return tuple(torch.cat([each.narrow(0, 0, 1), rest]) for each, rest in zip(slices, stacked, strict=True))
+
+
+def associative_scan_of(tracer: Tracer, original: Callable[..., Any]) -> Callable[..., Any]:
+    """In place of the function with which PyTorch scans level by level, in Python: a loop, element by element."""
+
+    def scan(operator: Any, leaves: Any, dim: int = 0, additional_inputs: Any = ()) -> Any:
+        if dim != 0 or not any(isinstance(each, Traced) for each in leaves):
+            return original(operator, leaves, dim, additional_inputs)
+        whole: Any = operator.keywords["combine_fn"] if isinstance(operator, functools.partial) else None
+        if hasattr(whole, "__wrapped__"):  # torch.vmap around the user's function, for many elements at once
+            operator = functools.partial(operator.func, **{**operator.keywords, "combine_fn": whole.__wrapped__})
+        return list(_associative_scan(tracer, operator, leaves, additional_inputs))
+
+    return scan
+
+
+def _higher_order() -> dict[Any, Callable[..., Any]]:
+    """By operator, as far as this PyTorch has them."""
+    handlers: dict[str, Callable[..., Any]] = {
+        "cond": _cond,
+        "while_loop": _while_loop,
+        "scan": _scan,
+        "map_impl": _map,
+        "associative_scan": _associative_scan,
+    }
+    known = torch._ops._higher_order_ops
+    return {known[name]: handler for name, handler in handlers.items() if name in known}
+
+
+HIGHER_ORDER = _higher_order()

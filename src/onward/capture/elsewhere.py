@@ -1,0 +1,148 @@
+"""What an op's results look like at the other probes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import fx
+from torch._ops import OpOverload
+
+from ..errors import CaptureError
+from .autograd_functions import function_layouts
+from .data_sizes import DataSizes, is_data_sized
+from .facts import FunctionCall, Source
+from .layouts import Layout, LayoutKernels, ProbeFailure, dense_like
+from .shape_tensors import RESHAPE, DependsOnData, sizes_at
+from .sizes import SYMBOLIC, is_from_data
+from .source import user_source
+from .tensor import Traced
+
+if TYPE_CHECKING:
+    from .tracer import Tracer
+
+aten = torch.ops.aten
+
+
+class ProbeRejected(Exception):
+    """The model works on the example and refuses the other sizes that were tried."""
+
+    def __init__(self, op: str, source: Source | None, scope: str, reason: str) -> None:
+        super().__init__(reason)
+        self.op, self.source, self.scope, self.reason = op, source, scope, reason
+
+
+class Elsewhere:
+    """Asks PyTorch's kernels, through layouts, and answers itself where a size depends on data."""
+
+    def __init__(self, tracer: Tracer, kernels: LayoutKernels) -> None:
+        self._tracer, self._kernels = tracer, kernels
+        self.data_sizes = DataSizes(tracer.dims, tracer.probes)
+
+    def layouts(self, op: OpOverload, args: tuple, kwargs: dict[str, Any], nodes: tuple, out: Any) -> tuple[Any, ...]:
+        """For every other probe, the layout of each result; `nodes` are the arguments as fx has them."""
+        if is_data_sized(op):
+            asked = fx.map_arg(nodes, self._tracer.here)
+            return self.data_sizes.layouts(
+                self._tracer.graph, op, asked, lambda place, probe: _at_probe(args[place], probe), out
+            )
+        if op is aten.slice.Tensor and any(is_from_data(each) for each in args[2:4]):
+            return self._sliced_by_data(args, fx.map_arg(nodes, self._tracer.here), out)
+        if op is RESHAPE:
+            return self._reshaped(args, nodes, out)
+        return self.probe(op, args, kwargs, out)
+
+    def probe(self, op: OpOverload, args: tuple, kwargs: dict[str, Any], out: Any) -> tuple[Any, ...]:
+        """What the other probes' results look like."""
+        if not _is_dynamic((*args, *kwargs.values())):
+            layout = _layout_of(out)
+            return (layout,) * (self._tracer.probes - 1)
+        if op is aten.select.int and is_from_data(args[2]):
+            args = (*args[:2], 0)  # whichever it is, the sizes are the same, and the probes' index may not exist
+        calls = [
+            ([_at_probe(value, probe) for value in args], {name: _at_probe(v, probe) for name, v in kwargs.items()})
+            for probe in range(self._tracer.probes)
+        ]
+        try:
+            if isinstance(op, FunctionCall):
+                results: list[Any] | None = [function_layouts(op, args, at_args) for at_args, _ in calls[1:]]
+            else:
+                results = self._kernels.shortcut(op, calls, out)
+            if results is None:
+                results = [self._kernels.run(op, tuple(at_args), at_kwargs) for at_args, at_kwargs in calls[1:]]
+        except ProbeFailure as failure:
+            name = op.__name__ if isinstance(op, FunctionCall) else str(op)
+            raise ProbeRejected(name, user_source(), self._tracer.scopes.current.path, str(failure)) from failure
+        for result in results:
+            self._same_structure(op, out, result)
+        return tuple(results)
+
+    def _reshaped(self, args: tuple, node_args: tuple, out: torch.Tensor) -> tuple[Layout, ...]:
+        """A reshape to sizes that a tensor holds, at the other probes."""
+        constants = self._tracer.plain.constants
+        try:
+            sizes = [sizes_at(node_args[1], probe, constants) for probe in range(1, self._tracer.probes)]
+        except DependsOnData:
+            if _is_dynamic(args):
+                what = "the sizes of a reshape depend on the data of a tensor"
+                raise CaptureError(what, op=str(RESHAPE), source=self._tracer.where()) from None
+            return (Layout.of(out),) * (self._tracer.probes - 1)
+        calls = [(_at_probe(args[0], probe), size) for probe, size in enumerate(sizes, 1)]
+        try:
+            return tuple(self._kernels.run(aten.reshape.default, call, {}) for call in calls)
+        except ProbeFailure as failure:
+            raise ProbeRejected(
+                str(RESHAPE), user_source(), self._tracer.scopes.current.path, str(failure)
+            ) from failure
+
+    def _sliced_by_data(self, args: tuple, nodes: tuple, out: torch.Tensor) -> tuple[Layout, ...]:
+        """`x[:n]` with n from a tensor is as long as n, or as x if that is shorter: a size of its own."""
+        axis = args[1] % args[0].dim()
+        key = (aten.slice.Tensor, args[0].fact.shape[axis], *nodes[2:])
+        layouts = self.probe(aten.slice.Tensor, (*args[:2], 0, 1), {}, out.narrow(axis, 0, min(out.size(axis), 1)))
+        fresh = self.data_sizes.fresh(key, out.size(axis), "slice")
+        return tuple(
+            dense_like((*layout.size[:axis], size, *layout.size[axis + 1 :]), out)
+            for layout, size in zip(layouts, fresh, strict=True)
+        )
+
+    def _same_structure(self, op: OpOverload, out: Any, layout: Any) -> None:
+        if isinstance(out, torch.Tensor):
+            ranks = out.dim(), len(layout.size)
+            if ranks[0] != ranks[1]:
+                reason = f"its result has {ranks[0]} axes at the example's sizes and {ranks[1]} at others"
+                raise ProbeRejected(str(op), user_source(), self._tracer.scopes.current.path, reason)
+        elif isinstance(out, (tuple, list)):
+            if len(out) != len(layout):
+                reason = f"it returns {len(out)} tensors at the example's sizes and {len(layout)} at others"
+                raise ProbeRejected(str(op), user_source(), self._tracer.scopes.current.path, reason)
+            for each, other in zip(out, layout, strict=True):
+                self._same_structure(op, each, other)
+
+
+def _is_dynamic(values: tuple | list) -> bool:
+    for value in values:
+        if isinstance(value, Traced):
+            if not value.fact.is_static:
+                return True
+        elif isinstance(value, SYMBOLIC) or (isinstance(value, (list, tuple)) and _is_dynamic(value)):
+            return True
+    return False
+
+
+def _layout_of(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return Layout.of(value)
+    return [_layout_of(each) for each in value] if isinstance(value, (list, tuple)) else value
+
+
+def _at_probe(value: Any, probe: int) -> Any:
+    if isinstance(value, Traced):
+        return value.layouts[probe - 1] if probe else Layout.of(value.example)
+    if isinstance(value, torch.Tensor):
+        return Layout.of(value)
+    if isinstance(value, SYMBOLIC):
+        return value.node.values[probe]
+    if isinstance(value, (list, tuple)):
+        return [_at_probe(each, probe) for each in value]
+    return value

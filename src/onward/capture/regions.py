@@ -1,0 +1,99 @@
+"""Control flow in a captured program: bodies, and the two operators that run them.
+
+    branch(predicate, yes, yes_operands, no, no_operands) -> tuple
+    loop(limit, condition, carried, body, operands) -> tuple: the carried values, then what every turn gave, stacked
+
+A body is a graph of its own. Its placeholders are its inputs (for a loop: the number of the turn, then the carried
+values), then what it takes from outside, in the order of the operands that go with it. It returns a flat tuple; a
+loop's body returns whether to go on, the carried values, and what is to be stacked.
+
+Both are plain functions, so a captured program with control flow runs in PyTorch as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import fx
+
+from .facts import SizeFact, TensorFact
+
+FOREVER = 2**63 - 1  # the limit of a loop that only its condition ends
+
+
+@dataclass(frozen=True, eq=False)
+class Body:
+    """A part of a program that runs any number of times."""
+
+    graph: fx.Graph
+    inputs: int  # how many of the placeholders are its own; the others stand for operands
+
+    @property
+    def placeholders(self) -> list[fx.Node]:
+        return [node for node in self.graph.nodes if node.op == "placeholder"]
+
+    @property
+    def results(self) -> tuple[Any, ...]:
+        """The arguments of the output node."""
+        output = next(node for node in reversed(self.graph.nodes) if node.op == "output")
+        return tuple(output.args[0])
+
+    def __repr__(self) -> str:
+        return f"Body({len(self.graph.nodes)} nodes)"
+
+    def run(self, inputs: Sequence[Any], operands: Sequence[Any]) -> tuple[Any, ...]:
+        """Compute the results in PyTorch."""
+        values: dict[fx.Node, Any] = {}
+        given = iter((*inputs, *operands))
+        for node in self.graph.nodes:
+            if node.op == "placeholder":
+                values[node] = _as_declared(next(given), node.meta["val"])
+            elif node.op == "call_function":
+                args, kwargs = fx.map_arg((node.args, node.kwargs), values.__getitem__)
+                values[node] = node.target(*args, **kwargs)
+            else:
+                return tuple(fx.map_arg(node.args[0], values.__getitem__))
+        raise ValueError("the body has no output")
+
+
+def branch(
+    predicate: Any, yes: Body, yes_operands: Sequence[Any], no: Body, no_operands: Sequence[Any]
+) -> tuple[Any, ...]:
+    """One body or the other."""
+    return yes.run((), yes_operands) if bool(predicate) else no.run((), no_operands)
+
+
+def loop(limit: Any, condition: Any, carried: Sequence[Any], body: Body, operands: Sequence[Any]) -> tuple[Any, ...]:
+    """A body again and again, while the condition holds, at most `limit` times."""
+    values, stacked = list(carried), [[] for _ in body.results[1 + len(carried) :]]  # type: ignore[var-annotated]
+    turn, going = 0, bool(condition)
+    while going and turn < int(limit):
+        going, *results = body.run((turn, *values), operands)
+        values, slices = results[: len(values)], results[len(values) :]
+        for each, taken in zip(stacked, slices, strict=True):
+            each.append(taken)
+        turn, going = turn + 1, bool(going)
+    facts = [node.meta["val"] for node in body.results[1 + len(values) :]]
+    return (*values, *(_stack(slices, fact) for slices, fact in zip(stacked, facts, strict=True)))
+
+
+def _as_declared(value: Any, fact: Any) -> Any:
+    """Numbers come out of a body as tensors, and go in as numbers."""
+    return value.item() if isinstance(fact, SizeFact) and isinstance(value, torch.Tensor) else value
+
+
+def _stack(slices: list[torch.Tensor], fact: TensorFact) -> torch.Tensor:
+    if slices:
+        return torch.stack(slices)
+    sizes = [dim if isinstance(dim, int) else dim.values[0] for dim in fact.shape]
+    return torch.empty((0, *sizes), dtype=fact.dtype)
+
+
+def dtype_of(fact: TensorFact | SizeFact) -> torch.dtype:
+    """A value's dtype in a file; numbers are tensors there."""
+    if isinstance(fact, TensorFact):
+        return fact.dtype
+    return {bool: torch.bool, int: torch.int64, float: torch.float64}[fact.kind]

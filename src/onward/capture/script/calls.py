@@ -1,0 +1,43 @@
+"""Calls of scripted functions and modules while a model is traced."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from .interpreter import Interpreter
+
+if TYPE_CHECKING:
+    from ..tracer import Tracer
+
+
+def call_script(tracer: Tracer, called: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """Run a script's graph in place of the script: `called` is a module, a function, or a module's method."""
+    interpreter = Interpreter(tracer, tracer.script_attributes)
+    if isinstance(called, torch.jit.ScriptModule):
+        owner = called._c
+        method = owner._get_method("forward")
+        return interpreter.run(method.graph, [owner, *_bound(method.schema, args, kwargs, skip=1)])
+    if isinstance(called, torch._C.ScriptMethod):
+        return interpreter.run(called.graph, [called.owner, *_bound(called.schema, args, kwargs, skip=1)])
+    return interpreter.run(called.graph, _bound(called.schema, args, kwargs, skip=0))
+
+
+def _bound(schema: Any, args: tuple, kwargs: dict[str, Any], skip: int) -> list[Any]:
+    """All arguments in order, defaults filled in."""
+    parameters = schema.arguments[skip:]
+    values = list(args)
+    for parameter in parameters[len(args) :]:
+        if parameter.name in kwargs:
+            values.append(kwargs[parameter.name])
+        elif parameter.has_default_value():
+            values.append(parameter.default_value)
+        else:
+            raise TypeError(f"{schema.name}() is missing the argument {parameter.name!r}")
+    unknown = set(kwargs) - {parameter.name for parameter in parameters}
+    if unknown or len(args) > len(parameters):
+        raise TypeError(
+            f"{schema.name}() got arguments that it does not take: {', '.join(sorted(unknown)) or len(args)}"
+        )
+    return values

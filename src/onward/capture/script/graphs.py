@@ -1,0 +1,56 @@
+"""TorchScript graphs, made ready for the interpreter.
+
+Functions are inlined. Calls of methods are not: each belongs to a module, whose name the nodes inside should carry.
+PyTorch's pass inlines both, so method calls hide behind another name while it runs.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import Any
+
+import torch
+
+from ..facts import Source
+
+CALL_METHOD = "onward::call_method"
+_PLACE = re.compile(r'File "(?P<file>.+?)", line (?P<line>\d+)(, in (?P<function>\S+))?')
+
+
+@functools.cache
+def prepared(graph: Any) -> Any:
+    """A copy of a graph in which every call is a method call."""
+    copy = graph.copy()
+    _hide_method_calls(copy, copy)
+    torch._C._jit_pass_inline(copy)
+    return copy
+
+
+def _hide_method_calls(graph: Any, block: Any) -> None:
+    for node in list(block.nodes()):
+        for inner in node.blocks():
+            _hide_method_calls(graph, inner)
+        if node.kind() != "prim::CallMethod":
+            continue
+        hidden = graph.create(CALL_METHOD, list(node.inputs()), node.outputsSize())
+        hidden.s_("name", node.s("name"))
+        hidden.insertBefore(node)
+        hidden.copyMetadata(node)
+        for old, new in zip(node.outputs(), hidden.outputs(), strict=True):
+            new.setType(old.type())
+            old.replaceAllUsesWith(new)
+        node.destroy()
+
+
+def source_of(node: Any) -> Source | None:
+    """The line of the script that a node comes from: the user's, where PyTorch's own code was inlined around it."""
+    found = [
+        Source(match["file"], int(match["line"]), match["function"] or "forward")
+        for match in _PLACE.finditer(node.sourceRange())
+    ]
+    own = [place for place in found if not place.file.startswith(_TORCH)]
+    return next(iter(own or found), None)
+
+
+_TORCH = torch.__file__.removesuffix("__init__.py")

@@ -1,0 +1,310 @@
+"""Run a TorchScript graph on traced tensors.
+
+Everything that is known while tracing (lists, tuples, dicts, strings, None, numbers that depend on nothing) is plain
+Python here and leaves no trace in the graph. Tensor operators go to PyTorch's dispatcher like any model's. A branch or
+a loop that depends on data, or on a dynamic size, is kept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ...errors import CaptureError
+from ..control import capture_branch, capture_loop
+from ..sizes import SYMBOLIC
+from ..source import at_source
+from .graphs import CALL_METHOD, prepared, source_of
+from .operators import GENERAL, ON_CONTAINERS, PLAIN
+
+if TYPE_CHECKING:
+    from ..tracer import Tracer
+
+_MOST_TURNS = 1000  # a loop with a known number of turns is written out up to here
+
+
+class Raised(RuntimeError):
+    """The script raises an exception of its own."""
+
+
+class Interpreter:
+    """One call of a script while a model is traced."""
+
+    def __init__(self, tracer: Tracer, attributes: dict[tuple[Any, str], Any]) -> None:
+        self._tracer = tracer
+        self._attributes = attributes  # what the script assigned to its modules' attributes
+
+    def run(self, graph: Any, inputs: Sequence[Any]) -> Any:
+        """The result of a graph: one value, or a tuple."""
+        graph = prepared(graph)
+        values = dict(zip([value.unique() for value in graph.inputs()], inputs, strict=True))
+        results = self._block(graph, values)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _block(self, block: Any, values: dict[int, Any]) -> list[Any]:
+        for node in block.nodes():
+            with at_source(source_of(node)):
+                self._step(node, values)
+        outputs = block.outputs() if hasattr(block, "outputs") else ()
+        return [values[value.unique()] for value in outputs]
+
+    def _step(self, node: Any, values: dict[int, Any]) -> None:
+        kind = node.kind()
+        special = _SPECIAL.get(kind)
+        if special is not None:
+            special(self, node, values)
+            return
+        inputs = [values[value.unique()] for value in node.inputs()]
+        result = self._compute(node, kind, inputs)
+        outputs = [value.unique() for value in node.outputs()]
+        if len(outputs) == 1:
+            values[outputs[0]] = result
+        else:
+            values.update(zip(outputs, result or (), strict=False))
+
+    def _compute(self, node: Any, kind: str, inputs: list[Any]) -> Any:
+        if kind in GENERAL:
+            return GENERAL[kind](*inputs)
+        has_tensor = any(isinstance(each, torch.Tensor) for each in inputs)
+        if kind in ON_CONTAINERS and inputs and isinstance(inputs[0], (list, tuple, dict, str)):
+            return ON_CONTAINERS[kind](*inputs)
+        if kind in PLAIN and not has_tensor and not _needs_kernel(inputs):
+            return PLAIN[kind](*inputs)
+        return self._operator(node, kind, inputs)
+
+    def _operator(self, node: Any, kind: str, inputs: list[Any]) -> Any:
+        operator, names = _overload(node.schema())
+        if operator is None:
+            raise self._unknown(kind)
+        positional = [value for value, name in zip(inputs, names, strict=True) if name is None]
+        named = {name: value for value, name in zip(inputs, names, strict=True) if name is not None}
+        return operator(*positional, **named)
+
+    def _unknown(self, kind: str) -> CaptureError:
+        return CaptureError(
+            f"TorchScript's {kind} has no form in ONNX that onward knows",
+            op=kind,
+            source=self._tracer.where(),
+            module=self._tracer.scopes.current.path or None,
+            hint="write this part with tensor operations, or export the module that was scripted",
+        )
+
+    # --- constants, attributes, calls ------------------------------------------------------------------------------
+    def _constant(self, node: Any, values: dict[int, Any]) -> None:
+        value = node.output()
+        values[value.unique()] = None if str(value.type()) == "NoneType" else value.toIValue()
+
+    def _get_attribute(self, node: Any, values: dict[int, Any]) -> None:
+        owner, name = values[node.input().unique()], node.s("name")
+        key = (owner, name)
+        if key not in self._attributes:
+            self._attributes[key] = owner.getattr(name)
+        values[node.output().unique()] = self._attributes[key]
+
+    def _set_attribute(self, node: Any, values: dict[int, Any]) -> None:
+        owner, value = (values[each.unique()] for each in node.inputs())
+        self._attributes[(owner, node.s("name"))] = value
+
+    def _call_method(self, node: Any, values: dict[int, Any]) -> None:
+        owner, *inputs = (values[each.unique()] for each in node.inputs())
+        method = owner._get_method(node.s("name"))
+        self._tracer.scopes.enter_script(owner)
+        try:
+            result = self.run(method.graph, [owner, *inputs])
+        finally:
+            self._tracer.scopes.leave()
+        outputs = [value.unique() for value in node.outputs()]
+        values.update([(outputs[0], result)] if len(outputs) == 1 else zip(outputs, result, strict=True))
+
+    # --- structures ------------------------------------------------------------------------------------------------
+    def _unpack(self, node: Any, values: dict[int, Any]) -> None:
+        items = values[node.input().unique()]
+        outputs = [value.unique() for value in node.outputs()]
+        if len(items) != len(outputs):
+            raise CaptureError(
+                f"the script unpacks {len(items)} values into {len(outputs)} names", source=self._tracer.where()
+            )
+        values.update(zip(outputs, items, strict=True))
+
+    def _dictionary(self, node: Any, values: dict[int, Any]) -> None:
+        inputs = [values[each.unique()] for each in node.inputs()]
+        values[node.output().unique()] = dict(zip(inputs[::2], inputs[1::2], strict=True))
+
+    def _is_instance(self, node: Any, values: dict[int, Any]) -> None:
+        value = values[node.input().unique()]
+        values[node.output().unique()] = any(_fits(value, str(kind)) for kind in node.tys("types"))
+
+    def _raise(self, node: Any, values: dict[int, Any]) -> None:
+        raise Raised(str(values[next(iter(node.inputs())).unique()]))
+
+    # --- control flow ----------------------------------------------------------------------------------------------
+    def _if(self, node: Any, values: dict[int, Any]) -> None:
+        condition = values[node.input().unique()]
+        yes, no = node.blocks()
+        if isinstance(condition, SYMBOLIC) and not condition.node.is_uniform:
+            results = self._either(condition, yes, no, values)
+        else:
+            results = self._block(yes if condition else no, values)
+        values.update(zip((value.unique() for value in node.outputs()), results, strict=True))
+
+    def _either(self, condition: Any, yes: Any, no: Any, values: dict[int, Any]) -> list[Any]:
+        """Both sides are kept; a side that only raises is no side."""
+        sides = [functools.partial(self._side, block, values) for block in (yes, no)]
+        raises = [_only_raises(block) for block in (yes, no)]
+        if any(raises):
+            return self._block(no if raises[0] else yes, values)
+        return list(capture_branch(self._tracer, condition, *sides))
+
+    def _side(self, block: Any, values: dict[int, Any]) -> tuple[Any, ...]:
+        with self._unchanged(values):
+            return tuple(self._block(block, dict(values)))
+
+    @contextlib.contextmanager
+    def _unchanged(self, values: dict[int, Any]) -> Iterator[None]:
+        """Lists and dicts from outside have no form in a branch or a loop: one that changes is an error."""
+        before = _containers(values.values())
+        yield
+        for container, content in before:
+            now = list(container.items() if isinstance(container, dict) else container)
+            if len(now) != len(content) or any(a is not b for a, b in zip(_flat(now), _flat(content), strict=True)):
+                raise CaptureError(
+                    f"a {type(container).__name__} from outside changes inside a branch or a loop that depends on data",
+                    source=self._tracer.where(),
+                    module=self._tracer.scopes.current.path or None,
+                    hint="collect the results in a tensor: torch.cat in the loop, or a tensor made before it",
+                )
+
+    def _loop(self, node: Any, values: dict[int, Any]) -> None:
+        limit, condition, *carried = (values[each.unique()] for each in node.inputs())
+        (block,) = node.blocks()
+        names = [value.unique() for value in block.inputs()]
+
+        def turn(number: Any, current: Sequence[Any]) -> tuple[Any, list[Any]]:
+            inner = dict(values)
+            inner.update(zip(names, (number, *current), strict=True))
+            going, *following = self._block(block, inner)
+            return going, following
+
+        def kept_turn(number: Any, current: Sequence[Any]) -> tuple[Any, list[Any]]:
+            with self._unchanged(values):
+                return turn(number, current)
+
+        done = 0
+        while not isinstance(limit, SYMBOLIC) and not _depends(condition):
+            if not condition or done >= limit:
+                break
+            if _known_turns(limit, block) > _MOST_TURNS or done > _MOST_TURNS:
+                carried = self._kept_loop(limit, condition, carried, kept_turn, done)
+                break
+            condition, carried = turn(done, carried)
+            done += 1
+        else:
+            carried = self._kept_loop(limit, condition, carried, kept_turn, done)
+        values.update(zip((value.unique() for value in node.outputs()), carried, strict=True))
+
+    def _kept_loop(self, limit: Any, condition: Any, carried: Sequence[Any], turn: Any, done: int) -> list[Any]:
+        def step(number: Any, current: Any) -> Any:
+            going, following = turn(number + done if done else number, current)
+            return going, list(following), ()
+
+        most = None if type(limit) is int and limit >= 2**63 - 1 else limit - done if done else limit
+        results, _ = capture_loop(self._tracer, most, condition, list(carried), step)
+        return list(results)
+
+
+def _depends(condition: Any) -> bool:
+    return isinstance(condition, SYMBOLIC) and not condition.node.is_uniform
+
+
+def _known_turns(limit: int, block: Any) -> int:
+    """How many turns a loop takes that nothing ends early; 0 if something may."""
+    going = next(iter(block.outputs())).node()
+    endless = limit >= 2**63 - 1
+    return 0 if endless or going.kind() != "prim::Constant" else limit
+
+
+def _containers(values: Iterable[Any]) -> list[tuple[Any, list[Any]]]:
+    """All lists and dicts among values, each with what is in it now."""
+    found: dict[int, tuple[Any, list[Any]]] = {}
+
+    def visit(value: Any) -> None:
+        if isinstance(value, (list, dict)) and id(value) not in found:
+            content = list(value.items() if isinstance(value, dict) else value)
+            found[id(value)] = (value, content)
+            for each in content:
+                visit(each)
+        elif isinstance(value, tuple):
+            for each in value:
+                visit(each)
+
+    for value in values:
+        visit(value)
+    return list(found.values())
+
+
+def _flat(content: list[Any]) -> list[Any]:
+    return [part for each in content for part in (each if isinstance(each, tuple) else (each,))]
+
+
+def _only_raises(block: Any) -> bool:
+    return any(node.kind() == "prim::RaiseException" for node in block.nodes())
+
+
+def _needs_kernel(inputs: list[Any]) -> bool:
+    """Whether a list among the arguments holds tensors: `cat`, `stack` and the like are PyTorch's."""
+    return any(isinstance(each, (list, tuple)) and any(isinstance(x, torch.Tensor) for x in each) for each in inputs)
+
+
+_NUMBERS: dict[str, tuple[type, ...]] = {
+    "int": (int, torch.SymInt),
+    "float": (float, torch.SymFloat),
+    "bool": (bool, torch.SymBool),
+}
+
+
+def _fits(value: Any, kind: str) -> bool:
+    """`isinstance` for TorchScript's types."""
+    if kind == "NoneType":
+        return value is None
+    if kind == "Tensor":
+        return isinstance(value, torch.Tensor)
+    if kind in _NUMBERS:
+        return isinstance(value, _NUMBERS[kind]) and (kind == "bool" or not isinstance(value, _NUMBERS["bool"]))
+    if kind == "str":
+        return isinstance(value, str)
+    if kind.startswith(("List", "AnyList")) or kind.endswith("[]"):
+        return isinstance(value, list)
+    if kind.startswith(("Tuple", "AnyTuple", "(")):
+        return isinstance(value, tuple)
+    if kind.startswith("Dict"):
+        return isinstance(value, dict)
+    return not isinstance(value, (torch.Tensor, int, float, str, list, tuple, dict, type(None)))
+
+
+@functools.cache
+def _overload(schema: str) -> tuple[Any, list[str | None]]:
+    """The operator that a schema belongs to, and the name of every argument that it takes by keyword only."""
+    parsed = torch._C.parse_schema(schema)
+    namespace, name = parsed.name.split("::")
+    packet = getattr(getattr(torch.ops, namespace), name, None)
+    operator = getattr(packet, parsed.overload_name or "default", None)
+    return operator, [each.name if each.kwarg_only else None for each in parsed.arguments]
+
+
+_SPECIAL = {
+    "prim::Constant": Interpreter._constant,
+    "prim::GetAttr": Interpreter._get_attribute,
+    "prim::SetAttr": Interpreter._set_attribute,
+    CALL_METHOD: Interpreter._call_method,
+    "prim::TupleUnpack": Interpreter._unpack,
+    "prim::ListUnpack": Interpreter._unpack,
+    "prim::DictConstruct": Interpreter._dictionary,
+    "prim::isinstance": Interpreter._is_instance,
+    "prim::RaiseException": Interpreter._raise,
+    "prim::If": Interpreter._if,
+    "prim::Loop": Interpreter._loop,
+}

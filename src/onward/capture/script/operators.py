@@ -1,0 +1,227 @@
+"""What the interpreter does itself: numbers, lists, tuples, dicts, strings. Tensors are PyTorch's business."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ..sizes import SYMBOLIC
+
+NUMBERS = (bool, int, float, *SYMBOLIC)
+
+
+def _floor_divide(a: Any, b: Any) -> Any:
+    return a // b
+
+
+def _truth(value: Any) -> Any:
+    """`Bool`: of a number or a tensor with one element."""
+    if isinstance(value, torch.Tensor):
+        value = value.item()
+    if isinstance(value, (bool, torch.SymBool)):
+        return value
+    return value != 0
+
+
+def _whole(value: Any) -> Any:
+    """`Int`"""
+    if isinstance(value, torch.Tensor):
+        value = value.item()
+    if isinstance(value, torch.SymBool):
+        return torch.sym_ite(value, 1, 0)
+    return torch.sym_int(value) if isinstance(value, SYMBOLIC) else int(value)
+
+
+def _real(value: Any) -> Any:
+    """`Float`"""
+    if isinstance(value, torch.Tensor):
+        value = value.item()
+    return torch.sym_float(value) if isinstance(value, SYMBOLIC) else float(value)
+
+
+def _not(value: Any) -> Any:
+    return torch.sym_not(value) if isinstance(value, torch.SymBool) else not value
+
+
+def _divide(a: Any, b: Any) -> Any:
+    return a / b
+
+
+def _rounded(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: function(value)
+
+
+# Operators on numbers, strings, lists and dicts: by name, if no argument is a tensor.
+PLAIN: dict[str, Callable[..., Any]] = {
+    "aten::add": operator.add,
+    "aten::sub": operator.sub,
+    "aten::mul": operator.mul,
+    "aten::div": _divide,
+    "aten::floordiv": _floor_divide,
+    "aten::remainder": operator.mod,
+    "aten::pow": operator.pow,
+    "aten::neg": operator.neg,
+    "aten::abs": abs,
+    "aten::eq": operator.eq,
+    "aten::ne": operator.ne,
+    "aten::lt": operator.lt,
+    "aten::le": operator.le,
+    "aten::gt": operator.gt,
+    "aten::ge": operator.ge,
+    "aten::__and__": operator.and_,
+    "aten::__or__": operator.or_,
+    "aten::__xor__": operator.xor,
+    "aten::__lshift__": operator.lshift,
+    "aten::__rshift__": operator.rshift,
+    "aten::__not__": _not,
+    "aten::floor": math.floor,
+    "aten::ceil": math.ceil,
+    "aten::round": round,
+    "aten::sqrt": lambda x: torch.sym_sqrt(x) if isinstance(x, SYMBOLIC) else math.sqrt(x),
+    "aten::exp": math.exp,
+    "aten::log": math.log,
+    "prim::min": lambda *values: min(*values),
+    "prim::max": lambda *values: max(*values),
+    "aten::len": len,
+    "aten::list": list,
+    "aten::keys": lambda x: list(x.keys()),
+    "aten::values": lambda x: list(x.values()),
+    "aten::items": lambda x: list(x.items()),
+    "aten::get": lambda x, key, default=None: x.get(key, default),
+    "aten::__contains__": lambda container, item: item in container,
+    "aten::format": lambda text, *values: text.format(*values),
+    "aten::str": str,
+    "aten::join": lambda text, parts: text.join(parts),
+    "aten::copy": lambda x: x.copy(),
+    "aten::ord": ord,
+    "aten::chr": chr,
+    "aten::lower": str.lower,
+    "aten::upper": str.upper,
+    "aten::startswith": lambda text, prefix, start=0, end=-1: text.startswith(prefix),
+    "aten::endswith": lambda text, suffix, start=0, end=-1: text.endswith(suffix),
+    "aten::index": lambda x, item: x.index(item),
+    "aten::count": lambda x, item: x.count(item),
+    "aten::sum": sum,
+    "aten::any": any,
+    "aten::all": all,
+    "aten::mul_list": operator.mul,
+}
+
+
+def _getitem(container: Any, index: Any) -> Any:
+    return container[index]
+
+
+def _slice(container: Any, start: Any, end: Any, step: int = 1) -> Any:
+    return container[slice(start, end, step)]
+
+
+def _set(container: Any, index: Any, value: Any) -> Any:
+    container[index] = value
+    return container
+
+
+def _append(container: list[Any], value: Any) -> Any:
+    container.append(value)
+    return container
+
+
+def _extend(container: list[Any], values: list[Any]) -> None:
+    container.extend(values)
+
+
+def _insert(container: list[Any], index: int, value: Any) -> None:
+    container.insert(index, value)
+
+
+def _reverse(container: list[Any]) -> None:
+    container.reverse()
+
+
+def _clear(container: Any) -> None:
+    container.clear()
+
+
+def _delete(container: Any, index: Any) -> None:
+    del container[index]
+
+
+# Operators whose first argument is a list, a tuple, a dict or a string.
+ON_CONTAINERS: dict[str, Callable[..., Any]] = {
+    "aten::__getitem__": _getitem,
+    "aten::slice": _slice,
+    "aten::_set_item": _set,
+    "aten::append": _append,
+    "aten::extend": _extend,
+    "aten::insert": _insert,
+    "aten::pop": lambda container, *where: container.pop(*where),
+    "aten::reverse": _reverse,
+    "aten::clear": _clear,
+    "aten::Delete": _delete,
+    "aten::update": lambda container, other: container.update(other),
+    "aten::setdefault": lambda container, key, value: container.setdefault(key, value),
+    "aten::add_": lambda container, other: (container.extend(other), container)[1],
+}
+
+
+def _is(first: Any, second: Any) -> bool:
+    return first is second
+
+
+# Operators that act on any value, tensors among them.
+GENERAL: dict[str, Callable[..., Any]] = {
+    "aten::Bool": _truth,
+    "aten::Int": _whole,
+    "aten::IntImplicit": _whole,
+    "aten::Float": _real,
+    "aten::FloatImplicit": _real,
+    "aten::ScalarImplicit": lambda x: x.item(),
+    "aten::item": lambda x: x.item(),
+    "aten::__is__": _is,
+    "aten::__isnot__": lambda a, b: a is not b,
+    "aten::dim": lambda x: x.dim(),
+    "aten::size": lambda x, *axis: x.size(*axis) if axis else list(x.size()),
+    "aten::numel": lambda x: x.numel(),
+    "aten::is_floating_point": lambda x: x.is_floating_point(),
+    "aten::is_complex": lambda x: x.is_complex(),
+    "aten::is_contiguous": lambda x, *format_: True,
+    "aten::device": lambda *args: torch.device(*args),
+    "prim::NumToTensor": lambda x: torch.scalar_tensor(x, dtype=_dtype_of_number(x)),
+    "aten::as_tensor": lambda data, dtype=None, device=None: torch.as_tensor(data, dtype=dtype),
+    "aten::tensor": lambda data, dtype=None, device=None, grad=False: torch.tensor(data, dtype=dtype),
+    "prim::TupleConstruct": lambda *items: tuple(items),
+    "prim::ListConstruct": lambda *items: list(items),
+    "prim::TupleIndex": lambda items, index: items[index],
+    "prim::unchecked_cast": lambda x: x,
+    "prim::unchecked_unwrap_optional": lambda x: x,
+    "aten::_unwrap_optional": lambda x: x,
+    "prim::dtype": lambda x: x.dtype,
+    "prim::device": lambda x: x.device,
+    "prim::layout": lambda x: x.layout,
+    "prim::requires_grad": lambda x: False,
+    "prim::is_cuda": lambda x: False,
+    "prim::is_mkldnn": lambda x: False,
+    "prim::is_quantized": lambda x: False,
+    "prim::is_sparse": lambda x: False,
+    "prim::is_meta": lambda x: False,
+    "prim::shape": lambda x: list(x.shape),
+    "prim::data": lambda x: x,
+    "prim::Uninitialized": lambda: None,
+    "prim::Print": lambda *values: None,
+    "aten::warn": lambda *values: None,
+    "aten::manual_seed": lambda *values: None,
+    "prim::StringIndex": lambda text, index: text[index],
+    "aten::is_grad_enabled": lambda: False,
+    "aten::set_grad_enabled": lambda value: None,
+    "prim::rangelist": lambda n: list(range(n)),
+}
+
+
+def _dtype_of_number(value: Any) -> torch.dtype:
+    if isinstance(value, (bool, torch.SymBool)):
+        return torch.bool
+    return torch.float64 if isinstance(value, (float, torch.SymFloat)) else torch.int64

@@ -1,0 +1,87 @@
+"""Branches, loops, and numbers read from tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from onward.capture.facts import SizeFact, TensorFact
+from onward.capture.regions import FOREVER, Body, branch, dtype_of, loop
+from onward.lower.emitter import Emitter, Number, SizeValue, Value
+from onward.lower.registry import lowers
+
+aten = torch.ops.aten
+
+
+@lowers(aten.item.default, aten._local_scalar_dense.default)
+def item(g: Emitter, x: Value) -> Value:
+    """item(Tensor self) -> Scalar"""
+    return x if g.dims(x) == () else g.reshape(x, [])
+
+
+@lowers(branch)
+def branch_(
+    g: Emitter,
+    predicate: Value | SizeValue,
+    yes: Body,
+    yes_operands: Sequence[Any],
+    no: Body,
+    no_operands: Sequence[Any],
+) -> list[Value]:
+    """branch(predicate, yes, yes_operands, no, no_operands) -> tuple"""
+    facts = list(g.out)
+    graphs = {}
+    for name, body, operands in (("then_branch", yes, yes_operands), ("else_branch", no, no_operands)):
+        inner = g.subgraph(name)
+        results = inner.lower(body, (), operands)
+        graphs[name] = inner.graph(_typed(inner, results, facts))
+    made = g.node("If", [g.as_value(predicate, torch.bool)], graphs, outputs=len(facts))
+    return _annotated(g, made if isinstance(made, tuple) else (made,), facts)
+
+
+@lowers(loop)
+def loop_(
+    g: Emitter,
+    limit: Value | SizeValue | Number,
+    condition: Value | SizeValue | bool,
+    carried: Sequence[Any],
+    body: Body,
+    operands: Sequence[Any],
+) -> list[Value]:
+    """loop(limit, condition, carried, body, operands) -> tuple"""
+    facts = list(g.out)
+    initial = [g.as_value(value, fact.dtype) for value, fact in zip(carried, facts, strict=False)]
+    idle = not initial and g.opset < 13  # Loop had to carry something then
+    inner = g.subgraph("body")
+    given: list[Any] = []
+    for place, node in enumerate(body.placeholders[: body.inputs]):
+        fact = node.meta["val"]
+        shape = fact.shape if isinstance(fact, TensorFact) else ()
+        value = inner.input("turn" if place == 0 else f"carried_{place}", dtype_of(fact), shape)
+        if place == 0:
+            inner.input("going", torch.bool, ())
+        given.append(SizeValue(fact.values, "given", (value,)) if isinstance(fact, SizeFact) else value)
+    going, *results = inner.lower(body, given, operands)
+    slices = [TensorFact(fact.dtype, fact.shape[1:]) for fact in facts[len(initial) :]]
+    results = _typed(inner, results, [*facts[: len(initial)], *slices])
+    if idle:
+        initial, results = [g.const(0)], [inner.input("carried", torch.int64, ()), *results]
+    graph = inner.graph([_scalar(inner, going), *results])
+    most = None if limit == FOREVER else _scalar(g, limit, torch.int64)
+    made = g.node("Loop", [most, _scalar(g, condition), *initial], {"body": graph}, outputs=len(facts) + idle)
+    return _annotated(g, (made if isinstance(made, tuple) else (made,))[idle:], facts)
+
+
+def _scalar(g: Emitter, value: Any, dtype: torch.dtype = torch.bool) -> Value:
+    made = g.as_value(value, dtype)
+    return made if g.dims(made) == () else g.reshape(made, [])
+
+
+def _typed(g: Emitter, results: Sequence[Any], facts: Sequence[TensorFact]) -> list[Value]:
+    return [g.as_value(value, fact.dtype) for value, fact in zip(results, facts, strict=True)]
+
+
+def _annotated(g: Emitter, made: Sequence[Value], facts: Sequence[TensorFact]) -> list[Value]:
+    return [g.annotate(value, fact.shape, fact.dtype) for value, fact in zip(made, facts, strict=True)]
