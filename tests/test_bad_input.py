@@ -338,9 +338,7 @@ def test_an_axis_that_cannot_vary(target: Path) -> None:
         "the model works on the example but not at other sizes of 'features': aten.linear.default: mat1 and mat2 shapes"
     )
     assert f"\n  at {FORWARD} in linear\n  tried features = 4/" in text
-    assert text.endswith(
-        "leave the axis out of dynamic_axes if it cannot vary, or give axes that must be equal one name"
-    )
+    assert text.endswith("ask for a fixed axis if it cannot vary, or give axes that must be equal one name")
 
 
 def looping(x: torch.Tensor) -> torch.Tensor:
@@ -360,7 +358,7 @@ def test_an_axis_that_the_model_freezes(target: Path) -> None:
         f"axis 0 of 'x'\n  at {line}\n  {line}: `steps` became 3\n"
     )
     assert text.endswith(
-        "compute with the size itself (no int(), range() or if on it), leave the axis out of dynamic_axes, "
+        "compute with the size itself (no int(), range() or if on it), ask for a fixed axis, "
         "or pass allow_static_axes=True to write it as fixed"
     )
     assert caught.value.axes == ("steps",)

@@ -238,6 +238,14 @@ def test_sizes_that_the_model_refuses_are_fixed_without_complaint() -> None:
     assert any("written as fixed: axis 1 of 'input'" in each for each in program.warnings)
 
 
+def test_a_frozen_axis_is_placed_though_its_root_is_none() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return torch.cat([x[i] for i in range(x.shape[0])])
+
+    with pytest.raises(onward.FrozenAxisError, match=r"'n' \(= 2\) is frozen.* the size of axis 0 of 'x'"):
+        onward.export(model, torch.randn(4, 3), dynamic_shapes=({0: 2 * Dim("n")},))
+
+
 def test_what_must_be_dynamic_is_still_an_error() -> None:
     def model(x: torch.Tensor) -> torch.Tensor:
         return torch.cat([x[i] for i in range(x.shape[0])]) + x.shape[1]
@@ -418,6 +426,16 @@ def test_a_root_out_of_bounds_is_said() -> None:
 def test_a_wrong_nesting_is_said_clearly(args: tuple, form: Any, message: str) -> None:
     with pytest.raises(onward.InputError, match=message):
         onward.export(lambda xs: xs[0] + 1, args, dynamic_shapes=form)
+
+
+def test_a_parameter_that_is_left_at_its_default() -> None:
+    def model(x: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+        return x if mask is None else x * mask
+
+    program = onward.export(model, rows(), dynamic_shapes={"x": B, "mask": None})
+    assert [port.shape for port in program.inputs] == [("batch", 2)]
+    with pytest.raises(onward.InputError, match="has 'mask', which the example call leaves at its default\n  pass"):
+        onward.export(model, rows(), dynamic_shapes={"x": B, "mask": B})
 
 
 def test_wrong_collections_are_said() -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import torch
 
 from ..errors import CaptureError, FrozenAxisError, RefusedSizesError
+from .axes import Formula
 from .decisions import Freeze
 from .elsewhere import ProbeRejected
 from .inputs import AxisNames, Call
@@ -23,7 +24,11 @@ def places_of(label: str | Collection[str], axes: dict[str, AxisNames]) -> str:
 
 
 def frozen_axis(
-    freezes: Sequence[Freeze], example: dict[str, int], places: dict[str, AxisNames], reason: str | None
+    freezes: Sequence[Freeze],
+    example: dict[str, int],
+    places: dict[str, AxisNames],
+    reason: str | None,
+    formulas: Mapping[str, Formula],
 ) -> FrozenAxisError:
     seen = set()
     details: list[str] = []
@@ -40,15 +45,20 @@ def frozen_axis(
     named = ", ".join(f"{axis!r} (= {example.get(axis)})" for axis in axes)
     error = FrozenAxisError(
         f"dynamic axis {named} is frozen by the model: a plain Python number is made from the size of "
-        + ", ".join(places_of(axis, places) for axis in axes),
+        + ", ".join(places_of(axis, places) or places_of(_following(axis, formulas), places) for axis in axes),
         source=str(first.source) if first.source else None,
         module=first.scope or None,
         details=details,
-        hint="compute with the size itself (no int(), range() or if on it), leave the axis out of dynamic_axes, "
+        hint="compute with the size itself (no int(), range() or if on it), ask for a fixed axis, "
         "or pass allow_static_axes=True to write it as fixed",
     )
     error.axes = tuple(axes)
     return error
+
+
+def _following(axis: str, formulas: Mapping[str, Formula]) -> set[str]:
+    """The axes with a formula of one that is on no axis itself."""
+    return {name for name, formula in formulas.items() if axis in formula.names}
 
 
 def all_sizes_refused(rejected: list[tuple[Plan, ProbeRejected]]) -> RefusedSizesError:
@@ -63,7 +73,7 @@ def all_sizes_refused(rejected: list[tuple[Plan, ProbeRejected]]) -> RefusedSize
         source=str(error.source) if error.source else None,
         module=error.scope or None,
         details=[f"tried {each}" for each in tried],
-        hint="leave the axis out of dynamic_axes if it cannot vary, or give axes that must be equal one name",
+        hint="ask for a fixed axis if it cannot vary, or give axes that must be equal one name",
     )
 
 

@@ -40,7 +40,7 @@ def _bounds(dim: Any) -> Bounds:
     return _limit(getattr(dim, "min", None)) or 0, _limit(getattr(dim, "max", None))
 
 
-def _written(dim: Any) -> str:
+def written(dim: Any) -> str:
     """`Dim('batch', min=2, max=64)`, with every bound: PyTorch leaves a minimum of 2 out."""
     limits = [f"{name}={value}" for name, value in zip(("min", "max"), _bounds(dim), strict=True) if value]
     kind = _hint_kind(dim)
@@ -83,7 +83,7 @@ class DimReader:
             )
         else:
             raise InputError(
-                f"{where} is {_written(spec)}, and {name!r} is a tensor of {rank} axes",
+                f"{where} is {written(spec)}, and {name!r} is a tensor of {rank} axes",
                 hint="give {axis: Dim} or one entry per axis",
             )
         for axis, dim in pairs:
@@ -150,7 +150,7 @@ class DimReader:
 
     def _contradiction(self, name: str, axis: int, label: str, where: str, dim: Any) -> InputError:
         return InputError(
-            f"dynamic_axes[{name!r}][{axis}] is {label!r}, and {where} is {_written(dim)}: they contradict each other",
+            f"dynamic_axes[{name!r}][{axis}] is {label!r}, and {where} is {written(dim)}: they contradict each other",
             hint="describe the axis in one of the two, or alike in both",
         )
 
@@ -168,18 +168,18 @@ class DimReader:
         known = self._said.setdefault(label, dim)
         if _bounds(known) != bounds:
             raise InputError(
-                f"{label!r} has two definitions in dynamic_shapes: {_written(known)} and {_written(dim)}",
+                f"{label!r} has two definitions in dynamic_shapes: {written(known)} and {written(dim)}",
                 hint="one name is one axis: give both the same bounds, or different names",
             )
         low, high = bounds
         if size is not None and (size < low or (high is not None and size > high)):
             raise InputError(
-                f"axis {axis} of {name!r} is {size} in the example, and {_written(dim)} allows {_allowed(bounds)}",
+                f"axis {axis} of {name!r} is {size} in the example, and {written(dim)} allows {_allowed(bounds)}",
                 hint="use an example within the bounds, or widen them",
             )
         if high is not None and high <= max(low, 1):
             raise InputError(
-                f"{_written(dim)} on axis {axis} of {name!r} allows one size alone",
+                f"{written(dim)} on axis {axis} of {name!r} allows one size alone",
                 hint="write the number, or Dim.STATIC",
             )
         if bounds != UNBOUNDED:
@@ -205,10 +205,10 @@ class DimReader:
             if not space.allows({label: size}):
                 bounds = space.bounds.get(label, UNBOUNDED)
                 raise InputError(
-                    f"{label!r} is {size} in the example, and {_written(self._said[label])} allows {_allowed(bounds)}",
+                    f"{label!r} is {size} in the example, and {written(self._said[label])} allows {_allowed(bounds)}",
                     hint="use an example within the bounds, or widen them",
                 )
         return space
 
 
-__all__ = ["DimReader", "is_hint"]
+__all__ = ["DimReader", "is_hint", "written"]

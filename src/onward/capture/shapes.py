@@ -14,7 +14,7 @@ from torch.utils import _pytree as pytree
 
 from ..errors import InputError
 from .axes import AxisSpace
-from .dim_specs import DimReader, is_hint
+from .dim_specs import DimReader, is_hint, written
 from .inputs import AxisNames, Call, bind_call, dynamic_inputs
 from .tree import Path, children_of, is_cache
 
@@ -147,6 +147,12 @@ def _top(call: Call, spec: _Spec) -> Iterator[tuple[Path, _Spec]]:
                 yield from _match(nodes[key], spec[key])
             elif key in inputs:
                 yield inputs[key], spec[key]
+            elif key in call.defaults:
+                if shapes[key] is not None:
+                    raise InputError(
+                        f"dynamic_shapes has {key!r}, which the example call leaves at its default",
+                        hint=f"pass a tensor for {key!r} in args or kwargs, or give None for it here",
+                    )
             else:
                 raise InputError(
                     f"dynamic_shapes has {key!r}, and the arguments are {', '.join(each.name for each in arguments)}",
@@ -204,7 +210,7 @@ def _match(node: _Node, spec: _Spec) -> Iterator[tuple[Path, _Spec]]:
     if children is None:
         if not is_hint(spec.value, "AUTO", "STATIC") and spec.value != node.value:
             raise InputError(
-                f"{spec.where} is {spec.value!r}, and the argument there is {node.value!r}, which is no tensor",
+                f"{spec.where} is {written(spec.value)}, and the argument there is {node.value!r}, which is no tensor",
                 hint="what is not a tensor is baked in: write None there, or pass a tensor to have it as an input",
             )
         return
@@ -227,7 +233,7 @@ def _match_children(node: _Node, children: list[_Node], spec: _Spec) -> Iterator
         return
     parts = [each for _, each in children_of(shapes) or []]
     if isinstance(shapes, str) or not parts or len(parts) != len(children):
-        what = f"has {len(parts)} entr{'y' if len(parts) == 1 else 'ies'}" if parts else f"is {shapes!r}"
+        what = f"has {len(parts)} entr{'y' if len(parts) == 1 else 'ies'}" if parts else f"is {written(shapes)}"
         kind = type(node.value).__name__ if node.value is not None else f"*{node.name}"
         raise InputError(
             f"{spec.where} {what}, and the argument there is a {kind} of {len(children)}",

@@ -109,7 +109,7 @@ def _first_that_works(request: Request, *, in_short: bool = False) -> CapturedPr
             if not plan.other_side:  # there the model may refuse the very example
                 raise
     if frozen:
-        raise frozen_axis(frozen.freezes, example, request.axes, reason)
+        raise frozen_axis(frozen.freezes, example, request.axes, reason, request.space.formulas)
     raise all_sizes_refused(rejected) if rejected else no_sizes_left(example)
 
 
