@@ -241,6 +241,46 @@ def test_pytorchs_own_symbolic_functions_are_not_used() -> None:
     assert kinds(program) == ["Gelu"]  # PyTorch's is made of Erf at every opset
 
 
+def test_a_script_of_old_runs_as_it_is(tmp_path: Path) -> None:
+    """Nothing in it knows of onward but its first lines."""
+    pytest.importorskip("torch.onnx.symbolic_helper")
+    with onward.init():
+        from torch.onnx.symbolic_helper import parse_args
+
+        @parse_args("v", "v", "f", "i")
+        def symbolic(g: Any, x: Any, y: Any, scale: float, times: int) -> Any:
+            from torch.onnx._internal.torchscript_exporter._globals import GLOBALS
+
+            assert g.opset == GLOBALS.export_onnx_opset_version == 11
+            return g.op("custom_domain::Foo", x, y, scale_f=scale, times_i=times)
+
+        torch.onnx.register_custom_op_symbolic(OP, symbolic, 9)
+        try:
+            torch.onnx.export(
+                Model(), inputs(), tmp_path / "model.onnx", opset_version=11, custom_opsets={"custom_domain": 1},
+                input_names=["a", "b"], dynamic_axes={"a": {0: "n"}, "b": {0: "n"}},
+            )  # fmt: skip
+        finally:
+            torch.onnx.unregister_custom_op_symbolic(OP, 9)
+    assert [node.op_type for node in load(tmp_path / "model.onnx").graph.node] == ["Foo"]
+
+
+def test_a_size_is_a_value_and_no_constant() -> None:
+    def call(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return torch.ops.onward_e02.foo_forward(x, y, 0.5, x.shape[0])
+
+    axes = {"x": {0: "n"}, "y": {0: "n"}}
+    onward.register_custom_op_symbolic(OP, lambda g, x, y, scale, times: g.op("my::Foo", x, times), 9)
+    assert kinds(onward.export(call, inputs(), dynamic_axes=axes))[-1] == "my::Foo"
+    onward.register_custom_op_symbolic(OP, foo_forward, 9)
+    assert kinds(onward.export(call, inputs())) == ["custom_domain::Foo"]
+    with pytest.raises(onward.LoweringError) as caught:
+        onward.export(call, inputs(), dynamic_axes=axes)
+    assert "the argument 'times' of foo_forward has to be an int (a constant), and is computed when" in str(
+        caught.value
+    )
+
+
 # custom_opsets
 
 

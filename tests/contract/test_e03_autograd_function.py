@@ -402,3 +402,33 @@ def test_a_symbolic_that_takes_a_varying_size_for_a_number_is_told_so() -> None:
     assert "the sizes of its argument 0 are [None, 3, 4]: an axis that varies has no number; compute with" in str(
         caught.value
     )
+
+
+class Detections(Function):  # as exports of detectors have it: forward is only there to have a shape
+    @staticmethod
+    def forward(ctx: Any, boxes: torch.Tensor, scores: torch.Tensor, most: int = 100, version: str = "1") -> Any:
+        batch = scores.shape[0]
+        return torch.randint(0, most, (batch, 1), dtype=torch.int32), torch.randn(batch, most, 4)
+
+    @staticmethod
+    def symbolic(g: Any, boxes: Any, scores: Any, most: int = 100, version: str = "1") -> Any:
+        return g.op(
+            "TRT::EfficientNMS_TRT", boxes, scores, max_output_boxes_i=most, plugin_version_s=version, outputs=2
+        )
+
+
+def test_a_plugin_of_a_runtime() -> None:
+    class Detector(torch.nn.Module):
+        def forward(self, boxes: torch.Tensor, scores: torch.Tensor) -> Any:
+            count, found = Detections.apply(boxes, scores)
+            return count, found * 2
+
+    program = onward.export(
+        Detector(),
+        (torch.randn(2, 20, 4), torch.rand(2, 20, 3)),
+        output_names=["count", "found"],
+        dynamic_axes={"boxes": {0: "batch"}, "scores": {0: "batch"}},
+    )
+    assert [str(port) for port in program.outputs] == ["int32[batch, 1]", "float32[batch, 100, 4]"]
+    assert kinds(program) == ["TRT::EfficientNMS_TRT", "Mul"]
+    onnx.checker.check_model(program.proto(), full_check=True)

@@ -8,11 +8,12 @@ are back when a registration is removed. `custom_translation_table` is one more 
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import re
 import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,15 +39,16 @@ from onward.lower.symbolic.values import is_value
 from onward.options import newest_opset
 
 _NAME = re.compile(r"(?P<namespace>[A-Za-z0-9_-]*)::(?P<op>[A-Za-z_-][A-Za-z0-9_-]*(\.[A-Za-z0-9_]+)?)")
-# Where versions of PyTorch keep what users registered with it.
-_PYTORCHS = ("torch.onnx._internal.torchscript_exporter.registration", "torch.onnx._internal.registration")
+# Where versions of PyTorch keep what users registered with it, and what its helpers look up.
+_PYTORCHS = ("torch.onnx._internal.torchscript_exporter", "torch.onnx._internal", "torch.onnx")
 
 
 def _run_symbolic(g: Emitter, symbolic: Callable[..., Any], name: str, values: Sequence[Any]) -> Any:
     """Call a symbolic function in the place of a lowering."""
     graph = SymbolicGraph(g)
     try:
-        result = graph.unwrap(symbolic(graph, *values))
+        with _pytorch_told(g.opset):
+            result = graph.unwrap(symbolic(graph, *values))
         several = isinstance(g.out, (tuple, list))
         if several and not isinstance(result, list):
             return [result]
@@ -63,6 +65,20 @@ def _run_symbolic(g: Emitter, symbolic: Callable[..., Any], name: str, values: S
         raise LoweringError(
             f"the symbolic function of {name} failed: {kind}{what}", op=name, details=details
         ) from error
+
+
+@contextlib.contextmanager
+def _pytorch_told(opset: int) -> Iterator[None]:
+    """Helpers of PyTorch look up the opset in a global of theirs."""
+    found = [getattr(sys.modules.get(f"{package}._globals"), "GLOBALS", None) for package in _PYTORCHS]
+    before = [(each, each.export_onnx_opset_version) for each in found if each is not None]
+    try:
+        for each, _ in before:
+            each.export_onnx_opset_version = opset
+        yield
+    finally:
+        for each, version in before:
+            each.export_onnx_opset_version = version
 
 
 def _varying(values: Sequence[Any]) -> list[str]:
@@ -158,8 +174,8 @@ class UserRegistry(Registry):
 
 def _registered_with_pytorch(name: str) -> dict[int, Lowering]:
     """What users gave to `torch.onnx.register_custom_op_symbolic`; never what PyTorch itself brings."""
-    for module in _PYTORCHS:
-        theirs = getattr(sys.modules.get(module), "registry", None)
+    for package in _PYTORCHS:
+        theirs = getattr(sys.modules.get(f"{package}.registration"), "registry", None)
         group = theirs.get_function_group(name) if theirs is not None else None
         if group is not None:
             functions = dict(group._functions._overrides)
