@@ -144,3 +144,38 @@ def test_lists_of_tensors_in_and_out() -> None:
         onward.unregister_custom_op_symbolic("onward_e02b::parts", 9)
     assert next(node.op_type for node in program.model.graph) == "Parts"
     assert len(next(iter(program.model.graph)).outputs) == 2
+
+
+@torch.library.custom_op("onward_e02b::bump", mutates_args={"x"})
+def bump(x: torch.Tensor) -> None:
+    x.add_(1)
+
+
+class Bump(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        ctx.mark_dirty(x)
+        torch.ops.onward_e02b.bump(x)
+        return x
+
+    @staticmethod
+    def symbolic(g: Any, x: Any) -> Any:
+        return g.op("Add", x, 1)
+
+
+def test_one_that_changes_its_argument_is_exported_by_way_of_a_function() -> None:
+    def call(x: torch.Tensor, change: Any) -> torch.Tensor:
+        y = x * 2
+        change(y)
+        return y
+
+    with pytest.raises(onward.CaptureError) as caught:
+        onward.export(lambda x: call(x, torch.ops.onward_e02b.bump), torch.randn(3))
+    text = str(caught.value)
+    assert text.startswith("onward_e02b.bump.default changes a tensor in place and has no functional form\n  at ")
+    assert text.endswith(
+        "call it inside a torch.autograd.Function with a static `symbolic`, which returns the changed tensor "
+        "and says ctx.mark_dirty(tensor)"
+    )
+    program = onward.export(lambda x: call(x, Bump.apply), torch.randn(3), dynamic_axes={"x": {0: "n"}}, verify=True)
+    assert [node.op_type for node in program.model.graph] == ["Mul", "Add"]

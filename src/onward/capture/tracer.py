@@ -38,6 +38,12 @@ aten = torch.ops.aten
 _HIDDEN_WRITES = {aten.batch_norm.default: ((3, 4), 5), aten.instance_norm.default: ((3, 4), 5)}
 
 
+_NO_TWIN = (
+    "call it inside a torch.autograd.Function with a static `symbolic`, which returns the changed tensor "
+    "and says ctx.mark_dirty(tensor)"
+)
+
+
 class Tracer:
     """One run of a model. `is_primitive(op)` says whether lowering takes an op as it is; others are decomposed."""
 
@@ -244,7 +250,7 @@ class Tracer:
                 raise self._cannot(f"{info.name} writes to a list of tensors, which tracing does not follow", op)
             targets.append(target)
         if info.functional is None:
-            raise self._cannot(f"{info.name} changes a tensor in place and has no functional form", op)
+            raise self._cannot(f"{info.name} changes a tensor in place and has no functional form", op, _NO_TWIN)
         if info.is_out:
             kwargs = {name: value for name, value in kwargs.items() if name not in {n for _, n in info.writes}}
         results = self.dispatch(info.functional, args, kwargs)
@@ -459,8 +465,8 @@ class Tracer:
         source = user_source()
         return str(source) if source else None
 
-    def _cannot(self, what: str, op: OpOverload | str) -> CaptureError:
-        return CaptureError(what, op=str(op), source=self.where(), module=self.scopes.current.path or None)
+    def _cannot(self, what: str, op: OpOverload | str, hint: str | None = None) -> CaptureError:
+        return CaptureError(what, op=str(op), source=self.where(), module=self.scopes.current.path or None, hint=hint)
 
 
 def _protect(real_args: tuple, positions: tuple[int, ...]) -> tuple:
