@@ -31,7 +31,7 @@ _COMPANIONS = {
         "symbolic_helper",
         "operators",
     ),
-    "torch.onnx.utils": ("is_in_onnx_export",),
+    "torch.onnx.utils": ("is_in_onnx_export", "register_custom_op_symbolic", "unregister_custom_op_symbolic"),
 }
 _MISSING = object()
 

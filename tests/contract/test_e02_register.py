@@ -80,6 +80,8 @@ def test_unregistered_it_is_missing_again() -> None:
 def test_onward_onnx_has_the_same_functions() -> None:
     assert onward.onnx.register_custom_op_symbolic is onward.register_custom_op_symbolic
     assert onward.onnx.unregister_custom_op_symbolic is onward.unregister_custom_op_symbolic
+    assert onward.onnx.utils.register_custom_op_symbolic is onward.register_custom_op_symbolic
+    assert onward.onnx.utils.unregister_custom_op_symbolic is onward.unregister_custom_op_symbolic
 
 
 def test_a_name_covers_all_overloads_and_an_overload_comes_first() -> None:
