@@ -17,7 +17,7 @@ from .errors import (
     VerifyError,
     WriteError,
 )
-from .files import infer_shapes, input_names, optimize, output_names, printable, with_outputs
+from .files import apply_weights, infer_shapes, input_names, optimize, output_names, printable, with_outputs
 from .lower import lowers, register_custom_op_symbolic, unregister_custom_op_symbolic
 from .options import OperatorExportTypes, TrainingMode
 from .program import Program
@@ -40,6 +40,7 @@ __all__ = [
     "UnsupportedOpError",
     "VerifyError",
     "WriteError",
+    "apply_weights",
     "export",
     "infer_shapes",
     "init",

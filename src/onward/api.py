@@ -7,7 +7,9 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, BinaryIO
 
-from .capture import asked_axes, bind_call, trace
+import onnx_ir as ir
+
+from .capture import CapturedProgram, asked_axes, bind_call, trace
 from .capture.model import (
     check_model,
     kept_together,
@@ -106,21 +108,27 @@ def export(
             allow_static_axes=options.allow_static_axes,
             weights=weights,
         )
-    with stages("lower"):
-        graph = lower_program(
-            captured,
-            options.opset_version,
-            registry=registry,
-            custom_opsets=options.custom_opsets,
-            doc_strings=not options.strip_doc_string,
-            keep_together=kept_together(model, options.export_modules_as_functions),
-        )
-    with stages("tidy"):
-        graph = tidy(graph) if options.optimize else graph
-        modules_to_functions(graph)
-        if options.keep_initializers_as_inputs or not options.export_params:
-            expose_weights(graph, [each.name for each in weights.state], keep=options.export_params)
-    program = Program(graph, captured, model, modes=modes, external_data=options.external_data)
+    together = kept_together(model, options.export_modules_as_functions)
+
+    def build(captured: CapturedProgram) -> ir.Model:
+        """The graph; `program.apply_weights` asks for it again."""
+        with stages("lower"):
+            graph = lower_program(
+                captured,
+                options.opset_version,
+                registry=registry,
+                custom_opsets=options.custom_opsets,
+                doc_strings=not options.strip_doc_string,
+                keep_together=together,
+            )
+        with stages("tidy"):
+            graph = tidy(graph) if options.optimize else graph
+            modules_to_functions(graph)
+            if options.keep_initializers_as_inputs or not options.export_params:
+                expose_weights(graph, [each.name for each in weights.state], keep=options.export_params)
+        return graph
+
+    program = Program(build(captured), captured, model, modes=modes, build=build, external_data=options.external_data)
     if options.verbose:
         print(program)
     if options.enable_onnx_checker:

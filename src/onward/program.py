@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -16,6 +16,7 @@ from .capture import Call, CapturedProgram, Port
 from .capture.facts import SymDim, TensorFact
 from .capture.inputs import bind_call
 from .capture.model import Modes, in_modes, without_compiling
+from .capture.reweigh import chosen_by, reweighed
 from .capture.state import own_state
 from .errors import InputError, LoweringError
 from .lower.constants import LIVE
@@ -46,12 +47,15 @@ class Program:
         source: Any,
         *,
         modes: Modes = (),
+        build: Callable[[CapturedProgram], ir.Model] | None = None,
         external_data: bool | None = None,
     ) -> None:
         self.model = model
         self._captured = captured
         self._source = source
         self._modes = modes  # the mode of every module when it was exported
+        self._build = build  # what made `model` of `captured`
+        self._weights: dict[str, torch.Tensor] = {}  # given to `apply_weights`, by the name in the file
         self._external_data = external_data  # what `save` does unless it is told otherwise
         self._session: Session | None = None
 
@@ -123,7 +127,7 @@ class Program:
             captured.inputs,
             captured.axes,
             captured.example_inputs,
-            captured.example_outputs,
+            self._eager(captured.example_inputs) if self._weights else captured.example_outputs,
             self._eager,
             captured.space,
             random=random_outputs(self.model),
@@ -139,18 +143,47 @@ class Program:
         outputs = self._own_session().run(self._inputs_of(bind_call(self._source, args, kwargs, None)))
         return self._captured.results.assemble(outputs)
 
+    def apply_weights(self, state_dict: Mapping[str, torch.Tensor]) -> Program:
+        """Other weights, as if the model had had them when it was exported; the model itself stays as it is.
+
+        A part of a state dict will do: what it does not have stays. Constants that were worked out from weights
+        (`weight_norm`, batch norms in convolutions, ...) are worked out anew, the graph is built anew, and later calls,
+        `save` and `verify` use the new weights. Where Python read a value out of the weights that the new ones change,
+        it is an error, and nothing has changed. Returns the program itself.
+        """
+        if self._build is None:
+            raise InputError("this program was not made by export, and cannot be built anew")
+        weights = self._weights | chosen_by(state_dict, self._captured.weights)
+        captured = reweighed(self._captured, weights)
+        self.model = self._build(captured)
+        self._captured, self._weights, self._session = captured, weights, None
+        return self
+
     def with_outputs(self, names: Sequence[str], *, keep: bool = True) -> OpenedProgram:
         """A program with intermediate values as outputs, after those there are (`keep=False`: instead of them).
 
         `print(program)` lists the values. This program stays as it is.
         """
         check_flag("keep", keep, "True or False")
-        model = self.model.clone()
-        open_outputs(model, names, keep=keep)
-        if not keep:
-            drop_dead_nodes(model)
-            drop_unused_weights(model)
-        return OpenedProgram(model, self._captured, self._source, modes=self._modes, external_data=self._external_data)
+
+        def opened(model: ir.Model) -> ir.Model:
+            open_outputs(model, names, keep=keep)
+            if not keep:
+                drop_dead_nodes(model)
+                drop_unused_weights(model)
+            return model
+
+        build = self._build
+        program = OpenedProgram(
+            opened(self.model.clone()),
+            self._captured,
+            self._source,
+            modes=self._modes,
+            build=None if build is None else lambda captured: opened(build(captured)),
+            external_data=self._external_data,
+        )
+        program._weights = dict(self._weights)
+        return program
 
     def _inputs_of(self, call: Call) -> list[torch.Tensor]:
         """The tensors of a call in the order of the inputs. What was baked in can be repeated, but not changed."""
@@ -185,7 +218,9 @@ class Program:
     def _eager(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """The original model's outputs for other inputs, flat, in the order of `outputs`."""
         args, kwargs = self._captured.call.arguments([each.clone() for each in inputs])
-        with in_modes(self._modes), own_state(self._source), without_compiling(), torch.no_grad():
+        keys = {weight.name: weight.key for weight in self._captured.weights.state}
+        weights = {keys[name]: tensor for name, tensor in self._weights.items()}
+        with in_modes(self._modes), own_state(self._source, weights), without_compiling(), torch.no_grad():
             return self._captured.results.select(self._source(*args, **kwargs))
 
     def __str__(self) -> str:

@@ -71,6 +71,7 @@ def test_what_is_made_of_a_parameter_is_named_after_it() -> None:
     names = ["x", *(f"learned_{i}" for i in range(5))]
     stored = weighted.initializers(onward.export(model, x, input_names=names).proto())
     assert any(name.startswith("learned_0.") for name in stored)  # conv + batch norm
+    assert any(name.startswith("learned_4.") for name in stored)  # spectral norm
 
 
 def test_a_name_that_another_weight_has() -> None:

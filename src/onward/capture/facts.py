@@ -22,8 +22,10 @@ import torch
 from torch import fx
 
 from .axes import AxisSpace, Bounds
+from .derived import Derived
 from .inputs import Call
 from .tree import Structure, flatten
+from .weights import Weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +151,7 @@ class Constant:
     tensor: torch.Tensor
     kind: str  # "parameter" | "buffer" | "constant"
     live: bool = False  # a weight that the graph reads as it is: not folded into anything
+    origin: str | None = None  # of one made of weights: the first of these, and how (`conv.weight.mul`)
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,4 +240,6 @@ class CapturedProgram:
     axes: dict[str, tuple[int, ...]]  # every independent dynamic axis by name: its fingerprint
     warnings: tuple[str, ...] = ()
     assumptions: tuple[Assumption, ...] = ()
+    weights: Weights = field(default_factory=Weights)  # the model's state
+    derived: Derived = field(default_factory=Derived)  # how constants were made of it
     space: AxisSpace = field(default_factory=AxisSpace)  # the sizes that the axes may have

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .sizes import SYMBOLIC
+from .source import user_source
 from .tables import registrar
 from .tensor import Traced
+from .weights import is_made_of_weights
 
 if TYPE_CHECKING:
     from .tracer import Tracer
@@ -214,11 +216,17 @@ def _dtype_of(data: Any) -> torch.dtype:
 @intercepts(torch.Tensor.numpy, torch.Tensor.tolist, torch.Tensor.__array__)
 def read_out(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """The tensor leaves PyTorch: what it holds for the example becomes part of the graph."""
-    tensor = args[0]
-    if not isinstance(tensor, Traced):
-        return NotImplemented
-    tracer.decisions.warn(
-        f"a tensor was read out of PyTorch ({func.__name__}), and the graph keeps the example's values",
-        hint="stay with torch operations on tensors that depend on the inputs",
-    )
-    return func(tensor.example, *args[1:], **kwargs)
+    with tracer.aside():
+        tensor = tracer.plain.stand_in(args[0])
+        if not isinstance(tensor, Traced):
+            tracer.plain.derivations.read(torch.clone, tensor, user_source())
+            return func(*args, **kwargs)
+        if is_made_of_weights(tracer.node_of(tensor)):
+            content = tensor.example.detach().clone()
+            tracer.plain.note_read(torch.clone, tracer.node_of(tensor), func.__name__, content)
+            return func(tensor.example, *args[1:], **kwargs)
+        tracer.decisions.warn(
+            f"a tensor was read out of PyTorch ({func.__name__}), and the graph keeps the example's values",
+            hint="stay with torch operations on tensors that depend on the inputs",
+        )
+        return func(tensor.example, *args[1:], **kwargs)

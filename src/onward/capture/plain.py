@@ -17,8 +17,11 @@ from torch import fx
 from torch._ops import OpOverload
 
 from .aliasing import as_view_of
+from .derived import Derivations, LiveRead
 from .facts import Constant, TensorFact
 from .layouts import Layout
+from .memory import Piece, geometry, leaves, storage
+from .source import user_source
 from .tensor import Traced
 from .traits import Traits
 from .weights import Weight, Weights
@@ -34,10 +37,11 @@ class PlainTensors:
 
     def __init__(self, tracer: Tracer, weights: Weights) -> None:
         self._tracer, self._weights = tracer, weights
+        self.derivations = Derivations(weights)
         self.updated: dict[str, None] = {}  # modules whose running statistics the model updates
         self.constants: dict[str, Constant] = {}
-        self._nodes: dict[Any, fx.Node] = {}
-        self._names: dict[Any, Weight] = {}  # {geometry: weight} of the model's state
+        self._nodes: dict[Piece, fx.Node] = {}
+        self._names: dict[Piece, Weight] = {}  # {geometry: weight} of the model's state
         self._live: set[int] = set()  # storages of what is followed like an input
         self._state: dict[int, torch.Tensor] = {}  # {storage: tensor} of the model's state
         self._born: set[int] = set()  # storages that plain ops made during this trace
@@ -51,18 +55,23 @@ class PlainTensors:
 
     def run(self, op: OpOverload, args: tuple, kwargs: dict[str, Any]) -> Any:
         """Nothing traced among the arguments: the op just runs, and what it returns is a constant."""
+        step = self.derivations.begin(op, args, kwargs, self._born)
         result = op(*args, **kwargs)
+        if step is not None:
+            self.derivations.finish(step, result, user_source)
         given = {storage(value) for value in leaves((args, *kwargs.values())) if isinstance(value, torch.Tensor)}
         for value in leaves(result):
             if isinstance(value, torch.Tensor) and (op is aten.lift_fresh.default or storage(value) not in given):
                 self._born.add(storage(value))
         return result
 
-    def note_read(self, node: fx.Node, how: str, answer: Any) -> None:
+    def note_read(self, op: Any, node: fx.Node, how: str, answer: Any) -> None:
         """A number was read out of live weights. That is a decision only if somebody can feed others."""
+        self.derivations.live_reads.append(LiveRead(_part_of_graph(node), op, answer, user_source()))
         if self._weights.fed:
+            seen = "" if isinstance(answer, torch.Tensor) else f" ({answer!r})"
             self._tracer.decisions.warn(
-                f"a value was read out of a weight ({how}), and the graph keeps its answer ({answer!r}); "
+                f"a value was read out of a weight ({how}), and the graph keeps its answer{seen}; "
                 "weights that would give another answer are computed wrongly when they are fed",
                 hint="compute with the tensor itself, or leave the weights in the file",
             )
@@ -99,7 +108,8 @@ class PlainTensors:
             fact = TensorFact(tensor.dtype, tuple(tensor.size()))
             node.meta.update(val=fact, scope=self._tracer.scopes.current, source=None)
             kind, live = weight.kind if weight else "constant", storage(tensor) in self._live and weight is not None
-            self.constants[name] = Constant(name, tensor.detach(), kind, live)
+            origin = None if weight else self.derivations.origin(tensor)
+            self.constants[name] = Constant(name, tensor.detach(), kind, live, origin)
             self._nodes[key] = node
             self._kept.add(storage(tensor))
         return node
@@ -179,18 +189,22 @@ class PlainTensors:
         return view
 
 
-def storage(tensor: torch.Tensor) -> int:
-    """The identity of a tensor's memory."""
-    return tensor.untyped_storage()._cdata
-
-
-def geometry(tensor: torch.Tensor) -> tuple:
-    """The identity of a tensor as a piece of its memory."""
-    return storage(tensor), tensor.storage_offset(), tuple(tensor.size()), tensor.stride(), tensor.dtype
-
-
-def leaves(value: Any) -> list[Any]:
-    """The items of nested lists and tuples."""
-    if isinstance(value, (list, tuple)):
-        return [leaf for each in value for leaf in leaves(each)]
-    return [value]
+def _part_of_graph(node: fx.Node) -> fx.Graph:
+    """A copy of what leads to a node: the trace may drop it again."""
+    order: list[fx.Node] = []
+    waiting = [node]
+    while waiting:
+        each = waiting[-1]
+        missing = [before for before in each.all_input_nodes if before not in order]
+        if missing:
+            waiting.extend(missing)
+        else:
+            waiting.pop()
+            if each not in order:
+                order.append(each)
+    graph = fx.Graph()
+    copies: dict[fx.Node, fx.Node] = {}
+    for each in order:
+        copies[each] = graph.node_copy(each, copies.__getitem__)
+    graph.output(copies[node])
+    return graph

@@ -159,6 +159,8 @@ def run(request: Request, plan: Plan, pen: Comparison | None = None) -> Captured
         axes=leaders,
         warnings=tuple(tracer.decisions.warnings),
         assumptions=tuple(assumptions),
+        weights=request.weights,
+        derived=tracer.plain.derivations.derived(tracer.plain.constants),
         space=space,
     )
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import operator
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -22,7 +23,8 @@ from .facts import Dim, SizeFact, TensorFact
 from .journal import Comparison, Journal
 from .layouts import Layout, LayoutKernels
 from .levels import Level, import_node, known_size
-from .plain import PlainTensors, leaves, storage
+from .memory import leaves, storage
+from .plain import PlainTensors
 from .pools import POOLS, whole_axis
 from .queries import DATA_QUERIES, METADATA_QUERIES, NUMBER_QUERIES
 from .sizes import SYMBOLIC, AxisOf, Computed, NumberOf, Origin, Size, symbol, written
@@ -71,6 +73,7 @@ class Tracer:
         self.plain = PlainTensors(self, weights or Weights())
         self.pen: Journal | Comparison | None = None
         self.script_attributes: dict[tuple[Any, str], Any] = {}  # what scripts read from their modules, or assigned
+        self._aside = False  # ops are ours, on plain tensors, and concern nobody
         self._depth = 0  # inside an op of the model, ours are not the model's
         self._within: list[OpOverload] = []  # ops that are being decomposed, outermost first
 
@@ -103,6 +106,8 @@ class Tracer:
     # --- the dispatcher's entry ------------------------------------------------------------------------------------
     def dispatch(self, op: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         """One op of the running model."""
+        if self._aside:
+            return op(*args, **kwargs)
         query = METADATA_QUERIES.get(op)
         if query is not None and isinstance(args[0], Traced):
             return query(self, *args, **kwargs)
@@ -162,7 +167,7 @@ class Tracer:
         real, nodes, _ = self._split(args, kwargs)
         answer = op(*real[0], **real[1])
         if is_made_of_weights(nodes[0][0]):
-            self.plain.note_read(nodes[0][0], DATA_QUERIES[op], answer)
+            self.plain.note_read(op, nodes[0][0], DATA_QUERIES[op], answer)
             return answer
         if op in NUMBER_QUERIES and isinstance(answer, (bool, int, float)):
             return self.number(self.create(aten.item.default, nodes[0]), answer)
@@ -180,6 +185,15 @@ class Tracer:
             values = (example, *self.elsewhere.data_sizes.numbers(example))
         node.meta.update(val=SizeFact(values), scope=self.scopes.current, source=user_source())
         return symbol(Size(self, values, NumberOf(node)))
+
+    @contextlib.contextmanager
+    def aside(self) -> Iterator[None]:
+        """Ops on real tensors inside are not the model's."""
+        before, self._aside = self._aside, True
+        try:
+            yield
+        finally:
+            self._aside = before
 
     # --- sizes -----------------------------------------------------------------------------------------------------
     def size_node(self, size: Size) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,7 @@ class Weight:
     tensor: torch.Tensor
     kind: str  # "parameter" | "buffer"
     persistent: bool = True  # in the state dict
+    aliases: tuple[str, ...] = ()  # other keys of a tied weight
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,18 +89,22 @@ def chosen_weights(model: Any, options: ExportOptions, names: Sequence[str]) -> 
     return weights_of(model, live=fed or training or not options.do_constant_folding, fed=fed, names=names)
 
 
-def _state(module: torch.nn.Module) -> Iterator[Weight]:
+def _state(module: torch.nn.Module) -> list[Weight]:
     """As `state_dict()` has it: module by module, its parameters and then its buffers. Each tensor once."""
-    seen: set[int] = set()
-    for path, each in module.named_modules():
+    found: dict[int, Weight] = {}
+    for path, each in module.named_modules(remove_duplicate=False):
         hidden = each._non_persistent_buffers_set
         for kind, tensors in (("parameter", each._parameters), ("buffer", each._buffers)):
             for name, tensor in tensors.items():
-                if tensor is None or id(tensor) in seen:
+                if tensor is None:
                     continue
-                seen.add(id(tensor))
                 key = f"{path}.{name}" if path else name
-                yield Weight(key, key, tensor, kind, kind == "parameter" or name not in hidden)
+                known = found.get(id(tensor))
+                if known is not None:
+                    found[id(tensor)] = dataclasses.replace(known, aliases=(*known.aliases, key))
+                else:
+                    found[id(tensor)] = Weight(key, key, tensor, kind, kind == "parameter" or name not in hidden)
+    return list(found.values())
 
 
 def is_made_of_weights(node: Any) -> bool:

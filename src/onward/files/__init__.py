@@ -3,6 +3,17 @@
 from .edit import infer_shapes, with_outputs
 from .load import AnyModel, load
 from .optimize import optimize
+from .reweigh import apply_weights
 from .show import input_names, output_names, printable
 
-__all__ = ["AnyModel", "infer_shapes", "input_names", "load", "optimize", "output_names", "printable", "with_outputs"]
+__all__ = [
+    "AnyModel",
+    "apply_weights",
+    "infer_shapes",
+    "input_names",
+    "load",
+    "optimize",
+    "output_names",
+    "printable",
+    "with_outputs",
+]

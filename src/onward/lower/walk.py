@@ -436,10 +436,10 @@ def _with_bodies(nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:
 
 
 def _constant_name(constant: Constant, node: fx.Node) -> str | None:
-    """A parameter's or a buffer's own name. A tensor that the model made on the way is named after the module that
-    reads it first, or, if it is small, by what it holds."""
-    if constant.kind != "constant":
-        return constant.name
+    """A parameter's or a buffer's own name, which what was made of it begins with. Any other tensor that the model
+    made on the way is named after the module that reads it first, or, if it is small, by what it holds."""
+    if constant.kind != "constant" or constant.origin is not None:
+        return constant.origin or constant.name
     if constant.tensor.numel() <= SMALL:
         return None
     scope = next((user.meta["scope"] for user in node.users if user.meta.get("scope") is not None), None)
