@@ -192,3 +192,21 @@ def test_a_value_of_an_unknown_operator_has_no_type_to_declare() -> None:
 def test_an_output_that_cannot_be_written_is_refused_first(output: Any, message: str, path: Path) -> None:
     with pytest.raises(onward.InputError, match=message):
         onward.with_outputs(path, ["relu"], output)
+
+
+def test_a_value_inside_a_function_is_told() -> None:
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17, "mine" : 1]>\n'
+        "g (float[2] x) => (float[2] y) { y = mine.F(x) }\n"
+        '<domain: "mine", opset_import: ["" : 17]> F(x) => (y) { inner = Exp(x)\n y = Neg(inner) }'
+    )
+    with pytest.raises(onward.InputError, match="the value 'inner' is inside the function mine::F\n  choose an output"):
+        onward.with_outputs(model, ["inner"])
+
+
+def test_the_path_of_a_module_leads_to_its_last_value(net: Net) -> None:
+    program = onward.export(
+        nn.Sequential(net.conv, nn.ReLU(), nn.Sequential(nn.Tanh(), nn.Sigmoid()), nn.ReLU()), ARGS[:1]
+    )
+    with pytest.raises(onward.InputError, match=r"computes no value '2'\n  did you mean '2.1.sigmoid'"):
+        program.with_outputs(["2"])

@@ -226,6 +226,21 @@ def test_a_size_that_only_the_example_had_is_not_believed() -> None:
     assert_equal_answers(model.SerializeToString(), optimized.SerializeToString(), {"x": torch.randn(5, 4)})
 
 
+def test_a_file_that_a_runtime_lets_pass_only_for_want_of_shapes_still_passes() -> None:
+    """Range takes numbers. onnxruntime minds a list of one only if it knows the shape before it runs."""
+    model = onnx.parser.parse_model(
+        HEAD + "g (int64[4] x, bool c) => (int64[m] y) <int64 zero = {0}, int64 one = {1}, int64[2] parts = {1, 3}> {\n"
+        "s = If(c) <then_branch = a () => (int64 r) { r, u = Split(x, parts) }, "
+        "else_branch = b () => (int64 q) { v, w = Split(x, parts)\n q = Identity(v) }>\n y = Range(zero, s, one) }"
+    )
+    for branch in model.graph.node[0].attribute:
+        branch.g.output[0].type.tensor_type.ClearField("shape")
+    feeds = {"x": torch.tensor([3, 1, 1, 1]), "c": torch.tensor(True)}
+    run(model.SerializeToString(), feeds)
+    optimized = onward.optimize(model)
+    assert_equal_answers(model.SerializeToString(), optimized.SerializeToString(), feeds)
+
+
 # Data files -----------------------------------------------------------------------------------------------------------
 
 

@@ -123,6 +123,16 @@ def test_random_numbers_and_results_are_left_alone() -> None:
     assert not fold_constants(model)
 
 
+@pytest.mark.parametrize(
+    "three", ["bfloat16 a = {16448}", "float16 a = {16896}", "int8 a = {3}"]
+)  # halves by their bits
+def test_single_numbers_of_every_type_stay_single_numbers(three: str) -> None:
+    changed, model = apply(fold_constants, text("t = Cast<to = 1>(a)\n y = Mul(x, t)", constants=three))
+    assert changed and op_types(model) == ["Mul"]
+    held = model.graph.initializers["t"].const_value
+    assert tuple(held.shape) == () and held.numpy() == 3
+
+
 def test_a_constant_in_the_type_of_something_computed() -> None:
     changed, model = apply(fold_constants, text("k = CastLike(one, x)\n y = Add(x, k)", constants="int64 one = {1}"))
     assert changed and op_types(model) == ["Add"]

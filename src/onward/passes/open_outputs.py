@@ -52,11 +52,21 @@ def _not_there(model: ir.Model, name: str, computed: dict[str, ir.Value]) -> ir.
                 f"the value '{name}' is inside the body of {owner}, which may run never or many times",
                 hint="make it a result of that node, or choose one of the node's outputs",
             )
+    for function in model.functions.values():
+        if any(value.name == name for inner in function for value in inner.outputs):
+            raise InputError(
+                f"the value '{name}' is inside the function {function.domain}::{function.name}",
+                hint="choose an output of a node that calls it",
+            )
     node = next((node for node in model.graph if node.name == name), None)
     if node is not None:
         made = ", ".join(f"'{value.name}'" for value in node.outputs)
         raise InputError(f"'{name}' is a node, not a value", hint=f"it computes {made}")
-    near = difflib.get_close_matches(name, computed, n=3, cutoff=0.4)
+    # A module's path is the beginning of the names of its values; the last of them is most likely its result.
+    near = [each for each in computed if each.startswith(f"{name}.")][-1:]
+    near += [each for each in difflib.get_close_matches(name, computed, n=3, cutoff=0.4) if each not in near][
+        : 3 - len(near)
+    ]
     close = (
         f"did you mean {' or '.join(repr(each) for each in near)}?"
         if near

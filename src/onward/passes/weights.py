@@ -33,7 +33,8 @@ def as_torch(value: ir.Value) -> torch.Tensor:
         return raw.detach()
     array = tensor.numpy()
     if array.dtype.kind == "V" or array.dtype.name in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
-        return torch.from_numpy(array.view(np.uint8).copy()).view(to_torch_dtype(tensor.dtype)).reshape(array.shape)
+        stored = torch.from_numpy(array.reshape(-1).view(np.uint8).copy())
+        return stored.view(to_torch_dtype(tensor.dtype)).reshape(array.shape)
     dense = np.asarray(array, order="C")  # np.ascontiguousarray would give a number an axis
     return torch.from_numpy(dense if dense.flags.writeable else np.asarray(_Borrowed(dense)))
 
