@@ -124,6 +124,44 @@ def test_the_cache_that_comes_out_goes_in_again() -> None:
         cache = result.past_key_values
 
 
+def test_a_window_that_is_full_counts_with_a_number_that_is_baked_in() -> None:
+    model = MistralForCausalLM(MistralConfig(**SMALL, sliding_window=6)).eval()
+    new, there = ids(2, 1), {0: "batch"}
+
+    def after(past: int) -> DynamicCache:
+        cache = DynamicCache(config=model.config)
+        with torch.no_grad():
+            model(ids(2, past), past_key_values=cache)
+        return cache
+
+    program = onward.export(
+        model,
+        new,
+        kwargs={"past_key_values": after(9)},
+        dynamic_shapes={"input_ids": there, "past_key_values": [(there, there)] * 2},
+        verify=True,
+    )
+    cache = after(9)
+    result = program(new, past_key_values=cache)
+    with torch.no_grad():
+        wanted = model(new, past_key_values=cache)
+    assert_same([result.logits], [wanted.logits])
+    assert result.past_key_values.get_seq_length() == wanted.past_key_values.get_seq_length() == 10
+    with pytest.raises(onward.InputError, match="'past_key_values_0_cumulative_length' cannot be changed: .* with 9"):
+        program(new, past_key_values=after(12))
+
+
+def test_a_window_that_bounds_keep_from_filling() -> None:
+    model = MistralForCausalLM(MistralConfig(**SMALL, sliding_window=16)).eval()
+    args, kwargs = step(model)
+    past = {0: "batch", 2: Dim("past", max=12)}
+    form = {"input_ids": {0: "batch", 1: 3}, "attention_mask": {0: "batch", 1: "past + 3"}}
+    program = onward.export(
+        model, args, kwargs=kwargs, dynamic_shapes={**form, "past_key_values": [(past, past)] * 2}, verify=True
+    )
+    assert program.inputs[1].bounds == {2: (0, 12)} and program.outputs[1].shape[2] == "past + 3"
+
+
 def test_the_first_step_makes_a_cache(tmp_path: Path) -> None:
     path, model = tmp_path / "model.onnx", llama()
     for past in ({}, {"past_key_values": DynamicCache(config=model.config)}):

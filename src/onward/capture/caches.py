@@ -26,6 +26,7 @@ def is_cache(value: Any) -> bool:
     return bool(kinds) and isinstance(value, kinds)
 
 
+_COUNT = "cumulative_length"
 _LAYERS = ("CacheLayerMixin", "LinearAttentionCacheLayerMixin")
 
 
@@ -34,10 +35,11 @@ def cache_parts(value: Any) -> Parts:
     template = copy.copy(value)
     children: list[tuple[str, Any]] = []
     places: list[tuple[str, Any]] = []  # attribute, and the index inside it
+    follows = _counts_its_keys(value)
     for attribute, content in vars(value).items():
         if attribute.startswith("_"):
             continue
-        if _belongs(content):
+        if _belongs(content) or (attribute == _COUNT and not follows and _values(content) != 0):
             children.append((_NAMES.get(attribute, attribute), content))
             places.append((attribute, None))
             setattr(template, attribute, None)
@@ -51,8 +53,6 @@ def cache_parts(value: Any) -> Parts:
                     blank[index] = None
             setattr(template, attribute, blank)
 
-    follows = _counts_its_keys(value)
-
     def build(built: list[Any]) -> Any:
         result = copy.copy(template)
         for attribute, content in vars(template).items():
@@ -64,7 +64,7 @@ def cache_parts(value: Any) -> Parts:
             else:
                 getattr(result, attribute)[index] = child
         if follows:
-            result.cumulative_length = result.keys.shape[-2]
+            setattr(result, _COUNT, result.keys.shape[-2])
         return result
 
     return children, build
@@ -75,8 +75,9 @@ def _belongs(content: Any) -> bool:
 
 
 def _counts_its_keys(layer: Any) -> bool:
-    """A sliding window counts what it has seen: until it is full that is the length of its keys, and must follow it."""
-    keys, counted = getattr(layer, "keys", None), getattr(layer, "cumulative_length", None)
+    """A sliding window counts what it has seen. Until it is full that is the length of its keys, and must follow it;
+    then it is a number of its own, baked in like any other."""
+    keys, counted = getattr(layer, "keys", None), getattr(layer, _COUNT, None)
     if not isinstance(keys, torch.Tensor) or keys.dim() < 2 or not isinstance(counted, (int, torch.SymInt)):
         return False
     return _values(counted) == _values(keys.shape[-2])

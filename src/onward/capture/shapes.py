@@ -215,7 +215,7 @@ def _match(node: _Node, spec: _Spec) -> Iterator[tuple[Path, _Spec]]:
             )
         return
     if is_cache(node.value) and isinstance(spec.value, (tuple, list)):
-        children, spec = _like_cache(children, spec, node.value)
+        children, spec = _like_cache(_with_shapes(children), spec, node.value)
     yield from _match_children(node, children, spec)
 
 
@@ -246,7 +246,7 @@ def _match_children(node: _Node, children: list[_Node], spec: _Spec) -> Iterator
 def _like_cache(layers: list[_Node], spec: _Spec, cache: Any) -> tuple[list[_Node], _Spec]:
     """A cache may be described layer by layer, as all keys and all values, or as one flat list of both."""
     shapes = spec.value
-    tensors = [tensor for layer in layers for tensor in layer.children() or []]
+    tensors = [tensor for layer in layers for tensor in _with_shapes(layer.children() or [])]
     nested = [each for each in shapes if isinstance(each, (tuple, list)) and any(map(_is_shape, each))]
     if not nested and len(shapes) == len(tensors) != len(layers):
         return tensors, spec
@@ -254,6 +254,11 @@ def _like_cache(layers: list[_Node], spec: _Spec, cache: Any) -> tuple[list[_Nod
     if by_kind and len(tensors) == 2 * len(layers) and (len(layers) != 2 or _flattens_by_kind(cache)):
         return tensors, _Spec([each for pair in zip(*shapes, strict=True) for each in pair], spec.where)
     return layers, spec
+
+
+def _with_shapes(children: list[_Node]) -> list[_Node]:
+    """Without the numbers that layers count with."""
+    return [each for each in children if isinstance(each.value, torch.Tensor) or is_cache(each.value)]
 
 
 def _is_shape(spec: Any) -> bool:
