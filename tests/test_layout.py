@@ -18,8 +18,8 @@ FILES = sorted((SOURCE / "onward").rglob("*.py"))
 # A room imports from itself and from rooms to its left. What is not named here (cli, quant, backend, demo, ...)
 # is built on top: it may import every room, and none of these may import it.
 ROOMS = (
-    "errors", "stages", "options", "classic", "capture", "lower", "passes", "write", "verify", "program", "files",
-    "report", "api",
+    "errors", "stages", "options", "classic", "capture", "lower", "passes", "write", "verify", "torch_names",
+    "program", "files", "report", "api",
 )  # fmt: skip
 WITHOUT_FX = ("write", "verify")  # they take an onnx_ir.Model
 MOST_LINES = 600

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from torch.onnx.errors import OnnxExporterError, UnsupportedOperatorError
+
 __all__ = [
     "CaptureError",
     "ExportError",
@@ -19,8 +21,10 @@ __all__ = [
 ]
 
 
-class ExportError(RuntimeError):
+class ExportError(OnnxExporterError):
     """Anything that keeps a model from becoming a file. The fields say the same as the text.
+
+    It is one of PyTorch's too, a RuntimeError: a script that catches what its exporter raises catches this.
 
     what     what is wrong, in one sentence
     stage    the stage of the export that noticed ("capture", "lower", ...)
@@ -44,7 +48,7 @@ class ExportError(RuntimeError):
     ) -> None:
         self.what, self.op, self.module, self.source, self.hint = what, op, module, source, hint
         self.details = tuple(details)
-        super().__init__(self._text())
+        RuntimeError.__init__(self, self._text())  # PyTorch's errors make texts of their own
 
     def _text(self) -> str:
         lines = [self.what]
@@ -86,7 +90,7 @@ class LoweringError(ExportError):
     stage = "lower"
 
 
-class UnsupportedOpError(LoweringError):
+class UnsupportedOpError(LoweringError, UnsupportedOperatorError):
     """Operators without a lowering; all of them at once."""
 
 

@@ -24,6 +24,7 @@ from .options import check_flag
 from .passes.drop_dead_nodes import drop_dead_nodes
 from .passes.drop_unused_weights import drop_unused_weights
 from .passes.open_outputs import open_outputs
+from .torch_names import TorchNames
 from .verify import Session, Verification, random_outputs, verify_at_sizes
 from .write import WrittenFiles, to_proto, write_model
 from .write.listing import listing
@@ -32,7 +33,7 @@ from .write.staging import can_publish, publish
 Target = str | os.PathLike[str] | BinaryIO
 
 
-class Program:
+class Program(TorchNames):
     """An exported model.
 
     model      the graph, an `onnx_ir.Model`; weights are the live model's own memory until they are written
@@ -84,11 +85,6 @@ class Program:
         """The model as protobuf, with a copy of the weights."""
         return to_proto(self.model)
 
-    @property
-    def model_proto(self) -> onnx.ModelProto:
-        """The same as `proto()`, under the name that PyTorch's program has for it."""
-        return self.proto()
-
     def check(self) -> None:
         """Let onnx's own checker look at the model. What it finds wrong is a LoweringError: the fault is ours."""
         try:
@@ -96,8 +92,20 @@ class Program:
         except onnx.checker.ValidationError as error:
             raise LoweringError(f"onnx.checker refuses the model: {error}") from error
 
-    def save(self, f: Target, *, external_data: bool | None = None) -> WrittenFiles:
+    def save(
+        self,
+        f: Target,
+        *,
+        external_data: bool | None = None,
+        include_initializers: bool = True,
+        keep_initializers_as_inputs: bool = False,
+    ) -> WrittenFiles:
         """Write the model to a path or a binary file object. A file appears whole or not at all."""
+        if not include_initializers or keep_initializers_as_inputs:
+            raise InputError(
+                "whether weights are inputs is decided when the model is exported: some are folded by now",
+                hint="export with export_params=False, or with keep_initializers_as_inputs=True",
+            )
         return write_model(self.model, f, external_data=self._external(external_data))
 
     def save_verified(self, f: Target, *, external_data: bool | None = None) -> Verification:
@@ -140,7 +148,7 @@ class Program:
 
         The first call loads `model` as it is then; `verify()` loads it anew.
         """
-        outputs = self._own_session().run(self._inputs_of(bind_call(self._source, args, kwargs, None)))
+        outputs = self._own_session().run(self._inputs_of(self._bound(args, kwargs)))
         return self._captured.results.assemble(outputs)
 
     def apply_weights(self, state_dict: Mapping[str, torch.Tensor]) -> Program:
@@ -184,6 +192,9 @@ class Program:
         )
         program._weights = dict(self._weights)
         return program
+
+    def _bound(self, args: tuple, kwargs: Mapping[str, Any]) -> Call:
+        return bind_call(self._source, args, kwargs, None)
 
     def _inputs_of(self, call: Call) -> list[torch.Tensor]:
         """The tensors of a call in the order of the inputs. What was baked in can be repeated, but not changed."""
@@ -251,7 +262,7 @@ class OpenedProgram(Program):
 
     def __call__(self, *args: Any, **kwargs: Any) -> dict[str, torch.Tensor]:
         """Run it in onnxruntime, called as the original is. Returns every output by its name."""
-        outputs = self._own_session().run(self._inputs_of(bind_call(self._source, args, kwargs, None)))
+        outputs = self._own_session().run(self._inputs_of(self._bound(args, kwargs)))
         return dict(zip(self.output_names, outputs, strict=True))
 
     def verify(self, f: str | os.PathLike[str] | None = None) -> Verification:

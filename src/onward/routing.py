@@ -22,17 +22,15 @@ _HOMES = ("torch.onnx", "torch.onnx.utils", "torch.onnx._internal.torchscript_ex
 # What scripts use besides, by the module that it belongs to.
 _COMPANIONS = {
     "torch.onnx": (
-        "OperatorExportTypes",
-        "TrainingMode",
-        "is_in_onnx_export",
-        "utils",
-        "register_custom_op_symbolic",
-        "unregister_custom_op_symbolic",
-        "symbolic_helper",
-        "operators",
+        "ONNXProgram", "OperatorExportTypes", "TrainingMode", "is_in_onnx_export", "operators",
+        "register_custom_op_symbolic", "select_model_mode_for_export", "set_training", "symbolic_helper",
+        "unregister_custom_op_symbolic", "utils",
     ),
-    "torch.onnx.utils": ("is_in_onnx_export", "register_custom_op_symbolic", "unregister_custom_op_symbolic"),
-}
+    "torch.onnx.utils": (
+        "is_in_onnx_export", "register_custom_op_symbolic", "select_model_mode_for_export", "set_training",
+        "unregister_custom_op_symbolic",
+    ),
+}  # fmt: skip
 _MISSING = object()
 
 

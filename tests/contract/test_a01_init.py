@@ -134,3 +134,18 @@ def test_names_that_pytorch_still_has_are_left_alone() -> None:
     theirs = torch.onnx.OperatorExportTypes
     with onward.init():
         assert torch.onnx.OperatorExportTypes is theirs
+
+
+def test_names_that_pytorch_no_longer_has_are_there_meanwhile() -> None:
+    had = hasattr(torch.onnx, "set_training")
+    with onward.init():
+        with torch.onnx.set_training(Flatten(), onward.TrainingMode.TRAINING):
+            pass
+        assert torch.onnx.operators.shape_as_tensor(X).tolist() == [2, 3, 4]
+    assert hasattr(torch.onnx, "set_training") == had
+
+
+def test_except_clauses_keep_working() -> None:
+    with onward.init(), pytest.raises(torch.onnx.errors.OnnxExporterError):
+        torch.onnx.export(Flatten(), (X,), dynamic_axes={"y": [0]}, output_names=["z"])
+    assert issubclass(onward.UnsupportedOpError, torch.onnx.errors.UnsupportedOperatorError)
