@@ -22,7 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import multihead  # noqa: F401  (it registers its interception)
 from .autograd_functions import intercepted
-from .control import associative_scan_of
+from .higher_order import associative_scan_of
 from .intercepts import INTERCEPTS
 from .script import call_script
 from .sizes import symbolic_extremes

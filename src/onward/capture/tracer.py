@@ -15,11 +15,11 @@ from torch._ops import OpOverload
 from ..errors import CaptureError
 from .aliasing import PARENT, Cell, ViewStep, put_back
 from .axes import AxisSpace, Formula
-from .control import HIGHER_ORDER
 from .decisions import Decisions
 from .dims import DimTable
 from .elsewhere import Elsewhere, ProbeRejected
 from .facts import Dim, SizeFact, TensorFact
+from .higher_order import HIGHER_ORDER
 from .journal import Comparison, Journal
 from .layouts import Layout, LayoutKernels
 from .levels import Level, import_node, known_size
