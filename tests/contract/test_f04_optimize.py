@@ -478,6 +478,19 @@ def test_what_only_the_file_can_know_is_believed() -> None:
     assert shapes(onward.infer_shapes(model).graph.value_info)["b"] == ("n", 3)
 
 
+def test_what_onnx_is_known_to_infer_wrongly_is_left_open() -> None:
+    """A one-sided spectrum of 16 has 9 entries; onnx 1.23 says 16."""
+    model = onnx.parser.parse_model(
+        HEAD + "g (float[1, 128, 1] x) => (float[a, b, c, d] y) <int64 step = {8}, int64 length = {16}> "
+        "{ s = STFT(x, step, , length)\n t = Neg(s)\n y = Relu(t) }"
+    )
+    inferred = onward.infer_shapes(model)
+    (result,) = run(inferred.SerializeToString(), [torch.randn(1, 128, 1)])
+    declared = shapes(inferred.graph.output)["y"]
+    assert result.shape[2] == 9 and declared[2] in ("c", 9)
+    assert {info.name: info.type.tensor_type.elem_type for info in inferred.graph.value_info}["t"] == 1
+
+
 def test_shapes_inside_bodies_are_inferred_too() -> None:
     model = onnx.parser.parse_model(HAND_MADE["a branch"])
     inferred = onward.infer_shapes(model)

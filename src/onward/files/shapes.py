@@ -27,6 +27,7 @@ from ..write.skeleton import initializers, make_skeleton
 from ..write.tensors import pieces
 
 _READ_BYTES = 4096  # what a shape or a list of axes may take; anything larger is a weight, and stays where it is
+_WRONG_IN_ONNX = ("STFT",)  # onnx 1.23 counts both sides of a one-sided spectrum
 _EXACT = frozenset({
     "Transpose", "Unsqueeze", "Squeeze", "Reshape", "Concat", "Gemm", "Gather", "GatherElements", "Flatten", "Split",
     "Tile", "Shape", "Size", "TopK", "ConstantOfShape", "ArgMax", "ArgMin", "ReduceSum", "ReduceMean", "ReduceMax",
@@ -74,13 +75,22 @@ def infer_from_inputs(model: ir.Model) -> None:
 def _infer_by_onnx(model: ir.Model) -> None:
     """On the model without its weights: they may be larger than a protobuf message, and say nothing about shapes."""
     named = set(_names(model))
+    suspects = [node for node in model.graph if node.op_type in _WRONG_IN_ONNX and node.domain == ""]
+    if suspects:
+        _take_over(model.graph, _by_onnx(_without_weights(model)), None)
     proto = _without_weights(model)
+    for node in proto.graph.node if suspects else ():
+        if node.op_type in _WRONG_IN_ONNX and node.domain == "":
+            node.op_type = "Unknown"
+    _take_over(model.graph, _by_onnx(proto), named)
+
+
+def _by_onnx(proto: onnx.ModelProto) -> onnx.GraphProto:
     try:
-        inferred = onnx.shape_inference.infer_shapes(proto, data_prop=True)
+        return onnx.shape_inference.infer_shapes(proto, data_prop=True).graph
     except Exception as error:  # its classes share no base but this, and some are plain RuntimeErrors
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise InputError(f"the model contradicts itself: {first}", hint="onnx.checker may say more") from error
-    _take_over(model.graph, inferred.graph, named)
 
 
 def _without_weights(model: ir.Model) -> onnx.ModelProto:
@@ -105,7 +115,8 @@ def _names(model: ir.Model) -> Iterator[str]:
                     yield size.value
 
 
-def _take_over(graph: ir.Graph, proto: onnx.GraphProto, named: set[str]) -> None:
+def _take_over(graph: ir.Graph, proto: onnx.GraphProto, named: set[str] | None) -> None:
+    """Types and, if the names of axes are given, shapes."""
     known = {info.name: info for info in (*proto.value_info, *proto.output)}
     for node, node_proto in zip(graph, proto.node, strict=True):
         for value in node.outputs:
@@ -118,11 +129,11 @@ def _take_over(graph: ir.Graph, proto: onnx.GraphProto, named: set[str]) -> None
                 _take_over(attribute.as_graph(), attributes[name].g, named)
 
 
-def _describe(value: ir.Value, info: onnx.ValueInfoProto, named: set[str]) -> None:
+def _describe(value: ir.Value, info: onnx.ValueInfoProto, named: set[str] | None) -> None:
     described = ir.serde.deserialize_value_info_proto(info, None)
     if value.type is None:
         value.type = described.type
-    if described.shape is not None:
+    if described.shape is not None and named is not None:
         sizes = [size if isinstance(size, int) or size.value in named else None for size in described.shape]
         _refine(value, sizes)
 
