@@ -33,6 +33,7 @@ class Plan:
     tied: dict[str, str]  # axes that this attempt takes for the same axis: {name: the name it follows}
     enlarged: frozenset[str] = frozenset()  # axes whose example is taken at another size
     other_side: bool = False  # only to be tried where the example is on the special side of a branch
+    probes: int = PROBES
 
 
 def plans(example: dict[str, int], space: AxisSpace | None = None) -> Iterator[Plan]:

@@ -19,7 +19,7 @@ from .inputs import AxisNames, Call, solve_roots
 from .journal import CannotThaw, Comparison, Journal
 from .layouts import Layout, LayoutKernels, dense_like
 from .outputs import name_output_axes, name_outputs
-from .probes import PROBES, Plan
+from .probes import Plan
 from .resizing import resized
 from .session import session
 from .sizes import SYMBOLIC
@@ -102,11 +102,12 @@ def run(request: Request, plan: Plan, pen: Comparison | None = None) -> Captured
     call, name = request.call, request.name
     leaders = {axis: values for axis, values in plan.sizes.items() if axis not in plan.tied}
     space = request.space.tied(plan.tied)
-    tracer = _tracer(request, leaders, PROBES, space)
+    tracer = _tracer(request, leaders, plan.probes, space)
     tracer.pen = pen
     examples = request.examples(plan)
     elsewhere = [
-        request.space.expand({axis: values[probe] for axis, values in plan.sizes.items()}) for probe in range(1, PROBES)
+        request.space.expand({axis: values[probe] for axis, values in plan.sizes.items()})
+        for probe in range(1, plan.probes)
     ]
     traced = []
     for label, tensor in zip(call.names, examples, strict=True):
