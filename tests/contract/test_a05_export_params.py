@@ -73,6 +73,7 @@ def test_the_program_feeds_its_weights_itself(tmp_path: Path) -> None:
     assert_same([program(x)], [model(x)])
     assert_same([program(x[:3])], [model(x[:3])])
     assert program.verify(file).ok
+    assert_same(program.call_reference(x), [model(x)])
     with pytest.raises(onward.InputError, match="missing"):
         program()
 
