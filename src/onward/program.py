@@ -157,8 +157,8 @@ class Program(TorchNames):
         A part of a state dict will do: what it does not have stays. Constants that were worked out from weights
         (`weight_norm`, batch norms in convolutions, ...) are worked out anew, the graph is built anew, and later calls,
         `save` and `verify` use the new weights. Where Python read a value out of the weights that the new ones change,
-        it is an error, and nothing has changed. What was done to `model` since the export (`rename_axes`, edits by hand) is
-        lost. Returns the program itself.
+        it is an error, and nothing has changed. What was done to `model` since the export (`rename_axes`, edits by
+        hand) is lost. Returns the program itself.
         """
         if self._build is None:
             raise InputError("this program was not made by export, and cannot be built anew")
