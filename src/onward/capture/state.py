@@ -35,11 +35,16 @@ def state_kept(model: Any) -> Iterator[None]:
             _restore(parameters, old_parameters)
             _restore(buffers, old_buffers)
         for each, before in attributes:
-            for name in [name for name, value in vars(each).items() if _holds_traced(value)]:
+            own = [(name, value) for name, value in vars(each).items() if name not in _REGISTRIES]
+            for name in [name for name, value in own if _holds_traced(value)]:
                 if name in before and not _holds_traced(before[name]):
                     vars(each)[name] = before[name]
                 else:
                     del vars(each)[name]
+
+
+# What every module has: its registries, looked after above, its hooks, and plain flags.
+_REGISTRIES = frozenset(vars(torch.nn.Module()))
 
 
 def _restore(present: dict[str, Any], before: dict[str, Any]) -> None:
