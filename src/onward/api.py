@@ -20,7 +20,7 @@ from .capture.model import (
 )
 from .capture.weights import chosen_weights
 from .classic import resolve
-from .lower import lower_program, registry_for
+from .lower import keeps_whole, lower_program, registry_for
 from .passes import expose_weights, modules_to_functions, tidy
 from .program import Program
 from .report import write_artifacts
@@ -104,7 +104,10 @@ def export(
             output_names=options.output_names,
             output_axes=asked.outputs,
             space=asked.space,
-            is_primitive=functools.cache(lambda op: registry.has_lowering(op, options.opset_version)),
+            is_primitive=keeps_whole(
+                options.operator_export_type,
+                functools.cache(lambda op: registry.has_lowering(op, options.opset_version)),
+            ),
             allow_static_axes=options.allow_static_axes,
             weights=weights,
         )
@@ -120,6 +123,7 @@ def export(
                 custom_opsets=options.custom_opsets,
                 doc_strings=not options.strip_doc_string,
                 keep_together=together,
+                operators=options.operator_export_type,
             )
         with stages("tidy"):
             graph = tidy(graph) if options.optimize else graph

@@ -77,16 +77,7 @@ def resolve(positional: Sequence[Any], named: Mapping[str, Any], f: Any) -> Expo
     given["external_data"] = _external(given.pop("external_data", None), given.pop("use_external_data_format", None), f)
     given["training"] = training_mode(given.get("training"))
     given.setdefault("opset_version", DEFAULT_OPSET)
-    options = ExportOptions(**given)
-    for name in _UNBUILT:
-        if getattr(options, name) != getattr(ExportOptions(), name):
-            raise InputError(f"{name} is not built yet", hint="leave it out")
-    return options
-
-
-_UNBUILT = (
-    "operator_export_type",
-)  # fmt: skip
+    return ExportOptions(**given)
 
 
 def _add_positional(given: dict[str, Any], positional: Sequence[Any]) -> None:

@@ -87,6 +87,12 @@ class ExportOptions:
                     hint='for example custom_opsets={"my.domain": 2}',
                 )
         self._check_module_functions()
+        if self.verify and self.operator_export_type in (OperatorExportTypes.ONNX_ATEN, OperatorExportTypes.RAW):
+            raise InputError(
+                f"verify=True runs the model in onnxruntime, which does not know the nodes that "
+                f"operator_export_type={self.operator_export_type.name} writes",
+                hint="leave verify out",
+            )
         if not isinstance(self.artifacts_dir, (str, os.PathLike)):
             raise InputError(f"artifacts_dir must be a folder's path, not {self.artifacts_dir!r}")
 

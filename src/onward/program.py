@@ -18,7 +18,8 @@ from .capture.inputs import bind_call
 from .capture.model import Modes, in_modes, without_compiling
 from .capture.reweigh import chosen_by, reweighed
 from .capture.state import own_state
-from .errors import InputError, LoweringError
+from .errors import InputError, LoweringError, VerifyError
+from .lower.aten_nodes import calls_in
 from .lower.constants import LIVE
 from .options import check_flag
 from .passes.drop_dead_nodes import drop_dead_nodes
@@ -128,6 +129,7 @@ class Program(TorchNames):
         difference beyond the documented tolerance raises VerifyError.
         """
         captured = self._captured
+        self._check_runnable()
         if f is None:
             self._session = None
         verification = verify_at_sizes(
@@ -217,8 +219,17 @@ class Program(TorchNames):
                 )
         return [given[key] for key in inputs]
 
+    def _check_runnable(self) -> None:
+        """Refuse to run what onnxruntime has no kernels for, before it says so in its own words."""
+        if calls := calls_in(self.model):
+            raise VerifyError(
+                f"onnxruntime does not run this model: it holds operators of PyTorch's own ({', '.join(calls)})",
+                hint="leave verify out, or export with operator_export_type=ONNX and add lowerings for them",
+            )
+
     def _own_session(self) -> Session:
         if self._session is None:
+            self._check_runnable()
             self._session = Session(self.model, given=self._fed_weights())
         return self._session
 

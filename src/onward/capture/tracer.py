@@ -392,6 +392,8 @@ class Tracer:
         results: list[Any] = []
         for index, each in enumerate(out):
             if not isinstance(each, torch.Tensor):
+                if isinstance(each, (list, tuple)):  # its tensors would be taken for constants
+                    raise self._cannot(f"{op} returns a list among other results, which cannot be followed", op)
                 results.append(each)
                 continue
             result = self.wrap(self._unaliased(each, args), tuple(layout[index] for layout in layouts), made_from)

@@ -2,6 +2,7 @@
 
 from onward.lower import ops
 from onward.lower.emitter import Emitter, SizeValue
+from onward.lower.operator_forms import keeps_whole
 from onward.lower.registry import Registry
 from onward.lower.symbolic import (
     lowers,
@@ -15,6 +16,7 @@ __all__ = [
     "Emitter",
     "Registry",
     "SizeValue",
+    "keeps_whole",
     "lower_program",
     "lowers",
     "ops",

@@ -57,6 +57,7 @@ from typing import Any
 import onnx
 import onnx_ir as ir
 import torch
+from onnx_ir.tensor_adapters import from_torch_dtype
 
 from onward.capture.facts import Dim
 from onward.lower import dtypes, schemas
@@ -188,7 +189,9 @@ class Emitter(Bridge):
         """Write what is known of a value onto it, for the file to tell."""
         dtype = self._session.dtypes.get(value)
         if value.type is None and dtype is not None:
-            value.type = ir.TensorType(dtypes.to_onnx(dtype))
+            maker = value.producer()
+            known_to_onnx = maker is None or maker.domain == ""  # other domains may compute with complex numbers
+            value.type = ir.TensorType(dtypes.to_onnx(dtype) if known_to_onnx else from_torch_dtype(dtype))
         known = self._session.dims.get(value) if shape is None else shape
         if value.shape is None and known is not None:
             value.shape = onnx_shape(known)

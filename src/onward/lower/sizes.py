@@ -413,4 +413,9 @@ def is_size_function(function: Any) -> bool:
         return False
 
 
-__all__ = ["Size", "SizeValue", "Sizes", "is_size_function", "size_of"]
+def size_functions() -> tuple[Any, ...]:
+    """Every function that arithmetic on sizes is made of."""
+    return tuple(_FUNCTIONS)
+
+
+__all__ = ["Size", "SizeValue", "Sizes", "is_size_function", "size_functions", "size_of"]

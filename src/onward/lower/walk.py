@@ -18,12 +18,15 @@ from onward.capture.facts import CapturedProgram, Constant, SizeFact, SymDim, Te
 from onward.capture.regions import Body
 from onward.errors import ExportError, LoweringError, UnsupportedOpError
 from onward.lower import registry as registries
+from onward.lower.aten_nodes import encode
 from onward.lower.constants import SMALL
 from onward.lower.core import Place
 from onward.lower.emitter import Emitter, SizeValue, Value, drop_dead, onnx_shape, used_values
+from onward.lower.operator_forms import OperatorForms, number_dtype, results_of
 from onward.lower.regions import FENCE, MODELS_OWN, REGIONS, Choice, Regions
 from onward.lower.sizes import is_size_function
 from onward.lower.symbolic.registration import users
+from onward.options import OperatorExportTypes
 
 _SYM_SIZE = torch.ops.aten.sym_size.int
 _SYM_NUMEL = torch.ops.aten.sym_numel.default
@@ -38,13 +41,15 @@ def lower_program(
     producer_version: str | None = None,
     doc_strings: bool = False,
     keep_together: Choice | None = None,
+    operators: OperatorExportTypes = OperatorExportTypes.ONNX,
 ) -> ir.Model:
     """The program as an ONNX model in the default domain's `opset`; `custom_opsets` are versions of other domains.
 
     With `doc_strings` every node says which line of the user's code it comes from, by its whole path. `keep_together`
-    says of a module's class whether its nodes form a region (regions.py).
+    says of a module's class whether its nodes form a region (regions.py), `operators` which calls are written down as
+    they are (operator_forms.py).
     """
-    walk = _Walk(program, opset, registry or users, doc_strings, keep_together)
+    walk = _Walk(program, opset, registry or users, doc_strings, keep_together, operators)
     graph = walk.run()
     _set_versions(graph, custom_opsets or {})
     model = ir.Model(
@@ -115,6 +120,7 @@ class _Walk:
         registry: registries.Registry,
         doc_strings: bool = False,
         keep_together: Choice | None = None,
+        operators: OperatorExportTypes = OperatorExportTypes.ONNX,
     ) -> None:
         self.program, self.opset, self.registry, self.doc_strings = program, opset, registry, doc_strings
         self.g = Emitter(opset)
@@ -123,9 +129,11 @@ class _Walk:
         self.values: dict[fx.Node, Any] = {}
         self.regions = Regions(self.g, program.graph, self.values, keep_together)
         self._lowerings: dict[Any, registries.Lowering | None] = {}
+        self.forms = OperatorForms(operators)
 
     def run(self) -> ir.Graph:
         missing = missing_lowerings(self.program.graph, self.opset, self.registry)
+        missing = {target: nodes for target, nodes in missing.items() if not self.forms.can_write(target)}
         if missing:
             raise self._all_missing(missing)
         for port in (*self.program.inputs, *self.program.outputs):
@@ -179,13 +187,16 @@ class _Walk:
         self.session.place = place = self._place(node)
         first = len(self.g.nodes)
         try:
-            if target is _SYM_SIZE:
-                result: Any = self.g.dim_size(self.values[node.args[0]], node.args[1])  # type: ignore[arg-type,index]
+            fact = node.meta.get("val")
+            if self.forms.writes_sizes:
+                result: Any = self._lower(node)
+            elif target is _SYM_SIZE:
+                result = self.g.dim_size(self.values[node.args[0]], node.args[1])  # type: ignore[arg-type,index]
             elif target is _SYM_NUMEL:
                 result = self.g.numel(self.values[node.args[0]])  # type: ignore[index]
             else:
                 result = self._lower(node)
-            self.values[node] = self._settle(result, node.meta.get("val"))
+            self.values[node] = self._settle(result, results_of(fact)[1])
         except ExportError as error:
             raise self._placed(error, place) from error
         except Exception as error:
@@ -212,10 +223,29 @@ class _Walk:
         if target not in self._lowerings:
             self._lowerings[target] = self.registry.find(target, self.opset)
         lowering = self._lowerings[target]
+        facts = (fact, *(used.meta.get("val") for used in node.all_input_nodes))
+        name = self.forms.name(target, has_lowering=lowering is not None, facts=facts)
+        if name is not None:
+            return self._write_down(node, args, kwargs, name)
         if lowering is None:
             return self._on_sizes(target, args, node.meta.get("val"))
-        positional, named = lowering.bind(target, args, kwargs)
-        return lowering.function(self.g, *positional, **named)
+        try:
+            positional, named = lowering.bind(target, args, kwargs)
+            return lowering.function(self.g, *positional, **named)
+        except LoweringError:
+            name = self.forms.name(target, has_lowering=False)
+            if name is None:
+                raise
+            return self._write_down(node, args, kwargs, name)
+
+    def _write_down(self, node: fx.Node, args: Sequence[Any], kwargs: dict[str, Any], name: tuple[str, str]) -> Any:
+        """The call itself as a node."""
+        outputs, _ = results_of(node.meta.get("val"))
+        result = encode(self.g, node.target, args, kwargs, name, outputs)
+        fact = node.meta.get("val")
+        if isinstance(fact, SizeFact):
+            self.g.describe(self.g.annotate(result, (), number_dtype(fact)))
+        return result
 
     def _on_sizes(self, function: Any, args: Sequence[Any], fact: Any) -> Any:
         """Arithmetic on sizes: nothing is emitted before somebody needs the number."""
@@ -280,7 +310,8 @@ class _Walk:
     def _name(self, nodes: Sequence[ir.Node], result: Any, place: Place) -> None:
         """The node that makes the result is named after module and operator; its helpers add their ONNX type."""
         results = result if isinstance(result, list) else [result]
-        makers = {value.producer() for value in results if isinstance(value, Value)}
+        numbers = [each.operands[0] for each in results if isinstance(each, SizeValue) and each.function == "given"]
+        makers = {value.producer() for value in (*results, *numbers) if isinstance(value, Value)}
         metadata = {"onward.aten": place.op, **self.regions.metadata}
         if place.scope is not None:
             metadata["onward.scope"] = place.scope.path
