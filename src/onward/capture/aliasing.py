@@ -8,10 +8,14 @@ again when somebody reads them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+import functools
+import operator
+import weakref
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import torch
+from torch import fx
 from torch._ops import OpOverload
 
 from .facts import TensorFact
@@ -26,13 +30,24 @@ aten = torch.ops.aten
 class Cell:
     """A piece of memory; `version` counts the writes."""
 
-    __slots__ = ("borrowed", "level", "shared", "version")
+    __slots__ = ("_views", "borrowed", "level", "shared", "version")
 
     def __init__(self, level: Any) -> None:
         self.level = level  # the graph in which it came into being
         self.version = 0
         self.shared = False  # some view, or another tensor, reads the same real memory
         self.borrowed: list[Traced] = []  # the tensors on this memory, base first, if the memory is the caller's
+        self._views: list[weakref.ref[Traced]] = []
+
+    def add_view(self, view: Traced) -> None:
+        self._views.append(weakref.ref(view))
+
+    def views_of(self, parent: Traced) -> Iterator[Traced]:
+        """The views that were taken from this very tensor, as far as somebody still has them."""
+        for reference in self._views:
+            view = reference()
+            if view is not None and view.parent is parent:
+                yield view
 
     def give_back(self) -> None:
         """Before a write: move every tensor on borrowed memory to a copy of it."""
@@ -64,69 +79,136 @@ class PutBack(NamedTuple):
     kwargs: dict[str, Any]
 
 
-Inverse = Callable[[ViewStep, TensorFact, TensorFact], PutBack | None]
+class Numbers(Protocol):
+    """Numbers of the graph, to compute with: ints, and nodes where they depend on sizes."""
+
+    def size(self, axis: int) -> int | fx.Node:
+        """The parent's size."""
+
+    def compute(self, function: Callable[..., Any], *operands: Any) -> Any: ...
+
+
+END = 2**63 - 1  # of a slice
+
+Inverse = Callable[[ViewStep, TensorFact, TensorFact, Numbers], PutBack | None]
 _INVERSES: dict[OpOverload, Inverse] = {}
 
 
-def put_back(step: ViewStep, parent: TensorFact, view: TensorFact) -> PutBack | None:
+def put_back(step: ViewStep, parent: TensorFact, view: TensorFact, numbers: Numbers) -> PutBack | None:
     """The op that undoes a view for writing; None if there is none."""
     inverse = _INVERSES.get(step.op)
-    return inverse(step, parent, view) if inverse else None
+    return inverse(step, parent, view, numbers) if inverse else None
 
+
+def single(step: ViewStep, parent: TensorFact, view: TensorFact, numbers: Numbers) -> ViewStep:
+    """A step with several outputs, as the step that gives this output alone."""
+    back = put_back(step, parent, view, numbers) if step.output is not None else None
+    if back is None or back.op not in _READS:
+        return step
+    return ViewStep(_READS[back.op], back.args, back.kwargs, None)
+
+
+_READS = {aten.slice_scatter.default: aten.slice.Tensor, aten.select_scatter.default: aten.select.int}
 
 _inverse = registrar(_INVERSES)
 
 
 @_inverse(aten.slice.Tensor)
-def _slice(step: ViewStep, parent: TensorFact, view: TensorFact) -> PutBack:
+def _slice(step: ViewStep, parent: TensorFact, view: TensorFact, numbers: Numbers) -> PutBack:
     return PutBack(aten.slice_scatter.default, True, step.args, step.kwargs)
 
 
 @_inverse(aten.select.int)
-def _select(step: ViewStep, parent: TensorFact, view: TensorFact) -> PutBack:
+def _select(step: ViewStep, parent: TensorFact, view: TensorFact, numbers: Numbers) -> PutBack:
     return PutBack(aten.select_scatter.default, True, step.args, step.kwargs)
 
 
 @_inverse(aten.narrow.default)
-def _narrow(step: ViewStep, parent: TensorFact, view: TensorFact) -> PutBack | None:
+def _narrow(step: ViewStep, parent: TensorFact, view: TensorFact, numbers: Numbers) -> PutBack:
     dim, start, length = step.args
-    if not (isinstance(start, int) and isinstance(length, int)):
-        return None
-    return PutBack(aten.slice_scatter.default, True, (dim, start, start + length), {})
+    if min(start.meta["val"].values if isinstance(start, fx.Node) else (start,)) < 0:
+        start = numbers.compute(operator.add, start, numbers.size(dim))
+    return _part(dim, start, numbers.compute(operator.add, start, length))
+
+
+def _part(dim: int, start: Any, end: Any) -> PutBack:
+    return PutBack(aten.slice_scatter.default, True, (dim, start, end), {})
 
 
 @_inverse(aten.unbind.int)
-def _unbind(step: ViewStep, parent: TensorFact, view: TensorFact) -> PutBack:
+def _unbind(step: ViewStep, parent: TensorFact, view: TensorFact, numbers: Numbers) -> PutBack:
     dim = step.args[0] if step.args else step.kwargs.get("dim", 0)
     return PutBack(aten.select_scatter.default, True, (dim, step.output), {})
 
 
-@_inverse(aten.split.Tensor, aten.split_with_sizes.default, aten.split.sizes, aten.chunk.default)
-def _split(step: ViewStep, parent: TensorFact, view: TensorFact) -> PutBack | None:
-    dim = step.args[1] if len(step.args) > 1 else step.kwargs.get("dim", 0)
-    total, length = parent.shape[dim], view.shape[dim]
-    if not (isinstance(total, int) and isinstance(length, int)) or step.output is None:
-        return None
-    first = step.args[0]
-    if step.op in (aten.split_with_sizes.default, aten.split.sizes):
-        start = sum(first[: step.output])
-    else:
-        start = step.output * (first if step.op is aten.split.Tensor else -(-total // first))
-    return PutBack(aten.slice_scatter.default, True, (dim, start, start + length), {})
+@_inverse(aten.split_with_sizes.default, aten.split.sizes)
+def _split_sizes(step: ViewStep, parent: TensorFact, view: TensorFact, numbers: Numbers) -> PutBack:
+    sizes, dim = step.args[0], step.args[1] if len(step.args) > 1 else step.kwargs.get("dim", 0)
+    assert step.output is not None
+    add = functools.partial(numbers.compute, operator.add)
+    start = functools.reduce(add, sizes[: step.output], 0)
+    return _part(dim, start, add(start, sizes[step.output]))
 
 
-@_inverse(aten.transpose.int)
-def _transpose(step: ViewStep, parent: TensorFact, view: TensorFact) -> PutBack:
+@_inverse(aten.split.Tensor, aten.chunk.default)
+def _split(step: ViewStep, parent: TensorFact, view: TensorFact, numbers: Numbers) -> PutBack:
+    size, dim = step.args[0], step.args[1] if len(step.args) > 1 else step.kwargs.get("dim", 0)
+    if step.op is aten.chunk.default:
+        size = numbers.compute(operator.floordiv, numbers.compute(operator.add, numbers.size(dim), size - 1), size)
+    start = numbers.compute(operator.mul, size, step.output)
+    return _part(dim, start, numbers.compute(operator.add, start, size))  # past the end is the end
+
+
+_SPLIT_AXES = {
+    aten.tensor_split.sections: None, aten.tensor_split.indices: None, aten.hsplit.int: 1, aten.hsplit.array: 1,
+    aten.vsplit.int: 0, aten.vsplit.array: 0, aten.dsplit.int: 2, aten.dsplit.array: 2,
+}  # fmt: skip
+
+
+@_inverse(*_SPLIT_AXES)
+def _tensor_split(step: ViewStep, parent: TensorFact, view: TensorFact, numbers: Numbers) -> PutBack:
+    dim = _SPLIT_AXES[step.op]
+    if dim is None:
+        dim = step.args[1] if len(step.args) > 1 else step.kwargs.get("dim", 0)
+    first, place, compute = step.args[0], step.output, numbers.compute
+    dim = min(dim, parent.rank - 1)  # hsplit of a vector
+    assert place is not None
+    if isinstance(first, (list, tuple)):
+        return _part(dim, first[place - 1] if place else 0, first[place] if place < len(first) else END)
+    size = numbers.size(dim)
+    length, longer = compute(operator.floordiv, size, first), compute(operator.mod, size, first)
+    start, end = (
+        compute(operator.add, compute(operator.mul, length, each), compute(torch.sym_min, longer, each))
+        for each in (place, place + 1)
+    )
+    return _part(dim, start, end)
+
+
+@_inverse(aten.transpose.int, aten.swapaxes.default, aten.swapdims.default)
+def _transpose(step: ViewStep, parent: TensorFact, view: TensorFact, numbers: Numbers) -> PutBack:
     return PutBack(aten.transpose.int, False, step.args, step.kwargs)
 
 
-@_inverse(aten.t.default)
-def _t(step: ViewStep, parent: TensorFact, view: TensorFact) -> PutBack:
-    return PutBack(aten.t.default, False, (), {})
+@_inverse(aten.t.default, aten.mT.default, aten.mH.default, aten.adjoint.default)
+def _t(step: ViewStep, parent: TensorFact, view: TensorFact, numbers: Numbers) -> PutBack:
+    if parent.rank < 2:
+        return PutBack(aten.view_as.default, False, (PARENT,), {})
+    return PutBack(aten.transpose.int, False, (-2, -1), {})
+
+
+@_inverse(aten.numpy_T.default, aten.matrix_H.default)
+def _numpy_t(step: ViewStep, parent: TensorFact, view: TensorFact, numbers: Numbers) -> PutBack:
+    return PutBack(aten.permute.default, False, (list(reversed(range(parent.rank))),), {})
+
+
+@_inverse(aten.movedim.int, aten.movedim.intlist, aten.moveaxis.int, aten.moveaxis.intlist)
+def _movedim(step: ViewStep, parent: TensorFact, view: TensorFact, numbers: Numbers) -> PutBack:
+    source, destination = step.args
+    return PutBack(step.op, False, (destination, source), {})
 
 
 @_inverse(aten.permute.default)
-def _permute(step: ViewStep, parent: TensorFact, view: TensorFact) -> PutBack:
+def _permute(step: ViewStep, parent: TensorFact, view: TensorFact, numbers: Numbers) -> PutBack:
     order = [axis % parent.rank for axis in step.args[0]]
     return PutBack(aten.permute.default, False, (sorted(range(len(order)), key=order.__getitem__),), {})
 
@@ -144,14 +226,20 @@ def _permute(step: ViewStep, parent: TensorFact, view: TensorFact) -> PutBack:
     aten.reshape_as.default,
     aten._unsafe_view.default,
     aten.ravel.default,
+    aten.atleast_1d.default,
+    aten.atleast_2d.default,
+    aten.atleast_3d.default,
 )
-def _reshape(step: ViewStep, parent: TensorFact, view: TensorFact) -> PutBack:
+def _reshape(step: ViewStep, parent: TensorFact, view: TensorFact, numbers: Numbers) -> PutBack:
     return PutBack(aten.view_as.default, False, (PARENT,), {})
 
 
-@_inverse(aten.expand.default, aten.expand_as.default)
-def _expand(step: ViewStep, parent: TensorFact, view: TensorFact) -> PutBack | None:
-    return PutBack(aten.view_as.default, False, (PARENT,), {}) if parent.shape == view.shape else None
+@_inverse(aten.expand.default, aten.expand_as.default, aten.broadcast_to.default)
+def _expand(step: ViewStep, parent: TensorFact, view: TensorFact, numbers: Numbers) -> PutBack | None:
+    """Unless something is repeated."""
+    added = view.rank - parent.rank
+    same = view.shape[added:] == parent.shape and all(dim == 1 for dim in view.shape[:added])
+    return PutBack(aten.view_as.default, False, (PARENT,), {}) if same else None
 
 
 @_inverse(
@@ -163,19 +251,25 @@ def _expand(step: ViewStep, parent: TensorFact, view: TensorFact) -> PutBack | N
     aten.to.dtype_layout,
     aten.to.other,
     aten.type_as.default,
-    aten.view.dtype,
 )
-def _same(step: ViewStep, parent: TensorFact, view: TensorFact) -> PutBack | None:
+def _same(step: ViewStep, parent: TensorFact, view: TensorFact, numbers: Numbers) -> PutBack | None:
     return PutBack(aten.view_as.default, False, (PARENT,), {}) if parent == view else None
 
 
+@_inverse(aten.view.dtype)
+def _view_dtype(step: ViewStep, parent: TensorFact, view: TensorFact, numbers: Numbers) -> PutBack:
+    return PutBack(aten.view.dtype, False, (parent.dtype,), {})
+
+
 @_inverse(aten.diagonal.default)
-def _diagonal(step: ViewStep, parent: TensorFact, view: TensorFact) -> PutBack:
+def _diagonal(step: ViewStep, parent: TensorFact, view: TensorFact, numbers: Numbers) -> PutBack:
     return PutBack(aten.diagonal_scatter.default, True, step.args, step.kwargs)
 
 
 @_inverse(aten.as_strided.default)
-def _as_strided(step: ViewStep, parent: TensorFact, view: TensorFact) -> PutBack:
+def _as_strided(step: ViewStep, parent: TensorFact, view: TensorFact, numbers: Numbers) -> PutBack | None:
+    if not (parent.is_static and view.is_static):
+        return None
     return PutBack(aten.as_strided_scatter.default, True, step.args, step.kwargs)
 
 

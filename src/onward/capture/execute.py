@@ -10,6 +10,20 @@ from torch import fx
 
 from .facts import CapturedProgram
 
+aten = torch.ops.aten
+
+
+def _as_strided(x: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+    return aten.as_strided.default(x.contiguous(), *args, **kwargs)
+
+
+# A value of the graph is what it holds; how PyTorch lays it out in memory here says nothing.
+_BY_VALUE: dict[Any, Any] = {
+    aten.view.default: aten.reshape.default,
+    aten.view_as.default: aten.reshape_as.default,
+    aten.as_strided.default: _as_strided,
+}
+
 
 def execute(program: CapturedProgram, inputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
     """The program's outputs for these inputs, in order."""
@@ -24,7 +38,7 @@ def execute(program: CapturedProgram, inputs: Sequence[torch.Tensor]) -> tuple[t
                 values[node] = program.constants[str(node.target)].tensor
             elif node.op == "call_function":
                 args, kwargs = fx.map_arg((node.args, node.kwargs), values.__getitem__)
-                values[node] = node.target(*args, **kwargs)
+                values[node] = _BY_VALUE.get(node.target, node.target)(*args, **kwargs)
             else:
                 outputs = fx.map_arg(node.args[0], values.__getitem__)
                 return tuple(outputs)

@@ -230,3 +230,35 @@ def read_out(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> 
             hint="stay with torch operations on tensors that depend on the inputs",
         )
         return func(tensor.example, *args[1:], **kwargs)
+
+
+@intercepts(torch.Tensor.untyped_storage, torch.Tensor.storage, torch.Tensor._typed_storage)
+def storage_of(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """Memory that is written past PyTorch's operators is written past the graph."""
+    if isinstance(args[0], Traced):
+        raise tracer.cannot(
+            f"{func.__name__}() asks for the memory of a tensor that depends on the inputs",
+            func.__name__,
+            "use views (x[...], x.view(...)) and operators on tensors",
+        )
+    return NotImplemented
+
+
+@intercepts(torch.Tensor.data.__set__)  # type: ignore[attr-defined]
+def set_data(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """`x.data = y`: x is on the memory of y from now on. A tensor that is not traced takes the content."""
+    target, value = args
+    if not isinstance(target, Traced):
+        if target.size() != value.size() or target.dtype != value.dtype:
+            raise tracer.cannot(
+                "`tensor.data = ...` gives a tensor that was there before the export another form",
+                "data",
+                "assign a new tensor instead: self.name = ...",
+            )
+        target.detach().copy_(value)
+        return None
+    if value.dtype != target.fact.dtype:
+        raise tracer.cannot("`tensor.data = ...` changes the dtype of a tensor", "data", "use a new tensor instead")
+    other = value if isinstance(value, Traced) else tracer.plain.promote(value)
+    tracer.writes.become(target, torch.ops.aten.alias.default(other), "data")
+    return None

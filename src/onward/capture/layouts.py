@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch._ops import OpOverload
@@ -17,6 +17,10 @@ from torch._ops import OpOverload
 from .rules import ProbeFailure, rule_for
 from .traits import traits
 
+if TYPE_CHECKING:
+    from .tensor import Traced
+
+aten = torch.ops.aten
 LARGEST_REAL_PROBE = 1 << 26  # elements; beyond this a real run on zeros costs more than it tells
 _META = torch.device("meta")
 _PYTORCHS_OWN = frozenset({"aten", "prims", "prim", "quantized", "mkldnn", "_c10d_functional"})
@@ -46,6 +50,25 @@ def dense_like(size: tuple[int, ...], tensor: torch.Tensor) -> Layout:
         stride[axis] = step
         step *= max(size[axis], 1)
     return Layout(size, tuple(stride), tensor.dtype)
+
+
+# Their result is a view where the strides allow it.
+COPIES_IF_IT_MUST = frozenset(
+    {aten.reshape.default, aten.reshape_as.default, aten.flatten.using_ints, aten.ravel.default}
+)
+
+
+def is_view_elsewhere(tensor: Traced, results: Sequence[Layout]) -> bool:
+    """Whether a reshape is a view at the other probes too; an example with axes of size 1 is one by chance."""
+    return tensor.fact.is_static or all(map(_viewed, tensor.layouts, results))
+
+
+def _viewed(layout: Layout, result: Layout) -> bool:
+    try:
+        torch.empty_strided(layout.size, layout.stride, device="meta").view(result.size)
+    except RuntimeError:
+        return False
+    return True
 
 
 class LayoutKernels:

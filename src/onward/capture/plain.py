@@ -96,6 +96,15 @@ class PlainTensors:
                         return False
         return True
 
+    def is_born(self, tensor: torch.Tensor) -> bool:
+        """Whether this trace made a plain tensor."""
+        return storage(tensor) in self._born
+
+    def stands_in(self, tensor: Traced) -> bool:
+        """Whether Python has a plain tensor in the place of a traced one."""
+        views = [view for level in self._tracer.levels for view in level.views.values()]
+        return any(each is tensor for each in (*(base for _, base in self._bases.values()), *views))
+
     def node(self, tensor: torch.Tensor) -> fx.Node:
         """The node that reads a constant."""
         key = geometry(tensor)

@@ -13,15 +13,16 @@ from torch import fx
 from torch._ops import OpOverload
 
 from ..errors import CaptureError
-from .aliasing import PARENT, Cell, ViewStep, put_back
+from .aliasing import Cell, ViewStep
 from .axes import AxisSpace, Formula
 from .decisions import Decisions
 from .dims import DimTable
 from .elsewhere import Elsewhere, ProbeRejected
 from .facts import Dim, SizeFact, TensorFact
+from .foreach import foreach, is_foreach
 from .higher_order import HIGHER_ORDER
 from .journal import Comparison, Journal
-from .layouts import Layout, LayoutKernels
+from .layouts import COPIES_IF_IT_MUST, Layout, LayoutKernels, is_view_elsewhere
 from .levels import Level, import_node, known_size
 from .memory import leaves, storage
 from .plain import PlainTensors
@@ -30,20 +31,15 @@ from .queries import DATA_QUERIES, METADATA_QUERIES, NUMBER_QUERIES
 from .sizes import SYMBOLIC, AxisOf, Computed, NumberOf, Origin, Size, symbol, written
 from .source import ScopeStack, user_source
 from .tensor import Traced
-from .traits import Traits, traits
+from .traits import traits
 from .weights import Weights, is_made_of_weights
+from .writes import IN_PLACE_VIEWS, Writes
 
 aten = torch.ops.aten
 
 
 # Ops that update running statistics without saying so in their schema: positions of these, of the training flag.
 _HIDDEN_WRITES = {aten.batch_norm.default: ((3, 4), 5), aten.instance_norm.default: ((3, 4), 5)}
-
-
-_NO_TWIN = (
-    "call it inside a torch.autograd.Function with a static `symbolic`, which returns the changed tensor "
-    "and says ctx.mark_dirty(tensor)"
-)
 
 
 class Tracer:
@@ -71,6 +67,7 @@ class Tracer:
         self.elsewhere = Elsewhere(self, kernels or LayoutKernels())
         self.decisions = Decisions(self.dims, self.scopes, lambda name: self.plain.constants[name].tensor, self.space)
         self.plain = PlainTensors(self, weights or Weights())
+        self.writes = Writes(self)
         self.pen: Journal | Comparison | None = None
         self.script_attributes: dict[tuple[Any, str], Any] = {}  # what scripts read from their modules, or assigned
         self._aside = False  # ops are ours, on plain tensors, and concern nobody
@@ -126,13 +123,19 @@ class Tracer:
             self._depth -= 1
 
     def _follow(self, op: OpOverload, args: tuple, kwargs: dict[str, Any]) -> Any:
+        if op in IN_PLACE_VIEWS and not isinstance(args[0], Traced):
+            return self.writes.view_plain(op, args, kwargs)
+        if is_foreach(op):
+            with self.mode_again():
+                return foreach(op, args, kwargs)
         args = self.plain.stand_in(args)
         kwargs = {name: self.plain.stand_in(value) for name, value in kwargs.items()}
         info = traits(op)
         if not self._involves_trace(args, kwargs) and not info.is_random:
             if self.plain.may_write(info, args, kwargs):
-                return self.plain.run(op, args, kwargs)
-            return self._write_op(op, info, args, kwargs)
+                made = self.plain.run(op, args, kwargs)
+                return self.plain.lift(made) if op is aten.empty.memory_format and not made.numel() else made
+            return self.writes.run(op, info, args, kwargs)
         if op in DATA_QUERIES:
             return self._data_query(op, args, kwargs)
         if op in POOLS:
@@ -141,7 +144,7 @@ class Tracer:
             if result is not NotImplemented:
                 return result
         if info.writes:
-            return self._write_op(op, info, args, kwargs)
+            return self.writes.run(op, info, args, kwargs)
         if info.is_view and isinstance(args[0], torch.Tensor) and not isinstance(args[0], Traced):
             args = (self.plain.borrow(args[0]), *args[1:])  # a view at a dynamic place: a write to it must be seen
         if not self.is_primitive(op):
@@ -150,6 +153,8 @@ class Tracer:
                 return result
         if op is aten.index.Tensor:
             args = self._masks_as_indices(args)
+        elif op is aten.as_strided.default:
+            args = self.writes.from_base(args, kwargs)
         return self.record(op, args, kwargs)
 
     def _involves_trace(self, args: tuple, kwargs: dict[str, Any]) -> bool:
@@ -249,74 +254,16 @@ class Tracer:
         return symbol(Size(self, values, origin))
 
     # --- writes ----------------------------------------------------------------------------------------------------
-    def _write_op(self, op: OpOverload, info: Traits, args: tuple, kwargs: dict[str, Any]) -> Any:
-        """`add_`, `copy_`, `out=`: compute functionally, then put the result where the write goes."""
-        targets = []
-        for position, name in info.writes:
-            target = args[position] if position < len(args) else kwargs.get(name)
-            if isinstance(target, torch.Tensor) and not isinstance(target, Traced):
-                target = self.plain.promote(target)
-                if position < len(args):
-                    args = (*args[:position], target, *args[position + 1 :])
-                else:
-                    kwargs = {**kwargs, name: target}
-            if not isinstance(target, Traced):
-                raise self._cannot(f"{info.name} writes to a list of tensors, which tracing does not follow", op)
-            targets.append(target)
-        if info.functional is None:
-            raise self._cannot(f"{info.name} changes a tensor in place and has no functional form", op, _NO_TWIN)
-        if info.is_out:
-            kwargs = {name: value for name, value in kwargs.items() if name not in {n for _, n in info.writes}}
-        results = self.dispatch(info.functional, args, kwargs)
-        if len(targets) == 1:
-            results = (results,)
-        for target, result in zip(targets, results, strict=True):
-            self.write(target, result, str(op))
-        return targets[0] if len(targets) == 1 else tuple(targets)
-
     def write(self, target: Traced, result: Any, op: str) -> None:
         """Make `result` the new content of `target`, and of everything that shares its memory."""
-        if not isinstance(result, Traced):
-            result = self.plain.lift(result)
-        if result.fact.shape != target.fact.shape:
-            raise self._cannot(f"{op} would resize its target from {_shape(target.fact)} to {_shape(result.fact)}", op)
-        if result.fact.dtype != target.fact.dtype:
-            result = self.dispatch(aten.to.dtype, (result, target.fact.dtype), {})
-        target.cell.give_back()
-        chain = [target]
-        while chain[-1].parent is not None:
-            chain.append(chain[-1].parent)
-        self.levels[-1].before_write(chain)
-        old = [self.node_of(each) for each in chain]
-        new = self.node_of(result)
-        if target.cell.shared or target.example.stride() != result.example.stride():
-            target.example.copy_(result.example)
-        else:
-            target.example = result.example if not result.cell.shared else result.example.clone()
-            result.cell.shared = True
-        target.cell.version += 1
-        for each, parent, parent_node in zip(chain, [*chain[1:], None], [*old[1:], None], strict=True):
-            each.node, each.version = new, target.cell.version
-            if parent is None:
-                break
-            assert each.step is not None and parent_node is not None
-            back = put_back(each.step, parent.fact, each.fact)
-            if back is None:
-                raise self._cannot(f"a write through {each.step.op} cannot be expressed", op)
-            args = tuple(parent_node if value is PARENT else value for value in back.args)
-            head = (parent_node, new) if back.takes_parent else (new,)
-            new = self.make(back.op, (*head, *args), back.kwargs, parent.fact)
+        self.writes.write(target, result, op)
 
     def node_of(self, tensor: Traced) -> fx.Node:
         """The node that computes a tensor's present content."""
         if tensor.version != tensor.cell.version:
             assert tensor.parent is not None and tensor.step is not None
             self.levels[-1].remember(tensor)
-            step = tensor.step
-            node = self.make(step.op, (self.node_of(tensor.parent), *step.args), step.kwargs, tensor.fact)
-            if step.output is not None:
-                node.meta["val"] = {step.output: tensor.fact}
-                node = self.make(operator.getitem, (node, step.output), {}, tensor.fact)
+            node = self.writes.view_again(tensor, tensor.parent, self.node_of(tensor.parent))
             tensor.node, tensor.version = node, tensor.cell.version
         if tensor.node.graph is not self.graph:
             self.levels[-1].examples[tensor.node] = tensor.example
@@ -374,6 +321,8 @@ class Tracer:
                 return same
             out = out.clone(memory_format=torch.contiguous_format)  # as at other sizes
         layouts = self.elsewhere.layouts(op, args, kwargs, node_args, out)
+        if op in COPIES_IF_IT_MUST and isinstance(args[0], Traced) and not is_view_elsewhere(args[0], layouts):
+            out = out.clone(memory_format=torch.contiguous_format)
         node = self.create(op, node_args, node_kwargs)
         node.meta.update(scope=self.scopes.current, call=self.scopes.call, source=user_source())
         if self._within:
@@ -393,7 +342,7 @@ class Tracer:
         for index, each in enumerate(out):
             if not isinstance(each, torch.Tensor):
                 if isinstance(each, (list, tuple)):  # its tensors would be taken for constants
-                    raise self._cannot(f"{op} returns a list among other results, which cannot be followed", op)
+                    raise self.cannot(f"{op} returns a list among other results, which cannot be followed", op)
                 results.append(each)
                 continue
             result = self.wrap(self._unaliased(each, args), tuple(layout[index] for layout in layouts), made_from)
@@ -448,6 +397,7 @@ class Tracer:
         if parent is not None and storage(tensor.example) == storage(parent.example):
             tensor.parent, tensor.step, tensor.cell = parent, step, parent.cell
             parent.cell.shared = True
+            parent.cell.add_view(tensor)
             if parent.cell.borrowed:
                 parent.cell.borrowed.append(tensor)
         else:
@@ -481,7 +431,7 @@ class Tracer:
         source = user_source()
         return str(source) if source else None
 
-    def _cannot(self, what: str, op: OpOverload | str, hint: str | None = None) -> CaptureError:
+    def cannot(self, what: str, op: OpOverload | str, hint: str | None = None) -> CaptureError:
         return CaptureError(what, op=str(op), source=self.where(), module=self.scopes.current.path or None, hint=hint)
 
 
@@ -502,10 +452,6 @@ def _number_dtype(value: Any) -> torch.dtype:
     if isinstance(value, torch.SymBool):
         return torch.bool
     return torch.float32 if isinstance(value, torch.SymFloat) else torch.int64
-
-
-def _shape(fact: TensorFact) -> str:
-    return f"[{', '.join(map(str, fact.shape))}]"
 
 
 def _at_probes(formula: Formula, axes: dict[str, tuple[int, ...]]) -> tuple[int, ...]:

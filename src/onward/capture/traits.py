@@ -77,7 +77,16 @@ def _signature(arguments: Sequence[torch._C.Argument]) -> list[tuple[str, str]]:
     return [("" if place == 0 else a.name, str(a.type)) for place, a in enumerate(arguments)]
 
 
-_RENAMED = {"normal_": "normal_functional", "set_": "", "resize_": ""}
+_RENAMED = {
+    "normal_": "normal_functional",
+    "set_": "",
+    "resize_": "",
+    "__iand__": "bitwise_and",
+    "__ior__": "bitwise_or",
+    "__ixor__": "bitwise_xor",
+    "__ilshift__": "__lshift__",
+    "__irshift__": "__rshift__",
+}
 
 aten = torch.ops.aten
 # Random ops that PyTorch does not tag as such in every release.

@@ -54,3 +54,14 @@ def to(g: Emitter, x: Value, *rest: object, dtype: object = None) -> Value:
 def copy(g: Emitter, x: Value, source: Value, non_blocking: bool = False) -> Value:
     """copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor: src in the shape and dtype of self"""
     return g.expand(g.cast(source, g.out_dtype), g.out.shape)
+
+
+@lowers(aten.view.dtype)
+def view_dtype(g: Emitter, x: Value, dtype: torch.dtype) -> Value:
+    """view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a): the same bits, read as another type"""
+    given = g.dtype(x)
+    if given.itemsize != dtype.itemsize:
+        raise g.unsupported(f"the bits of {given} as {dtype}, which is of another width")
+    if given.is_floating_point or dtype.is_floating_point:
+        raise g.unsupported(f"the bits of {given} as {dtype}: onnxruntime has no operator for it")
+    return g.cast(x, dtype)  # between whole numbers of one width a cast keeps the bits

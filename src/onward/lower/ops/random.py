@@ -196,6 +196,30 @@ def _exponential(g: Emitter, like: Value, dtype: torch.dtype, rate: float = 1) -
     return g.op.Div(g.op.Log(rest), g.const(-rate, dtype))
 
 
+@lowers(aten.cauchy.default)
+def cauchy(g: Emitter, x: Value, median: float = 0, sigma: float = 1) -> Value:
+    """cauchy(Tensor self, float median=0, float sigma=1, *, Generator? generator=None) -> Tensor"""
+    kind = g.out_dtype
+    angle = _draw_like(g, "RandomUniform", x, low=-math.pi / 2, high=math.pi / 2)
+    return g.op.Add(g.op.Mul(g.op.Tan(angle), g.const(sigma, kind)), g.const(median, kind))
+
+
+@lowers(aten.log_normal.default)
+def log_normal(g: Emitter, x: Value, mean: float = 1, std: float = 2) -> Value:
+    """log_normal(Tensor self, float mean=1, float std=2, *, Generator? generator=None) -> Tensor"""
+    return g.op.Exp(_draw_like(g, "RandomNormal", x, mean=mean, scale=std))
+
+
+@lowers(aten.geometric.default)
+def geometric(g: Emitter, x: Value, p: float) -> Value:
+    """geometric(Tensor self, float p, *, Generator? generator=None) -> Tensor: how many trials until one succeeds"""
+    kind = torch.float64 if g.out_dtype is torch.float64 else torch.float32
+    if p >= 1:
+        return g.cast(g.op.Add(g.op.Mul(g.cast(x, kind), g.const(0, kind)), g.const(1, kind)), g.out_dtype)
+    waited = _exponential(g, x, kind, -math.log1p(-p))
+    return g.cast(g.op.Add(g.op.Floor(waited), g.const(1, kind)), g.out_dtype)
+
+
 @lowers(aten.normal.float_float)
 def normal(g: Emitter, mean: float, std: float, size: Sequence[Size], dtype: object = None) -> Value:
     """normal.float_float(float mean, float std, SymInt[] size, *, ...) -> Tensor"""
