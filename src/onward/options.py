@@ -101,13 +101,13 @@ class ExportOptions:
         if not isinstance(asked, bool):
             if isinstance(asked, (str, bytes)) or not isinstance(asked, Collection):
                 raise InputError(
-                    f"export_modules_as_functions must be True, False or a set of module classes, not {asked!r}",
+                    f"export_modules_as_functions must be True, False or a set of module classes, not {_named(asked)}",
                     hint="for example export_modules_as_functions={torch.nn.LayerNorm}",
                 )
             for kind in asked:
                 if not isinstance(kind, type):
                     raise InputError(
-                        f"export_modules_as_functions has {kind!r}, which is not a class",
+                        f"export_modules_as_functions has {_named(kind)}, which is not a class",
                         hint="for example export_modules_as_functions={torch.nn.LayerNorm}",
                     )
         if asked and self.opset_version < _FUNCTIONS_SINCE:
@@ -125,6 +125,12 @@ _FLAGS = (
     "keep_initializers_as_inputs", "do_constant_folding", "report", "profile", "dump_exported_program",
     "enable_onnx_checker",
 )  # fmt: skip
+
+
+def _named(value: Any) -> str:
+    """A value in a message: a model's whole text would hide the rest."""
+    text = repr(value)
+    return text if len(text) <= 60 and "\n" not in text else f"an object of type {type(value).__name__}"
 
 
 def _is_version(value: Any) -> bool:

@@ -308,3 +308,26 @@ def test_a_bad_value_is_refused(value: Any, text: str) -> None:
         onward.export(Stack(), X, export_modules_as_functions=value)
     assert str(caught.value).startswith(text)
     assert "for example export_modules_as_functions={torch.nn.LayerNorm}" in str(caught.value)
+
+
+class Chooses(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cond(x.sum() > 0, lambda x: self.layer(x), lambda x: x * 2, (x,))
+
+
+def test_a_module_with_a_branch_whose_sides_call_modules() -> None:
+    model = torch.nn.Sequential(Chooses(), Chooses()).eval()
+    program = onward.export(
+        model,
+        (torch.ones(2, 4),),
+        dynamic_axes={"input": {0: "batch"}},
+        export_modules_as_functions={Chooses},
+        verify=True,
+    )
+    assert [node.op_type for node in program.model.graph] == ["Chooses", "Chooses"]
+    for x in (torch.ones(3, 4), -torch.ones(1, 4)):
+        torch.testing.assert_close(program(x), model(x).detach())

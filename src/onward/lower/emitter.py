@@ -116,6 +116,11 @@ class Emitter(Bridge):
 
     # Subgraphs
 
+    @property
+    def is_body(self) -> bool:
+        """Whether this is the graph of a branch or a loop."""
+        return self._parent is not None
+
     def subgraph(self, name: str) -> Emitter:
         """An emitter for the body of an If or a Loop. It may use values of this one; this one must not use its own."""
         return Emitter(self.opset, parent=self, name=name)
@@ -140,8 +145,8 @@ class Emitter(Bridge):
         nodes = drop_dead(self.nodes, results)
         for node in nodes:
             self.name_node(node, f"{base}.{self.name}.{node.op_type}")
-        for result in results:
-            self.describe(result)
+            for value in node.outputs:
+                self.describe(value)
         return ir.Graph(self.inputs, results, nodes=nodes, name=self._session.unique(f"{base}.{self.name}"))
 
     def lower(self, body: Any, inputs: Sequence[Any] = (), operands: Sequence[Any] = ()) -> list[Any]:

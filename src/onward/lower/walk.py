@@ -262,7 +262,8 @@ class _Walk:
     def _value(self, argument: Any) -> Any:
         """An fx argument with every node replaced by what it became."""
         if isinstance(argument, fx.Node):
-            return self.regions.seen_from_here(argument)
+            # What a body takes from outside went in as operands, and passed the fences there.
+            return self.values[argument] if self.g.is_body else self.regions.seen_from_here(argument)
         if isinstance(argument, tuple):
             return tuple(self._value(item) for item in argument)
         if isinstance(argument, list):
