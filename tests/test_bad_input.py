@@ -240,14 +240,6 @@ def scripted_function() -> Any:
     return torch.jit.trace(lambda x, y: x - y, (X, X))
 
 
-def test_an_exported_program_is_refused_by_name(target: Path) -> None:
-    text = (
-        "the model is an ExportedProgram, which this version does not read\n"
-        "  export the nn.Module that it was made from"
-    )
-    refused(onward.InputError, text, target, torch.export.export(Two(), (X, X)), (X, X))
-
-
 # dynamic_axes --------------------------------------------------------------------------------------------------------
 
 NAMES = "use the names in input_names and output_names, or the parameter names of forward"

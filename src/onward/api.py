@@ -10,6 +10,8 @@ from typing import Any, BinaryIO
 import onnx_ir as ir
 
 from .capture import CapturedProgram, asked_axes, bind_call, trace
+from .capture.exported import check_mode, own_call
+from .capture.exported_axes import program_axes
 from .capture.model import (
     check_model,
     kept_together,
@@ -65,7 +67,8 @@ def export(
 ) -> Program:
     """Turn a live model into ONNX.
 
-    model              an nn.Module or a function; DataParallel, DistributedDataParallel and torch.compile are unwrapped
+    model              an nn.Module, a function, a script, or an ExportedProgram with its own example and dynamic axes;
+                       DataParallel, DistributedDataParallel and torch.compile are unwrapped
     args, kwargs       an example call: a tensor, or a tuple (nested tuples, lists, dicts, dataclasses are fine; a
                        trailing dict holds keyword arguments). Tensors become inputs, everything else is baked in.
     f                  a path, a binary file object, or nothing: the program is returned in any case
@@ -90,8 +93,10 @@ def export(
         load_onnxruntime()
     model = unwrap(model)
     check_model(model)
-    call = bind_call(model, args, kwargs, options.input_names)
+    check_mode(model, options.training)
+    call = bind_call(model, *own_call(model, args, kwargs), options.input_names)
     asked = asked_axes(model, call, options.dynamic_axes, options.dynamic_shapes, options.output_names)
+    asked = program_axes(model, call, asked)
     registry = registry_for(options.custom_translation_table)
     stages = Stages()
     with stages("capture"), select_model_mode_for_export(model, options.training), without_compiling():

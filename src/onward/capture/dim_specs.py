@@ -64,6 +64,7 @@ class DimReader:
     formulas: dict[str, Formula] = field(default_factory=dict)
     optional: set[str] = field(default_factory=set)
     made_up: set[str] = field(default_factory=set)
+    fixed: set[tuple[str, int]] = field(default_factory=set)  # axes that are said to be fixed
     _said: dict[str, Any] = field(default_factory=dict)  # the Dim by which a name got its bounds
 
     def tensor(self, name: str, spec: Any, where: str) -> None:
@@ -124,6 +125,7 @@ class DimReader:
                 f"{where} is {dim}, and axis {axis} of {name!r} is {size} in the example",
                 hint="a number fixes the axis at that size: correct it, or give a Dim to have it vary",
             )
+        self.fixed.add((name, axis))
         label = self.axes.get(name, {}).get(axis)
         if label is not None:
             raise self._contradiction(name, axis, label, where, dim)

@@ -13,6 +13,7 @@ import torch
 
 from ..errors import InputError
 from ..options import TrainingMode, training_mode
+from .exported import as_module
 from .weights import owner
 
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
@@ -20,12 +21,15 @@ _WRAPPERS = (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)
 
 
 def unwrap(model: Any) -> Any:
-    """The model inside DataParallel, DistributedDataParallel and torch.compile; of `model.forward`, the model."""
+    """The model inside DataParallel, DistributedDataParallel and torch.compile; of `model.forward`, the
+    model. An ExportedProgram becomes a module."""
     while True:
         if isinstance(model, _WRAPPERS):
             model = model.module
         elif "_orig_mod" in getattr(model, "_modules", {}):
             model = model._modules["_orig_mod"]
+        elif isinstance(model, torch.export.ExportedProgram):
+            model = as_module(model)
         elif hasattr(model, "_torchdynamo_orig_callable"):
             model = model._torchdynamo_orig_callable
         elif _is_torchs_own(model):
@@ -44,17 +48,14 @@ def _is_torchs_own(function: Any) -> bool:
 
 def check_model(model: Any) -> None:
     """Refuse what cannot be traced, with the reason."""
-    if isinstance(model, torch.export.ExportedProgram):
-        raise InputError(
-            "the model is an ExportedProgram, which this version does not read",
-            hint="export the nn.Module that it was made from",
-        )
     if not callable(model):
         hint = "pass an nn.Module or a function that takes and returns tensors"
         if isinstance(model, Mapping):
             hint = "if this is a state_dict, build the model, call model.load_state_dict(...) and pass the model"
         elif isinstance(model, (str, os.PathLike)):
             hint = "if this is a checkpoint, load it first and pass the model"
+            if os.fspath(model).endswith(".pt2"):
+                hint = "load the program first: onward.export(torch.export.load(path), ...)"
         raise InputError(f"the model is of type {type(model).__name__}, which cannot be called", hint=hint)
     if isinstance(model, type):
         raise InputError(f"{model.__name__} is a class, not a model", hint=f"pass an instance: {model.__name__}(...)")

@@ -22,6 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import multihead  # noqa: F401  (it registers its interception)
 from .autograd_functions import intercepted
+from .graph_modules import call_graph, has_origins
 from .higher_order import associative_scan_of
 from .intercepts import INTERCEPTS
 from .script import call_script
@@ -111,6 +112,8 @@ def _process_wide(tracer: Tracer) -> Iterator[None]:
         try:
             if isinstance(module, torch.jit.ScriptModule):
                 return call_script(tracer, module, args, kwargs)
+            if has_origins(module):
+                return call_graph(tracer, module, args, kwargs)
             return call(module, *args, **kwargs)
         finally:
             tracer.scopes.leave()

@@ -28,6 +28,7 @@ class AskedAxes:
     inputs: dict[str, AxisNames]
     outputs: dict[str, AxisNames]
     space: AxisSpace
+    fixed: frozenset[tuple[str, int]] = frozenset()  # axes that are said not to be
 
 
 def asked_axes(
@@ -42,7 +43,7 @@ def asked_axes(
     reader = DimReader(call, {name: dict(named) for name, named in inputs.items()})
     for name, spec in _by_input(model, call, dynamic_shapes):
         reader.tensor(name, spec.value, spec.where)
-    return AskedAxes(reader.axes, outputs, reader.space())
+    return AskedAxes(reader.axes, outputs, reader.space(), frozenset(reader.fixed))
 
 
 @dataclass(frozen=True)

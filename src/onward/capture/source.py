@@ -17,17 +17,26 @@ from .facts import ModuleCall, Scope, Source
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _DEMO = _OURS + "demo.py"  # a user's script that happens to live in our house
+_TORCH_ELSEWHERE = f"{os.sep}site-packages{os.sep}torch{os.sep}"  # in programs that were saved on other machines
 _NOT_USER: dict[CodeType, bool] = {}
 
 
 def is_library(code: CodeType) -> bool:
     known = _NOT_USER.get(code)
     if known is None:
-        file = code.co_filename
-        generated = file.startswith("<") and not file.startswith(("<stdin>", "<ipython-input"))
-        library = generated or file.startswith((_TORCH, _OURS)) or f"{os.sep}contextlib.py" in file
-        known = _NOT_USER[code] = library and file != _DEMO
+        known = _NOT_USER[code] = is_library_file(code.co_filename)
     return known
+
+
+def is_library_file(file: str) -> bool:
+    """Whether code in this file is neither the user's nor the demo's."""
+    generated = file.startswith("<") and not file.startswith(("<stdin>", "<ipython-input"))
+    library = (
+        generated
+        or file.startswith((_TORCH, _OURS, "torch" + os.sep))
+        or any(part in file for part in (f"{os.sep}contextlib.py", _TORCH_ELSEWHERE))
+    )
+    return library and file != _DEMO
 
 
 class _Stated(threading.local):
@@ -92,13 +101,24 @@ class ScopeStack:
             if isinstance(module, torch.jit.ScriptModule):
                 self._scripts.update(_script_scopes(module, scope))
         self._stack.append(scope)
-        self._calls.append(ModuleCall(scope, type(module), self._calls[-1]))
+        generated = scope is outer and isinstance(module, torch.fx.GraphModule)
+        self._calls.append(self._calls[-1] if generated else ModuleCall(scope, type(module), self._calls[-1]))
 
     def enter_script(self, module: Any) -> None:
         """The same for a module inside a script, which has no Python object of its own."""
         name = self._scripts.get(module)
         self._stack.append(self._stack[-1] if name is None else Scope(*name))
         self._calls.append(self._calls[-1])
+
+    @contextlib.contextmanager
+    def inside(self, scope: Scope, call: ModuleCall | None) -> Iterator[None]:
+        """The same for a node of a graph, which says itself where it was."""
+        self._stack.append(scope)
+        self._calls.append(call)
+        try:
+            yield
+        finally:
+            self.leave()
 
     def leave(self) -> None:
         self._stack.pop()
@@ -109,6 +129,8 @@ class ScopeStack:
         if path == "":
             return self._root
         kind = type(module).__name__
+        if path is None and isinstance(module, torch.fx.GraphModule):
+            return outer  # generated code is in no place of its own
         if path is None:
             return Scope(f"{outer.path}.{kind}".lstrip("."), (*outer.classes, (kind, kind)))
         prefix = f"{outer.path}." if outer.path else ""
