@@ -156,15 +156,3 @@ def test_known_structure_disappears() -> None:
     program = check(scripted, (torch.randn(2, 3),), [(torch.randn(5, 3),)], dynamic_axes={"x": {0: "batch"}})
     assert kinds(program) == ["Mul", "Mul"]
     assert [port.name for port in program.outputs] == ["a", "b"]
-
-
-def test_a_list_that_grows_in_a_loop_over_data_is_refused_by_its_line() -> None:
-    @torch.jit.script
-    def collect(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
-        rows = [x]
-        for _ in range(int(n)):
-            rows.append(x * 2)
-        return rows[0]
-
-    with pytest.raises(onward.CaptureError, match="a list from outside changes inside a branch or a loop"):
-        onward.export(collect, (torch.ones(2), torch.tensor(3)))

@@ -28,6 +28,7 @@ class DimTable:
             self._by_values.setdefault(values, SymDim(values, name))
         self._input_names = {values: dim.name for values, dim in self._by_values.items()}
         self._used = set(self.input_axes)
+        self._of_data: set[Fingerprint] = set()
         self._depends: dict[Fingerprint, frozenset[str]] = {values: frozenset((name,)) for name, values in axes.items()}
         for values in (following or {}).values():
             if values not in self._depends:
@@ -49,7 +50,12 @@ class DimTable:
         dim = SymDim(values, self._unique(stem))
         self._by_values[values] = dim
         self._depends[values] = frozenset()
+        self._of_data.add(values)
         return dim
+
+    def is_of_data(self, values: tuple) -> bool:
+        """Whether a dimension depends on data, or was made of one that does."""
+        return values in self._of_data
 
     def rename(self, dim: SymDim, name: str) -> None:
         """Give a dimension that is not an input's own axis the name the user wants; identity is the fingerprint."""
@@ -78,6 +84,9 @@ class DimTable:
             name, depends = formula
             name = self._unique(name)
         else:
+            made_from = list(made_from)
+            if any(isinstance(dim, SymDim) and dim.values in self._of_data for dim in made_from):
+                self._of_data.add(values)
             depends = frozenset().union(
                 *(self.depends_on(dim.values) for dim in made_from if isinstance(dim, SymDim))
             ) or frozenset(self.axes)

@@ -266,7 +266,8 @@ class Tracer:
             node = self.writes.view_again(tensor, tensor.parent, self.node_of(tensor.parent))
             tensor.node, tensor.version = node, tensor.cell.version
         if tensor.node.graph is not self.graph:
-            self.levels[-1].examples[tensor.node] = tensor.example
+            for level in self.levels[1:]:  # every body between takes it from outside too
+                level.examples[tensor.node] = tensor.example
         return tensor.node
 
     # --- recording -------------------------------------------------------------------------------------------------

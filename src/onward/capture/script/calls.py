@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ...errors import CaptureError
+from ..tree import flatten
 from .interpreter import Interpreter
+from .lists import ScriptList, plain
 
 if TYPE_CHECKING:
     from ..tracer import Tracer
@@ -14,6 +17,10 @@ if TYPE_CHECKING:
 
 def call_script(tracer: Tracer, called: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """Run a script's graph in place of the script: `called` is a module, a function, or a module's method."""
+    return _given_back(tracer, _run(tracer, called, args, kwargs))
+
+
+def _run(tracer: Tracer, called: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     interpreter = Interpreter(tracer, tracer.script_attributes)
     if isinstance(called, torch.jit.ScriptModule):
         owner = called._c
@@ -22,6 +29,19 @@ def call_script(tracer: Tracer, called: Any, args: tuple, kwargs: dict[str, Any]
     if isinstance(called, torch._C.ScriptMethod):
         return interpreter.run(called.graph, [called.owner, *_bound(called.schema, args, kwargs, skip=1)])
     return interpreter.run(called.graph, _bound(called.schema, args, kwargs, skip=0))
+
+
+def _given_back(tracer: Tracer, result: Any) -> Any:
+    """What Python gets: lists of the script become Python's."""
+    result = plain(result)
+    if any(isinstance(each, ScriptList) for each in flatten(result)[0]):
+        raise CaptureError(
+            "a script returns a list whose length depends on data",
+            source=tracer.where(),
+            module=tracer.scopes.current.path or None,
+            hint="return torch.stack or torch.cat of the list",
+        )
+    return result
 
 
 def _bound(schema: Any, args: tuple, kwargs: dict[str, Any], skip: int) -> list[Any]:

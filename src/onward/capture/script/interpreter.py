@@ -7,18 +7,21 @@ a loop that depends on data, or on a dynamic size, is kept.
 
 from __future__ import annotations
 
-import contextlib
 import functools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from ...errors import CaptureError
-from ..control import capture_branch, capture_loop
+from ..elsewhere import ProbeRejected
 from ..sizes import SYMBOLIC
 from ..source import at_source
+from .containers import Attributes, Snapshot
+from .flow import Flow
 from .graphs import CALL_METHOD, prepared, source_of
+from .list_operators import concerns, on_rows, unbound
+from .lists import NotAlike, ScriptDict, adopt, plain
 from .operators import GENERAL, ON_CONTAINERS, PLAIN
 
 if TYPE_CHECKING:
@@ -34,14 +37,15 @@ class Raised(RuntimeError):
 class Interpreter:
     """One call of a script while a model is traced."""
 
-    def __init__(self, tracer: Tracer, attributes: dict[tuple[Any, str], Any]) -> None:
+    def __init__(self, tracer: Tracer, attributes: Attributes) -> None:
         self._tracer = tracer
-        self._attributes = attributes  # what the script assigned to its modules' attributes
+        self._attributes = attributes  # what the script read from its modules, or assigned to them
+        self._open: list[Snapshot] = []  # of the branches and loops that are being traced
 
     def run(self, graph: Any, inputs: Sequence[Any]) -> Any:
         """The result of a graph: one value, or a tuple."""
         graph = prepared(graph)
-        values = dict(zip([value.unique() for value in graph.inputs()], inputs, strict=True))
+        values = dict(zip([value.unique() for value in graph.inputs()], map(adopt, inputs), strict=True))
         results = self._block(graph, values)
         return results[0] if len(results) == 1 else tuple(results)
 
@@ -59,7 +63,10 @@ class Interpreter:
             special(self, node, values)
             return
         inputs = [values[value.unique()] for value in node.inputs()]
-        result = self._compute(node, kind, inputs)
+        try:
+            result = _adopted(self._compute(node, kind, inputs))
+        except NotAlike as error:
+            raise self._unlike(kind, error) from error
         outputs = [value.unique() for value in node.outputs()]
         if len(outputs) == 1:
             values[outputs[0]] = result
@@ -67,6 +74,11 @@ class Interpreter:
             values.update(zip(outputs, result or (), strict=False))
 
     def _compute(self, node: Any, kind: str, inputs: list[Any]) -> Any:
+        if concerns(kind, inputs):
+            result = on_rows(kind, inputs)
+            if result is NotImplemented:
+                raise NotAlike("its length depends on data")
+            return result
         if kind in GENERAL:
             return GENERAL[kind](*inputs)
         has_tensor = any(isinstance(each, torch.Tensor) for each in inputs)
@@ -77,11 +89,15 @@ class Interpreter:
         return self._operator(node, kind, inputs)
 
     def _operator(self, node: Any, kind: str, inputs: list[Any]) -> Any:
+        if kind == "aten::unbind":
+            rows = unbound(*inputs)
+            if rows is not None:
+                return rows
         operator, names = _overload(node.schema())
         if operator is None:
             raise self._unknown(kind)
-        positional = [value for value, name in zip(inputs, names, strict=True) if name is None]
-        named = {name: value for value, name in zip(inputs, names, strict=True) if name is not None}
+        positional = [plain(value) for value, name in zip(inputs, names, strict=True) if name is None]
+        named = {name: plain(value) for value, name in zip(inputs, names, strict=True) if name is not None}
         return operator(*positional, **named)
 
     def _unknown(self, kind: str) -> CaptureError:
@@ -93,21 +109,37 @@ class Interpreter:
             hint="write this part with tensor operations, or export the module that was scripted",
         )
 
+    def _unlike(self, kind: str, error: NotAlike) -> CaptureError:
+        return CaptureError(
+            f"TorchScript's {kind} is given a list that has no form there: {error}",
+            op=kind,
+            source=self._tracer.where(),
+            module=self._tracer.scopes.current.path or None,
+            hint="keep tensors of one shape in it, or collect them with torch.cat",
+        )
+
     # --- constants, attributes, calls ------------------------------------------------------------------------------
     def _constant(self, node: Any, values: dict[int, Any]) -> None:
         value = node.output()
-        values[value.unique()] = None if str(value.type()) == "NoneType" else value.toIValue()
+        values[value.unique()] = None if str(value.type()) == "NoneType" else adopt(value.toIValue())
 
     def _get_attribute(self, node: Any, values: dict[int, Any]) -> None:
         owner, name = values[node.input().unique()], node.s("name")
-        key = (owner, name)
+        values[node.output().unique()] = self._attribute((owner, name))
+
+    def _attribute(self, key: tuple[Any, str]) -> Any:
         if key not in self._attributes:
-            self._attributes[key] = owner.getattr(name)
-        values[node.output().unique()] = self._attributes[key]
+            owner, name = key
+            self._attributes[key] = value = adopt(owner.getattr(name))
+            for snapshot in self._open:
+                snapshot.read(key, value)
+        return self._attributes[key]
 
     def _set_attribute(self, node: Any, values: dict[int, Any]) -> None:
         owner, value = (values[each.unique()] for each in node.inputs())
-        self._attributes[(owner, node.s("name"))] = value
+        key = (owner, node.s("name"))
+        self._attribute(key)
+        self._attributes[key] = value
 
     def _call_method(self, node: Any, values: dict[int, Any]) -> None:
         owner, *inputs = (values[each.unique()] for each in node.inputs())
@@ -132,7 +164,7 @@ class Interpreter:
 
     def _dictionary(self, node: Any, values: dict[int, Any]) -> None:
         inputs = [values[each.unique()] for each in node.inputs()]
-        values[node.output().unique()] = dict(zip(inputs[::2], inputs[1::2], strict=True))
+        values[node.output().unique()] = ScriptDict(zip(inputs[::2], inputs[1::2], strict=True))
 
     def _is_instance(self, node: Any, values: dict[int, Any]) -> None:
         value = values[node.input().unique()]
@@ -145,11 +177,22 @@ class Interpreter:
     def _if(self, node: Any, values: dict[int, Any]) -> None:
         condition = values[node.input().unique()]
         yes, no = node.blocks()
-        if isinstance(condition, SYMBOLIC) and not condition.node.is_uniform:
+        if not isinstance(condition, SYMBOLIC) or self._tracer.decisions.is_settled(condition.node):
+            results = self._block(yes if condition else no, values)
+        elif not condition.node.is_uniform:
             results = self._either(condition, yes, no, values)
         else:
-            results = self._block(yes if condition else no, values)
+            results = self._either_if_possible(condition, yes, no, values)
         values.update(zip((value.unique() for value in node.outputs()), results, strict=True))
+
+    def _either_if_possible(self, condition: Any, yes: Any, no: Any, values: dict[int, Any]) -> list[Any]:
+        """All probes take one side, and other sizes the other: it need not work on the example."""
+        before = Snapshot(values.values(), self._attributes)
+        try:
+            return self._either(condition, yes, no, values)
+        except (CaptureError, ProbeRejected, RuntimeError, ValueError, IndexError):
+            before.restore()
+            return self._block(yes if condition else no, values)
 
     def _either(self, condition: Any, yes: Any, no: Any, values: dict[int, Any]) -> list[Any]:
         """Both sides are kept; a side that only raises is no side."""
@@ -157,26 +200,13 @@ class Interpreter:
         raises = [_only_raises(block) for block in (yes, no)]
         if any(raises):
             return self._block(no if raises[0] else yes, values)
-        return list(capture_branch(self._tracer, condition, *sides))
+        return self._flow(values).branch(condition, sides)
 
-    def _side(self, block: Any, values: dict[int, Any]) -> tuple[Any, ...]:
-        with self._unchanged(values):
-            return tuple(self._block(block, dict(values)))
+    def _side(self, block: Any, values: dict[int, Any]) -> list[Any]:
+        return self._block(block, dict(values))
 
-    @contextlib.contextmanager
-    def _unchanged(self, values: dict[int, Any]) -> Iterator[None]:
-        """Lists and dicts from outside have no form in a branch or a loop: one that changes is an error."""
-        before = _containers(values.values())
-        yield
-        for container, content in before:
-            now = list(container.items() if isinstance(container, dict) else container)
-            if len(now) != len(content) or any(a is not b for a, b in zip(_flat(now), _flat(content), strict=True)):
-                raise CaptureError(
-                    f"a {type(container).__name__} from outside changes inside a branch or a loop that depends on data",
-                    source=self._tracer.where(),
-                    module=self._tracer.scopes.current.path or None,
-                    hint="collect the results in a tensor: torch.cat in the loop, or a tensor made before it",
-                )
+    def _flow(self, values: dict[int, Any]) -> Flow:
+        return Flow(self._tracer, values.values(), self._attributes, self._open)
 
     def _loop(self, node: Any, values: dict[int, Any]) -> None:
         limit, condition, *carried = (values[each.unique()] for each in node.inputs())
@@ -189,31 +219,27 @@ class Interpreter:
             going, *following = self._block(block, inner)
             return going, following
 
-        def kept_turn(number: Any, current: Sequence[Any]) -> tuple[Any, list[Any]]:
-            with self._unchanged(values):
-                return turn(number, current)
-
         done = 0
         while not isinstance(limit, SYMBOLIC) and not _depends(condition):
             if not condition or done >= limit:
                 break
             if _known_turns(limit, block) > _MOST_TURNS or done > _MOST_TURNS:
-                carried = self._kept_loop(limit, condition, carried, kept_turn, done)
+                carried = self._kept_loop(limit, condition, carried, turn, done, values)
                 break
             condition, carried = turn(done, carried)
             done += 1
         else:
-            carried = self._kept_loop(limit, condition, carried, kept_turn, done)
+            carried = self._kept_loop(limit, condition, carried, turn, done, values)
         values.update(zip((value.unique() for value in node.outputs()), carried, strict=True))
 
-    def _kept_loop(self, limit: Any, condition: Any, carried: Sequence[Any], turn: Any, done: int) -> list[Any]:
-        def step(number: Any, current: Any) -> Any:
-            going, following = turn(number + done if done else number, current)
-            return going, list(following), ()
+    def _kept_loop(
+        self, limit: Any, condition: Any, carried: Sequence[Any], turn: Any, done: int, values: dict[int, Any]
+    ) -> list[Any]:
+        def later_turn(number: Any, current: list[Any]) -> tuple[Any, list[Any]]:
+            return turn(number + done if done else number, current)
 
         most = None if type(limit) is int and limit >= 2**63 - 1 else limit - done if done else limit
-        results, _ = capture_loop(self._tracer, most, condition, list(carried), step)
-        return list(results)
+        return self._flow(values).loop(most, condition, carried, later_turn)
 
 
 def _depends(condition: Any) -> bool:
@@ -227,27 +253,9 @@ def _known_turns(limit: int, block: Any) -> int:
     return 0 if endless or going.kind() != "prim::Constant" else limit
 
 
-def _containers(values: Iterable[Any]) -> list[tuple[Any, list[Any]]]:
-    """All lists and dicts among values, each with what is in it now."""
-    found: dict[int, tuple[Any, list[Any]]] = {}
-
-    def visit(value: Any) -> None:
-        if isinstance(value, (list, dict)) and id(value) not in found:
-            content = list(value.items() if isinstance(value, dict) else value)
-            found[id(value)] = (value, content)
-            for each in content:
-                visit(each)
-        elif isinstance(value, tuple):
-            for each in value:
-                visit(each)
-
-    for value in values:
-        visit(value)
-    return list(found.values())
-
-
-def _flat(content: list[Any]) -> list[Any]:
-    return [part for each in content for part in (each if isinstance(each, tuple) else (each,))]
+def _adopted(result: Any) -> Any:
+    """Lists that an operator made."""
+    return adopt(result) if type(result) in (list, tuple) else result
 
 
 def _only_raises(block: Any) -> bool:

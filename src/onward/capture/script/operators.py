@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from ..sizes import SYMBOLIC
+from .lists import counted
 
 NUMBERS = (bool, int, float, *SYMBOLIC)
 
@@ -55,6 +56,18 @@ def _rounded(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda value: function(value)
 
 
+def _sizes(x: torch.Tensor) -> list[Any]:
+    return [counted(size) for size in x.size()]
+
+
+def _size(x: torch.Tensor, axis: int) -> Any:
+    return counted(x.size(axis))
+
+
+def _numel(x: torch.Tensor) -> Any:
+    return math.prod(_sizes(x))
+
+
 # Operators on numbers, strings, lists and dicts: by name, if no argument is a tensor.
 PLAIN: dict[str, Callable[..., Any]] = {
     "aten::add": operator.add,
@@ -86,8 +99,6 @@ PLAIN: dict[str, Callable[..., Any]] = {
     "aten::log": math.log,
     "prim::min": lambda *values: min(*values),
     "prim::max": lambda *values: max(*values),
-    "aten::len": len,
-    "aten::list": list,
     "aten::keys": lambda x: list(x.keys()),
     "aten::values": lambda x: list(x.values()),
     "aten::items": lambda x: list(x.items()),
@@ -96,7 +107,6 @@ PLAIN: dict[str, Callable[..., Any]] = {
     "aten::format": lambda text, *values: text.format(*values),
     "aten::str": str,
     "aten::join": lambda text, parts: text.join(parts),
-    "aten::copy": lambda x: x.copy(),
     "aten::ord": ord,
     "aten::chr": chr,
     "aten::lower": str.lower,
@@ -108,7 +118,6 @@ PLAIN: dict[str, Callable[..., Any]] = {
     "aten::sum": sum,
     "aten::any": any,
     "aten::all": all,
-    "aten::mul_list": operator.mul,
 }
 
 
@@ -152,6 +161,10 @@ def _delete(container: Any, index: Any) -> None:
 
 # Operators whose first argument is a list, a tuple, a dict or a string.
 ON_CONTAINERS: dict[str, Callable[..., Any]] = {
+    "aten::add": operator.add,
+    "aten::mul": operator.mul,
+    "aten::list": list,
+    "aten::copy": lambda container: container.copy(),
     "aten::__getitem__": _getitem,
     "aten::slice": _slice,
     "aten::_set_item": _set,
@@ -184,8 +197,9 @@ GENERAL: dict[str, Callable[..., Any]] = {
     "aten::__is__": _is,
     "aten::__isnot__": lambda a, b: a is not b,
     "aten::dim": lambda x: x.dim(),
-    "aten::size": lambda x, *axis: x.size(*axis) if axis else list(x.size()),
-    "aten::numel": lambda x: x.numel(),
+    "aten::size": lambda x, *axis: _size(x, *axis) if axis else _sizes(x),
+    "aten::numel": _numel,
+    "aten::len": lambda x: _size(x, 0) if isinstance(x, torch.Tensor) else len(x),
     "aten::is_floating_point": lambda x: x.is_floating_point(),
     "aten::is_complex": lambda x: x.is_complex(),
     "aten::is_contiguous": lambda x, *format_: True,
@@ -208,7 +222,7 @@ GENERAL: dict[str, Callable[..., Any]] = {
     "prim::is_quantized": lambda x: False,
     "prim::is_sparse": lambda x: False,
     "prim::is_meta": lambda x: False,
-    "prim::shape": lambda x: list(x.shape),
+    "prim::shape": _sizes,
     "prim::data": lambda x: x,
     "prim::Uninitialized": lambda: None,
     "prim::Print": lambda *values: None,

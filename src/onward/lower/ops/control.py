@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from onward.capture.facts import SizeFact, TensorFact
+from onward.capture.facts import SizeFact, SymDim, TensorFact
 from onward.capture.regions import FOREVER, Body, branch, dtype_of, loop
 from onward.lower.emitter import Emitter, Number, SizeValue, Value
 from onward.lower.registry import lowers
@@ -36,7 +36,10 @@ def branch_(
     for name, body, operands in (("then_branch", yes, yes_operands), ("else_branch", no, no_operands)):
         inner = g.subgraph(name)
         results = inner.lower(body, (), operands)
-        graphs[name] = inner.graph(_typed(inner, results, facts))
+        results = _typed(inner, results, facts)
+        if g.opset < 11:
+            results = [_of_open_shape(inner, value, fact) for value, fact in zip(results, facts, strict=True)]
+        graphs[name] = inner.graph(results)
     made = g.node("If", [g.as_value(predicate, torch.bool)], graphs, outputs=len(facts))
     return _annotated(g, made if isinstance(made, tuple) else (made,), facts)
 
@@ -81,6 +84,23 @@ def _scalar(g: Emitter, value: Any, dtype: torch.dtype = torch.bool) -> Value:
 
 def _typed(g: Emitter, results: Sequence[Any], facts: Sequence[TensorFact]) -> list[Value]:
     return [g.as_value(value, fact.dtype) for value, fact in zip(results, facts, strict=True)]
+
+
+def _of_open_shape(g: Emitter, value: Value, fact: TensorFact) -> Value:
+    """A result of one side whose sizes the other does not have: the first If insists that both sides infer the same.
+
+    Nothing is inferred of what Compress gives, and here it keeps everything.
+    """
+    dims = g.dims(value)
+    if dims is None:
+        return value
+    pairs = enumerate(zip(dims, fact.shape, strict=True))
+    axis = next((i for i, (size, merged) in pairs if isinstance(size, int) and isinstance(merged, SymDim)), None)
+    if axis is None:
+        return value
+    all_of_them = g.const_tensor(torch.ones(dims[axis], dtype=torch.bool))  # type: ignore[arg-type]
+    hidden = g.node("Compress", [g.identity(value), all_of_them], {"axis": axis})
+    return g.annotate(hidden, fact.shape, fact.dtype)
 
 
 def _annotated(g: Emitter, made: Sequence[Value], facts: Sequence[TensorFact]) -> list[Value]:

@@ -1,0 +1,234 @@
+"""C2: tensor lists, of known length and of one that depends on data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import onward
+
+from .control import OPSETS, check, kinds
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+
+class Known(torch.nn.Module):
+    """Lists of known length, taken apart and put together again."""
+
+    def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+        first, *rest = x.unbind(1)
+        left, right = x.chunk(2, 2)
+        parts = x.split([1, 2], 1)
+        return [first, *(each * 2 for each in rest), left - right, *(part.sum(1) for part in parts)]
+
+
+@pytest.mark.parametrize("opset", OPSETS)
+def test_lists_of_known_length_in_a_traced_model(opset: int) -> None:
+    axes = {"x": {0: "batch"}}
+    program = check(Known(), (torch.randn(2, 3, 4),), [(torch.randn(5, 3, 4),)], dynamic_axes=axes, opset_version=opset)
+    assert len(program.outputs) == 6
+
+
+def unbind(x: torch.Tensor) -> torch.Tensor:
+    return torch.stack([row * 2 for row in x.unbind(0)])
+
+
+def split(x: torch.Tensor) -> torch.Tensor:
+    return torch.cat([part * 2 for part in x.split(1)])
+
+
+@pytest.mark.parametrize("function", [unbind, split])
+def test_a_trace_cannot_take_a_dynamic_axis_apart_and_says_where(function: Callable[..., Any]) -> None:
+    with pytest.raises(onward.CaptureError) as caught:
+        onward.export(function, (torch.randn(3, 2),), dynamic_axes={"x": {0: "batch"}})
+    assert "it returns 3 tensors at the example's sizes and" in str(caught.value)
+    assert "test_c02_lists.py" in str(caught.value)
+
+
+def stacked(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    outs: list[torch.Tensor] = []
+    for i in range(int(n)):
+        outs.append(x * i)
+    return torch.stack(outs)
+
+
+def with_a_first_one(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    outs = [x]
+    for i in range(int(n)):
+        outs.append(x - i)
+    return torch.cat(outs, 1)
+
+
+def looks_back(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    outs = [x]
+    for _ in range(int(n)):
+        outs.append(outs[-1] * 2 + len(outs))
+    return torch.cat(outs, -1)
+
+
+def only_some(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    outs: list[torch.Tensor] = []
+    for i in range(int(n)):
+        if i % 2 == 0:
+            outs.append(x * i)
+    return torch.stack([x] + outs).sum(0)
+
+
+def two_a_turn(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    outs: list[torch.Tensor] = []
+    for i in range(int(n)):
+        outs.append(x + i)
+        outs += [x - i]
+    return torch.stack(outs, 1)
+
+
+def nested(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    outs: list[torch.Tensor] = []
+    for i in range(int(n)):
+        for j in range(i):
+            outs.append(x + i * j)
+    total = torch.zeros_like(x)
+    for each in outs:
+        total = total * 2 + each
+    return total + len(outs)
+
+
+def numbers(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    powers: list[int] = []
+    power = 1
+    for _ in range(int(n)):
+        powers.append(power)
+        power = power * 2
+    total = 0
+    for each in powers:
+        total += each
+    if 4 in powers:
+        total = -total
+    return x * total + torch.tensor(powers).sum()
+
+
+def pairs(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    hypotheses: list[tuple[torch.Tensor, int]] = []
+    for i in range(int(n)):
+        if bool(x.sum() > i):
+            hypotheses.append((x + i, i))
+        else:
+            hypotheses.append((x - i, -i))
+    y = torch.zeros_like(x)
+    for tensor, number in hypotheses:
+        y = y + tensor * number
+    return y
+
+
+def rebound(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    outs: list[torch.Tensor] = []
+    i = 0
+    while i < int(n):
+        if bool(x[0, 0] > i + 2):
+            break
+        outs = outs + [x + i]
+        i += 1
+    y = x
+    if len(outs) > 0:
+        y = outs[0] + outs[-1]
+    return y
+
+
+def changed_in_place(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    outs = [x, x + 1, x + 2]
+    for i in range(int(n)):
+        outs[i % 3] = outs[(i + 1) % 3] * 2
+    outs.pop()
+    outs.insert(0, x)
+    outs.reverse()
+    return torch.stack(outs)
+
+
+def a_stack_of_work(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    work = [int(n)]
+    done = 0
+    while len(work) > 0:
+        item = work.pop()
+        done += item
+        if item > 1:
+            work.append(item // 2)
+            work.append(item - item // 2 - 1)
+    return x * done
+
+
+def in_a_dict(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    state = {"a": x, "b": x + 1}
+    if bool(x.sum() > 0):
+        state["a"] = x * 3
+    for _ in range(int(n)):
+        state["b"] = state["b"] + state["a"]
+    return state["a"] + state["b"]
+
+
+def rows_of_a_dynamic_axis(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    y = torch.zeros_like(x[0])
+    for row in x.unbind(0):
+        y = y * 0.5 + row
+    for row in x:
+        y = y - row
+    return y + n
+
+
+FUNCTIONS = [
+    stacked, with_a_first_one, looks_back, only_some, two_a_turn, nested, numbers, pairs, rebound, changed_in_place,
+    a_stack_of_work, in_a_dict, rows_of_a_dynamic_axis,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("opset", (9, 13, 20))
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda each: each.__name__)
+def test_lists_whose_length_depends_on_data(function: Callable[..., Any], opset: int) -> None:
+    torch.manual_seed(0)
+    empty = function is not stacked and function is not two_a_turn
+    others = [(torch.randn(rows, 3), torch.tensor(n)) for rows in (1, 4) for n in (1, 2, 6, *([0] if empty else []))]
+    axes = {"x": {0: "batch"}}
+    check(
+        torch.jit.script(function),
+        (torch.randn(2, 3), torch.tensor(3)),
+        others,
+        reference=function,
+        dynamic_axes=axes,
+        opset_version=opset,
+    )
+
+
+def test_a_list_that_is_only_appended_to_is_an_output_of_the_loop() -> None:
+    program = onward.export(torch.jit.script(stacked), (torch.randn(2, 3), torch.tensor(3)))
+    assert kinds(program) == ["Loop"]
+    assert program.outputs[0].shape == ("turns_1", 2, 3)
+
+
+def ragged(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    outs: list[torch.Tensor] = []
+    for i in range(int(n)):
+        outs.append(x[: i + 1])
+    return torch.cat(outs)
+
+
+def new_keys(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    found = {"a": x}
+    if bool(n > 2):
+        found["b"] = x
+    return found["a"] * len(found)
+
+
+@pytest.mark.parametrize(
+    ("function", "text"),
+    [
+        (ragged, "cannot be a tensor: the shape of its elements depends on the turn of the loop"),
+        (new_keys, "a dict changes its structure inside a branch or a loop that depends on data: [a, b] becomes [a]"),
+    ],
+)
+def test_what_has_no_form_is_refused_by_its_line(function: Callable[..., Any], text: str) -> None:
+    with pytest.raises(onward.CaptureError) as caught:
+        onward.export(torch.jit.script(function), (torch.randn(9, 3), torch.tensor(3)))
+    assert text in str(caught.value)
+    assert "test_c02_lists.py" in str(caught.value)
