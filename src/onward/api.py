@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 import onnx_ir as ir
 
 from .capture import CapturedProgram, asked_axes, bind_call, trace
-from .capture.exported import check_mode, own_call
+from .capture.exported import check_mode, own_request
 from .capture.exported_axes import program_axes
 from .capture.model import (
     check_model,
@@ -94,7 +94,8 @@ def export(
     model = unwrap(model)
     check_model(model)
     check_mode(model, options.training)
-    call = bind_call(model, *own_call(model, args, kwargs), options.input_names)
+    args, kwargs, options = own_request(model, args, kwargs, options)
+    call = bind_call(model, args, kwargs, options.input_names)
     asked = asked_axes(model, call, options.dynamic_axes, options.dynamic_shapes, options.output_names)
     asked = program_axes(model, call, asked)
     registry = registry_for(options.custom_translation_table)

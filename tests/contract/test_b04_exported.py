@@ -221,3 +221,53 @@ def test_the_mode_is_part_of_the_program() -> None:
         warnings.simplefilter("error")
         onward.export(torch.export.export(model.eval(), example))
         onward.export(torch.export.export(model.train(), example), training=onward.TrainingMode.PRESERVE)
+
+
+# --- modules of generated code, and modules that say how to export them ---------------------------------------------
+def test_the_module_of_a_program() -> None:
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4)).eval()
+    exported = torch.export.export(model, (torch.randn(2, 3, 8, 8),), dynamic_shapes=({0: Dim("n")},))
+    x = torch.randn(5, 3, 8, 8)
+    program = onward.export(exported.module(), (x,), dynamic_axes={"input": {0: "batch"}}, verify=True)
+    assert [node.op_type for node in program.model.graph] == ["Conv"]
+    assert "scope: GraphModule/Conv2d[0]" in str(program)
+
+
+def test_a_traced_graph_module() -> None:
+    torch.manual_seed(0)
+    model = Block().eval()
+    module = torch.fx.symbolic_trace(model)
+    program = onward.export(module, (torch.randn(3, 4),), dynamic_axes={"x": {0: "n"}}, verify=True)
+    line = re.search(r"%relu.*", str(program))
+    assert line and line[0].endswith("scope: Block")  # it does not know its line, and nobody else's is said instead
+    assert "scope: Block/Linear[linear]" in str(program)
+    x = torch.randn(6, 4)
+    equal(program(x), model(x))
+    named = onward.export(module, kwargs={"x": x}, input_names=["given"])
+    equal(named(x=x), model(x))
+
+
+def test_a_module_that_says_how_to_export_it() -> None:
+    class Sayer(torch.onnx.ExportableModule):
+        def forward(self, x: torch.Tensor, *, y: torch.Tensor) -> torch.Tensor:
+            return x * y
+
+        def example_arguments(self) -> Any:
+            return (torch.randn(2, 3),), {"y": torch.randn(3)}
+
+        def dynamic_shapes(self) -> Any:
+            return {"x": {0: Dim("n")}, "y": None}
+
+        def input_names(self) -> list[str]:
+            return ["first", "second"]
+
+        def output_names(self) -> list[str]:
+            return ["product"]
+
+    program = onward.export(Sayer(), verify=True)
+    assert [(port.name, port.shape) for port in program.inputs] == [("first", ("n", 3)), ("second", (3,))]
+    assert program.outputs[0].name == "product"
+    other = onward.export(
+        Sayer(), torch.randn(4, 3), kwargs={"y": torch.randn(3)}, input_names=["x"], dynamic_axes={"x": {0: "rows"}}
+    )
+    assert [(port.name, port.shape) for port in other.inputs] == [("x", ("rows", 3)), ("y", (3,))]

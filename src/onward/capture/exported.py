@@ -1,11 +1,12 @@
 """An `ExportedProgram` as a model like any other: a module with the program's weights, called as the original was.
 
 What a program adds to a model is said by its signature: example inputs, dynamic axes with bounds, and arguments that
-it was made for.
+it was made for. `torch.onnx.ExportableModule` says such things as well.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import warnings
 from collections.abc import Mapping
@@ -16,7 +17,7 @@ from torch.export.graph_signature import ConstantArgument, InputKind, SymIntArgu
 from torch.utils import _pytree as pytree
 
 from ..errors import InputError
-from ..options import TrainingMode
+from ..options import ExportOptions, TrainingMode
 from .decisions import CaptureWarning
 from .graph_modules import class_name, nested_like, source_of
 
@@ -121,15 +122,32 @@ def _with_signature(forward: Any, signature: inspect.Signature) -> Any:
 
 
 # --- the call --------------------------------------------------------------------------------------------------------
-def own_call(model: Any, args: Any, kwargs: Mapping[str, Any] | None) -> tuple[Any, Mapping[str, Any] | None]:
-    """The arguments of an export: those that are given, or the program's own if there are none."""
-    if not isinstance(model, ExportedModel):
-        return args, kwargs
-    program, given = model.program, not (isinstance(args, tuple) and not args and not kwargs)
-    if not given:
-        if program.example_inputs is None:
-            raise InputError("the ExportedProgram has no example inputs", hint="pass them in args, and in kwargs")
-        args, kwargs = program.example_inputs
+def own_request(
+    model: Any, args: Any, kwargs: Mapping[str, Any] | None, options: ExportOptions
+) -> tuple[Any, Mapping[str, Any] | None, ExportOptions]:
+    """Arguments and options as they are given, completed by what the model says itself."""
+    none_given = isinstance(args, tuple) and not args and not kwargs
+    exportable = getattr(torch.onnx, "ExportableModule", None)
+    if exportable is not None and isinstance(model, exportable):
+        if none_given:
+            args, kwargs = model.example_arguments()
+        said = {name: getattr(model, name)() for name in ("input_names", "output_names") if not getattr(options, name)}
+        if not options.dynamic_axes and options.dynamic_shapes is None:
+            said["dynamic_shapes"] = model.dynamic_shapes()
+        return args, kwargs, dataclasses.replace(options, **said)
+    if isinstance(model, ExportedModel):
+        args, kwargs = _own_call(model, *((args, kwargs) if not none_given else _own_example(model.program)))
+    return args, kwargs, options
+
+
+def _own_example(program: torch.export.ExportedProgram) -> tuple[Any, dict[str, Any]]:
+    if program.example_inputs is None:
+        raise InputError("the ExportedProgram has no example inputs", hint="pass them in args, and in kwargs")
+    return program.example_inputs
+
+
+def _own_call(model: ExportedModel, args: Any, kwargs: Mapping[str, Any] | None) -> tuple[Any, Any]:
+    """The arguments, if the program was made for such."""
     args = args if isinstance(args, tuple) else (args,)
     if not kwargs and args and isinstance(args[-1], dict) and set(args[-1]) == set(_keywords(model)):
         args, kwargs = args[:-1], args[-1]
@@ -137,7 +155,7 @@ def own_call(model: Any, args: Any, kwargs: Mapping[str, Any] | None) -> tuple[A
         arguments = model.signature.bind(*args, **(kwargs or {})).arguments
     except TypeError:
         return args, kwargs  # `bind_call` says it of every model
-    in_spec = program.call_spec.in_spec
+    in_spec = model.program.call_spec.in_spec
     leaves, structure = pytree.tree_flatten(nested_like(in_spec, list(arguments.values())))
     if structure != in_spec:
         raise InputError(
@@ -145,7 +163,7 @@ def own_call(model: Any, args: Any, kwargs: Mapping[str, Any] | None) -> tuple[A
             f"{_nesting(model, [None] * in_spec.num_leaves, in_spec)}",
             hint=_NAMED,
         )
-    leaves = [_fitting(spec, leaf) for spec, leaf in zip(user_inputs(program), leaves, strict=True)]
+    leaves = [_fitting(spec, leaf) for spec, leaf in zip(user_inputs(model.program), leaves, strict=True)]
     return pytree.tree_unflatten(leaves, structure)
 
 

@@ -11,16 +11,18 @@ import functools
 import inspect
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import torch
 from torch import fx
+from torch._ops import HigherOrderOperator
 from torch.fx.graph import _PyTreeCodeGen
 from torch.utils import _pytree as pytree
 
+from ..errors import CaptureError
 from .facts import ModuleCall, Scope, Source
-from .source import at_source, is_library_file
+from .source import NOWHERE, at_source, in_python, is_library_file
 
 if TYPE_CHECKING:
     from .tracer import Tracer
@@ -56,7 +58,8 @@ def call_graph(tracer: Tracer, module: fx.GraphModule, args: tuple, kwargs: dict
     inputs = list(bound.args)
     if isinstance(codegen, _PyTreeCodeGen):
         inputs = pytree.tree_leaves(nested_like(codegen.pytree_info.in_spec, inputs))
-    return GraphRun(tracer).run(module, inputs)
+    with at_source(NOWHERE):
+        return GraphRun(tracer).run(module, inputs)
 
 
 def nested_like(spec: pytree.TreeSpec, arguments: Sequence[Any]) -> Any:
@@ -103,8 +106,30 @@ class GraphRun:
         if node.op == "call_method":
             return getattr(args[0], str(node.target))(*args[1:], **kwargs)
         if node.op == "call_module":
-            return None if node.target == GUARDS else module.get_submodule(str(node.target))(*args, **kwargs)
-        return None if _is_check(node.target) else node.target(*args, **kwargs)  # type: ignore[operator]
+            if node.target == GUARDS:
+                return None
+            called = module.get_submodule(str(node.target))
+            own_code = not type(called).__module__.startswith("torch.")
+            with in_python() if own_code else contextlib.nullcontext():
+                return called(*args, **kwargs)
+        if _is_check(node.target):
+            return None
+        if isinstance(node.target, HigherOrderOperator):
+            return self._higher_order(node.target, args, kwargs)
+        return node.target(*args, **kwargs)  # type: ignore[operator]
+
+    def _higher_order(self, op: HigherOrderOperator, args: tuple, kwargs: dict[str, Any]) -> Any:
+        if op.name() in _WRAPPERS:
+            return _WRAPPERS[op.name()](*args, **kwargs)
+        if op.name().startswith("auto_functionalized"):
+            raise CaptureError(
+                f"{args[0]} changes a tensor in place and has no functional form",
+                op=str(args[0]),
+                source=self._tracer.where(),
+                module=self._tracer.scopes.current.path or None,
+                hint="use an operator that returns the changed tensor in the model",
+            )
+        return op(*args, **kwargs)
 
     def _body(self, module: fx.GraphModule, *inputs: Any) -> Any:
         """A graph inside: its nodes say where they were, counted from the same place."""
@@ -163,6 +188,21 @@ def _class(kind: Any) -> type:
     home, _, name = str(kind).rpartition(".")
     found = getattr(sys.modules.get(home), name, None)
     return found if isinstance(found, type) else type(name, (torch.nn.Module,), {})
+
+
+# Operators around a graph that only matter to a compiler or to gradients: what they mean for the values.
+_WRAPPERS: dict[str, Callable[..., Any]] = {
+    "invoke_subgraph": lambda body, identifier, *operands: body(*operands),
+    "strict_mode": lambda body, operands: body(*operands),
+    "hints_wrapper": lambda body, operands, named, hints: body(*operands, **named),
+    "tag_activation_checkpoint": lambda body, *operands, **options: body(*operands),
+    "wrap_activation_checkpoint": lambda body, *operands, **options: body(*operands),
+    "with_effects": lambda token, op, *args, **kwargs: (token, *_as_tuple(op(*args, **kwargs))),
+}
+
+
+def _as_tuple(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
 
 
 def _is_check(target: Any) -> bool:

@@ -25,7 +25,8 @@ def _cond(tracer: Tracer, predicate: Any, yes: Any, no: Any, operands: Any) -> A
     if isinstance(predicate, torch.Tensor) and not isinstance(predicate, Traced):
         predicate = bool(predicate)
     if not isinstance(predicate, (Traced, *SYMBOLIC)):
-        return yes(*operands) if predicate else no(*operands)
+        with tracer.mode_again():
+            return yes(*operands) if predicate else no(*operands)
     return capture_branch(tracer, predicate, lambda: yes(*operands), lambda: no(*operands))
 
 
@@ -92,17 +93,11 @@ def associative_scan_of(tracer: Tracer, original: Callable[..., Any]) -> Callabl
     return scan
 
 
-def _higher_order() -> dict[Any, Callable[..., Any]]:
-    """By operator, as far as this PyTorch has them."""
-    handlers: dict[str, Callable[..., Any]] = {
-        "cond": _cond,
-        "while_loop": _while_loop,
-        "scan": _scan,
-        "map_impl": _map,
-        "associative_scan": _associative_scan,
-    }
-    known = torch._ops._higher_order_ops
-    return {known[name]: handler for name, handler in handlers.items() if name in known}
-
-
-HIGHER_ORDER = _higher_order()
+# By name: PyTorch makes an operator when its module is imported, which may be later than now.
+HIGHER_ORDER: dict[str, Callable[..., Any]] = {
+    "cond": _cond,
+    "while_loop": _while_loop,
+    "scan": _scan,
+    "map_impl": _map,
+    "associative_scan": _associative_scan,
+}

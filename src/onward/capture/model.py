@@ -118,7 +118,11 @@ def select_model_mode_for_export(model: Any, mode: Any) -> Iterator[None]:
     module = owner(model)
     with in_modes(modes_of(model)):
         if module is not None and wanted is not TrainingMode.PRESERVE:
-            module.train(wanted is TrainingMode.TRAINING)
+            training = wanted is TrainingMode.TRAINING
+            if "train" in vars(module):  # of `exported_program.module()`, which refuses; for its graph it is all one
+                torch.nn.Module.train(module, training)
+            else:
+                module.train(training)
         yield
 
 

@@ -48,11 +48,24 @@ class _Stated(threading.local):
 _STATED = _Stated()
 
 
+NOWHERE = Source("", 0, "")  # stated by generated code that does not know its line
+
+
 @contextlib.contextmanager
 def at_source(source: Source | None) -> Iterator[None]:
-    """What happens inside belongs to that line."""
+    """What happens inside belongs to that line. Without one, to the line that is stated already."""
     before = _STATED.source
     _STATED.source = source or before
+    try:
+        yield
+    finally:
+        _STATED.source = before
+
+
+@contextlib.contextmanager
+def in_python() -> Iterator[None]:
+    """What happens inside is code with lines of its own again."""
+    before, _STATED.source = _STATED.source, None
     try:
         yield
     finally:
@@ -62,7 +75,7 @@ def at_source(source: Source | None) -> Iterator[None]:
 def user_source() -> Source | None:
     """The innermost line on the stack that is neither PyTorch's nor ours."""
     if _STATED.source is not None:
-        return _STATED.source
+        return None if _STATED.source is NOWHERE else _STATED.source
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         code = frame.f_code

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch._ops import OpOverload
+from torch._ops import HigherOrderOperator, OpOverload
 
 from ..errors import CaptureError
 from .aliasing import Cell, ViewStep
@@ -108,8 +108,8 @@ class Tracer:
         query = METADATA_QUERIES.get(op)
         if query is not None and isinstance(args[0], Traced):
             return query(self, *args, **kwargs)
-        if op in HIGHER_ORDER:
-            return HIGHER_ORDER[op](self, *args, **kwargs)
+        if isinstance(op, HigherOrderOperator) and op.name() in HIGHER_ORDER:
+            return HIGHER_ORDER[op.name()](self, *args, **kwargs)
         if not isinstance(op, OpOverload):
             raise CaptureError(
                 f"{op} is not supported while tracing", source=self.where(), module=self.scopes.current.path or None
