@@ -115,7 +115,7 @@ def test_a_model_running_in_another_thread_is_not_recorded() -> None:
         (lambda x: x * float(x.sum()), ".item(), int() or float()"),
         (lambda x: x * 2 if x.sum() > 0 else x, "if, while, or bool()"),
         (lambda x: x[: int(x.abs().max()) + 1], ".item(), int() or float()"),
-        (lambda x: torch.tensor(x.tolist()) + x, "tolist"),
+        (lambda x: torch.from_numpy(x.numpy()) + x, "numpy"),
     ],
 )
 def test_reading_data_is_warned_about_once_per_line(function: Any, how: str) -> None:

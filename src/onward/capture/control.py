@@ -18,7 +18,7 @@ from torch import fx
 from torch.utils._python_dispatch import _disable_current_modes
 
 from ..errors import CaptureError
-from .facts import Dim, SizeFact, SymDim, TensorFact
+from .facts import Dim, SizeFact, TensorFact
 from .layouts import Layout
 from .levels import Level
 from .regions import FOREVER, Body, branch, dtype_of, loop
@@ -397,11 +397,8 @@ def _examples(tracer: Tracer, level: Level) -> list[Any]:
     return found
 
 
-def _fresh(tracer: Tracer, example: int, stem: str) -> SymDim:
-    sizes = tracer.elsewhere.data_sizes.fresh(object(), example, stem)
-    dim = tracer.dims.dim((example, *sizes))
-    assert isinstance(dim, SymDim)
-    return dim
+def _fresh(tracer: Tracer, example: int, stem: str) -> Dim:
+    return tracer.dims.dim((example, *tracer.elsewhere.data_sizes.fresh(object(), example, stem)))
 
 
 def _tensor_fact(fact: TensorFact | SizeFact) -> TensorFact:

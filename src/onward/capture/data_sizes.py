@@ -2,21 +2,29 @@
 
 The example has such a size; the other probes get fresh numbers for it. Where the same question is asked of the same
 data twice (`x[mask] + y[mask]`), the answer is the same size.
+
+A model may need such a number to agree with another one (`x[mask].reshape(6, 4)`). It then refuses the fresh ones, and
+is traced again with less freedom (`Freedom`): at last with the example's number, and a warning.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import fx
 from torch._ops import OpOverload
 
-from .dims import DimTable
+from .facts import Source
 from .layouts import Layout
+from .source import user_source
 from .traits import traits
+
+if TYPE_CHECKING:
+    from .tracer import Tracer
 
 aten = torch.ops.aten
 
@@ -29,29 +37,63 @@ _ASKED = {
     aten._unique.default: (0, "unique"),
     aten.unique_consecutive.default: (0, "unique_consecutive"),
     aten.bincount.default: (0, "bincount"),
+    aten.repeat_interleave.Tensor: (0, "repeat_interleave"),
+    aten.repeat_interleave.self_Tensor: (1, "repeat_interleave"),
 }
+_REPEATS = (aten.repeat_interleave.Tensor, aten.repeat_interleave.self_Tensor)
+_COUNTS = (aten.sum.default, aten.count_nonzero.default)  # of a mask: as many as nonzero finds
 
 
-def is_data_sized(op: OpOverload) -> bool:
-    return op in _ASKED
+def is_data_sized(op: OpOverload, asked: tuple) -> bool:
+    """Whether the result's size depends on data; `asked` are the arguments as fx has them."""
+    return op in _ASKED and (op not in _REPEATS or asked[_ASKED[op][0]].op != "get_attr")
+
+
+@dataclass(frozen=True)
+class Freedom:
+    """How freely numbers that depend on data vary between the probes."""
+
+    slices_fit: bool = False  # `x[:n]` is taken to be as long as n says
+    kept: frozenset[Source | None] = frozenset()  # lines whose numbers stay the example's
+
+    def less(self, lines: Collection[Source | None], *, has_slices: bool) -> Freedom | None:
+        """The next to try after sizes that come from these lines were refused; None if there is none."""
+        if not lines:
+            return None
+        if has_slices and not self.slices_fit:
+            return replace(self, slices_fit=True)
+        more = frozenset(lines) - self.kept
+        return replace(self, kept=self.kept | more) if more else None
+
+
+FREE = Freedom()
 
 
 class DataSizes:
     """The fresh numbers of one trace."""
 
-    def __init__(self, dims: DimTable, probes: int) -> None:
-        self._dims, self._probes = dims, probes
+    def __init__(self, tracer: Tracer, freedom: Freedom) -> None:
+        self._tracer, self._dims, self._probes = tracer, tracer.dims, tracer.probes
+        self.freedom = freedom
+        self.has_slices = False
         self._twins_of: dict[fx.Graph, _Twins] = {}
         self._known: dict[Any, tuple[int, ...]] = {}
-        self._patterns = _patterns(probes - 1)
+        self._patterns = _patterns(self._probes - 1)
 
     def layouts(
         self, graph: fx.Graph, op: OpOverload, nodes: tuple, at_probe: Callable[[int, int], Any], out: Any
     ) -> tuple[Any, ...]:
         """What the other probes' results look like; `at_probe(argument, probe)` gives an argument's layout there."""
         position, stem = _ASKED[op]
-        count = out.size(0) if isinstance(out, torch.Tensor) else out[0].size(_axis(op, nodes))
+        count = (out if isinstance(out, torch.Tensor) else out[0]).size(_axis(op, nodes))
         sizes = self.fresh(self._key(graph, op, nodes, position), count, stem)
+        if op is aten.repeat_interleave.self_Tensor:
+            axis = _axis(op, nodes)
+            sources = [at_probe(0, 1 + place).size if out.dim() > 1 else (0,) for place in range(len(sizes))]
+            return tuple(
+                _sized(out, {**dict(enumerate(source)), axis: size})
+                for source, size in zip(sources, sizes, strict=True)
+            )
         if isinstance(out, torch.Tensor):
             return tuple(_sized(out, {0: size}) for size in sizes)
         return tuple(_unique(op, nodes, out, at_probe(0, 1 + place), size) for place, size in enumerate(sizes))
@@ -60,24 +102,71 @@ class DataSizes:
         """What the size depends on: for a mask of the tensor's own shape, the mask alone."""
         asked = nodes[position]
         same = op is aten.masked_select.default and nodes[0].meta["val"].shape == asked.meta["val"].shape
-        twins = self._twins_of.setdefault(graph, _Twins(graph))
+        twins = self._twins(graph)
+        if op in _REPEATS:
+            along = nodes[0].meta["val"].shape[_axis(op, nodes)] if len(nodes) > 1 else None
+            return (aten.repeat_interleave, twins.of(asked), along)
         return twins.of(asked) if same or op is aten.nonzero.default else (op, twins.form(nodes))
 
-    def numbers(self, example: int) -> tuple[int, ...]:
+    def form(self, graph: fx.Graph, nodes: Any) -> Any:
+        """Arguments as fx has them, in a form that is the same for what is computed alike."""
+        twins = self._twins(graph)
+        return twins.form(fx.map_arg(nodes, twins.of))
+
+    def _twins(self, graph: fx.Graph) -> _Twins:
+        return self._twins_of.setdefault(graph, _Twins(graph))
+
+    def numbers(self, example: Any) -> tuple[Any, ...]:
         """The other probes' numbers for one that is read from a tensor: near the example's, because they may be
         indices, and each time in another pattern, so that no two numbers look alike."""
-        offsets = next(self._patterns)
-        sign = -1 if example > max(offsets) else 1
-        return tuple(example + sign * offset for offset in offsets)
+        while True:
+            offsets = next(self._patterns)
+            sign = -1 if example > max(offsets, default=0) else 1
+            found = tuple(example + sign * offset for offset in offsets)
+            if not offsets or not self._dims.is_known((example, *found)):
+                return found
+
+    def number_in(self, tensor: fx.Node, example: Any) -> tuple[Any, ...]:
+        """The same for the number that a tensor holds: asked again, it is the same one."""
+        twins = self._twins(tensor.graph)
+        key: Any = ("number", twins.of(tensor))
+        if tensor.target in _COUNTS and len(tensor.args) == 1 and _is_mask(tensor.args[0]):
+            key = twins.of(tensor.args[0])  # type: ignore[arg-type]
+        if key not in self._known:
+            self._known[key] = found = self.numbers(example)
+            if type(example) is int and found:
+                self._dims.fresh((example, *found), _stem(tensor), user_source())
+        return self._known[key]
+
+    def keeps_line(self) -> bool:
+        """Whether the present line's numbers are to stay the example's."""
+        return bool(self.freedom.kept) and user_source() in self.freedom.kept
 
     def fresh(self, key: Any, count: int, stem: str) -> tuple[int, ...]:
         """The other probes' numbers for a size that the example has as `count`; the same ones for the same key."""
+        if self.keeps_line():
+            self._tracer.decisions.kept_size(stem, count)
+            return (count,) * (self._probes - 1)
         if key not in self._known:
             number = len(self._known) + 1
             sizes = tuple(1009 + 97 * number + 211 * probe * probe for probe in range(1, self._probes))
-            self._dims.fresh((count, *sizes), f"{stem}_{number}")
+            if sizes:
+                self._dims.fresh((count, *sizes), f"{stem}_{self._dims.count(stem)}", user_source())
             self._known[key] = sizes
         return self._known[key]
+
+
+def _is_mask(node: Any) -> bool:
+    fact = node.meta.get("val") if isinstance(node, fx.Node) else None
+    return getattr(fact, "dtype", None) is torch.bool
+
+
+def _stem(tensor: fx.Node) -> str:
+    """What a number is called: as the input that holds it, or as what computes it."""
+    if tensor.op == "placeholder" and isinstance(tensor.target, str):
+        return tensor.target
+    name = str(tensor.target).split(".")[1] if isinstance(tensor.target, OpOverload) else ""
+    return f"{name}_1" if name in ("max", "min", "sum", "amax", "amin", "argmax", "argmin", "numel") else "number_1"
 
 
 def _patterns(count: int) -> Iterator[tuple[int, ...]]:
@@ -94,8 +183,9 @@ def _axis(op: OpOverload, nodes: tuple) -> int:
     """The axis of the first result that has the size."""
     if op is aten.unique_dim.default:
         return nodes[1] % len(nodes[0].meta["val"].shape)
-    if op is aten.unique_consecutive.default and len(nodes) > 3 and nodes[3] is not None:
-        return nodes[3] % len(nodes[0].meta["val"].shape)
+    place = {aten.unique_consecutive.default: 3, aten.repeat_interleave.self_Tensor: 2}.get(op)
+    if place is not None and len(nodes) > place and nodes[place] is not None:
+        return nodes[place] % len(nodes[0].meta["val"].shape)
     return 0
 
 

@@ -72,7 +72,14 @@ class Decisions:
 
     def commit(self, size: Size) -> Any:
         """Python wants a plain number: it gets the example's."""
-        if size.from_data:
+        if not size.from_data and not size.is_uniform and not self._axes_of(size):
+            self.warn(
+                f"how large a tensor is depends on data here, and Python goes on with its size in the example "
+                f"(`{written(size)}` is {size.values[0]!r}); inputs that would give another size are computed wrongly",
+                hint="compute with the size itself (no int(), range() or if on it), or script the function to keep "
+                "its loops and branches",
+            )
+        elif size.from_data:
             self.warn(
                 "a value was read out of a tensor (.item(), int() or float()) and Python goes on with it, and the "
                 f"graph keeps the example's answer ({size.values[0]!r}); inputs that would give another answer are "
@@ -94,6 +101,14 @@ class Decisions:
         else:
             self.assume(size)
         return size.values[0]
+
+    def kept_size(self, what: str, count: int) -> None:
+        """A size depends on data, and the model only works where it is the example's."""
+        self.warn(
+            f"how large the result of {what} is depends on data, and the model works only where it is as large as in "
+            f"the example ({count}): the graph is made for that size",
+            hint="use no fixed number where the size is meant, for example x.shape[0] or -1 in a reshape",
+        )
 
     def assume(self, size: Size) -> None:
         """All probes agree on a branch or a number; sizes that nobody tried may not."""

@@ -8,12 +8,15 @@ probes confirm it, and a numbered name otherwise.
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Iterable
 from fractions import Fraction
+from typing import Any
 
 from .facts import Dim, SymDim
 
 Fingerprint = tuple[int, ...]
+_MOST_IN_FORMULAS = 8  # sizes from data that others are looked for as formulas of
 
 
 class DimTable:
@@ -28,11 +31,13 @@ class DimTable:
             self._by_values.setdefault(values, SymDim(values, name))
         self._input_names = {values: dim.name for values, dim in self._by_values.items()}
         self._used = set(self.input_axes)
-        self._of_data: set[Fingerprint] = set()
+        self._from_lines: dict[Fingerprint, frozenset[Any]] = {}  # of sizes that depend on data
+        self._from_data: dict[str, Fingerprint] = {}
+        self._counts: dict[str, int] = {}
         self._depends: dict[Fingerprint, frozenset[str]] = {values: frozenset((name,)) for name, values in axes.items()}
         for values in (following or {}).values():
             if values not in self._depends:
-                formula = self._formula(values)
+                formula = self._formula(values, axes)
                 self._depends[values] = formula[1] if formula else frozenset(axes)
 
     def dim(self, values: Fingerprint, made_from: Iterable[Dim] = ()) -> Dim:
@@ -45,17 +50,36 @@ class DimTable:
             known = self._by_values[values] = self._new(values, made_from)
         return known
 
-    def fresh(self, values: Fingerprint, stem: str) -> SymDim:
-        """A dimension that depends on data: its size has no formula."""
-        dim = SymDim(values, self._unique(stem))
+    def fresh(self, values: Fingerprint, name: str, line: Any = None) -> SymDim:
+        """A dimension that depends on data, asked for at this line: its size has no formula."""
+        dim = SymDim(values, self._unique(name))
         self._by_values[values] = dim
         self._depends[values] = frozenset()
-        self._of_data.add(values)
+        self._from_lines[values] = frozenset((line,))
+        if len(self._from_data) < _MOST_IN_FORMULAS:
+            self._from_data[dim.name] = values
         return dim
+
+    def count(self, stem: str) -> int:
+        """A number for the next dimension of a kind: 1, 2, ..."""
+        self._counts[stem] = self._counts.get(stem, 0) + 1
+        return self._counts[stem]
+
+    def is_known(self, values: tuple) -> bool:
+        """Whether there is a dimension with this fingerprint."""
+        return values in self._by_values
+
+    def lines_of(self, values: tuple) -> frozenset[Any]:
+        """The lines at which the data was asked that a dimension depends on."""
+        return self._from_lines.get(values, frozenset())
 
     def is_of_data(self, values: tuple) -> bool:
         """Whether a dimension depends on data, or was made of one that does."""
-        return values in self._of_data
+        return values in self._from_lines
+
+    def data_lines(self) -> frozenset[Any]:
+        """All lines at which sizes came from data."""
+        return frozenset[Any]().union(*self._from_lines.values())
 
     def rename(self, dim: SymDim, name: str) -> None:
         """Give a dimension that is not an input's own axis the name the user wants; identity is the fingerprint."""
@@ -71,7 +95,7 @@ class DimTable:
         known = self._depends.get(values)
         if known is not None:
             return known
-        formula = self._formula(values) if all(type(v) is int for v in values) else None
+        formula = self._formula(values, self.axes) if all(type(v) is int for v in values) else None
         return formula[1] if formula else frozenset(self.axes)
 
     def describe(self, values: tuple) -> str:
@@ -79,41 +103,47 @@ class DimTable:
         return known.name if known else str(values[0])
 
     def _new(self, values: Fingerprint, made_from: Iterable[Dim]) -> SymDim:
-        formula = self._formula(values)
+        formula = self._formula(values, {**self.axes, **self._from_data})
+        made = [dim.values for dim in made_from if isinstance(dim, SymDim)]
+        lines = frozenset[Any]().union(*map(self.lines_of, made))
         if formula:
-            name, depends = formula
-            name = self._unique(name)
+            text, names = formula
+            name, depends = self._unique(text), names & frozenset(self.axes)
+            lines |= frozenset[Any]().union(*(self.lines_of(self._from_data[each]) for each in names - depends))
         else:
-            made_from = list(made_from)
-            if any(isinstance(dim, SymDim) and dim.values in self._of_data for dim in made_from):
-                self._of_data.add(values)
-            depends = frozenset().union(
-                *(self.depends_on(dim.values) for dim in made_from if isinstance(dim, SymDim))
-            ) or frozenset(self.axes)
-            name = self._unique(f"{next(iter(depends))}_1" if len(depends) == 1 else "dim_1")
+            depends = frozenset[str]().union(*map(self.depends_on, made))
+            if not depends and not lines:
+                depends = frozenset(self.axes)
+            name = self._unique(f"{next(iter(depends))}_1" if len(depends) == 1 and not lines else "dim_1")
         self._depends[values] = depends
+        if lines:
+            self._from_lines[values] = lines
         return SymDim(values, name)
 
-    def _formula(self, values: Fingerprint) -> tuple[str, frozenset[str]] | None:
+    def _formula(self, values: Fingerprint, axes: dict[str, Fingerprint]) -> tuple[str, frozenset[str]] | None:
         """`2*height`, `sequence + 1`, `batch*sequence`; a fraction (a stride) has a name but no formula."""
-        for name, axis in self.axes.items():
+        for name, axis in axes.items():
             slope, offset = _line(axis, values)
             if slope is None:
                 continue
             if slope.denominator != 1 or offset.denominator != 1 or slope < 1:
                 return f"{name}_1", frozenset((name,))
             scaled = name if slope == 1 else f"{slope}*{name}"
-            sign = "+" if offset > 0 else "-"
-            return (f"{scaled} {sign} {abs(offset)}" if offset else scaled), frozenset((name,))
-        for (a, first), (b, second) in itertools.combinations(self.axes.items(), 2):
+            return scaled + _signed(offset), frozenset((name,))
+        for (a, first), (b, second) in itertools.combinations(axes.items(), 2):
             product = tuple(x * y for x, y in zip(first, second, strict=True))
             slope, offset = _line(product, values)
             if slope is not None and offset == 0 and slope.denominator == 1:
                 scaled = "" if slope == 1 else f"{slope}*"
                 return f"{scaled}{a}*{b}", frozenset((a, b))
-            total = tuple(x + y for x, y in zip(first, second, strict=True))
-            if total == values:
-                return f"{a} + {b}", frozenset((a, b))
+            for text, total in (
+                (f"{a} + {b}", map(operator.add, first, second)),
+                (f"{a} - {b}", map(operator.sub, first, second)),
+                (f"{b} - {a}", map(operator.sub, second, first)),
+            ):
+                offsets = set(map(operator.sub, values, total))
+                if len(offsets) == 1:
+                    return text + _signed(offsets.pop()), frozenset((a, b))
         return None
 
     def _unique(self, name: str) -> str:
@@ -125,6 +155,11 @@ class DimTable:
                 return candidate
             candidate = f"{stem if tail.isdigit() else name}_{number}"
         raise AssertionError("unreachable: itertools.count never ends")
+
+
+def _signed(offset: int | Fraction) -> str:
+    """` + 1`, ` - 1`, or nothing."""
+    return f" {'+' if offset > 0 else '-'} {abs(offset)}" if offset else ""
 
 
 def _line(x: Fingerprint, y: Fingerprint) -> tuple[Fraction | None, Fraction]:

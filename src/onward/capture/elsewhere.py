@@ -10,11 +10,11 @@ from torch._ops import OpOverload
 
 from ..errors import CaptureError
 from .autograd_functions import function_layouts
-from .data_sizes import DataSizes, is_data_sized
+from .data_sizes import DataSizes, Freedom, is_data_sized
 from .facts import FunctionCall, Source
 from .layouts import Layout, LayoutKernels, ProbeFailure, dense_like
 from .shape_tensors import RESHAPE, DependsOnData, sizes_at
-from .sizes import SYMBOLIC, is_from_data
+from .sizes import SYMBOLIC, is_from_data, size_lines
 from .source import user_source
 from .tensor import Traced
 
@@ -27,26 +27,27 @@ aten = torch.ops.aten
 class ProbeRejected(Exception):
     """The model works on the example and refuses the other sizes that were tried."""
 
-    def __init__(self, op: str, source: Source | None, scope: str, reason: str) -> None:
+    def __init__(self, op: str, source: Source | None, scope: str, reason: str, less: Freedom | None = None) -> None:
         super().__init__(reason)
         self.op, self.source, self.scope, self.reason = op, source, scope, reason
+        self.less = less  # with less freedom for numbers that depend on data it may work
 
 
 class Elsewhere:
     """Asks PyTorch's kernels, through layouts, and answers itself where a size depends on data."""
 
-    def __init__(self, tracer: Tracer, kernels: LayoutKernels) -> None:
+    def __init__(self, tracer: Tracer, kernels: LayoutKernels, freedom: Freedom) -> None:
         self._tracer, self._kernels = tracer, kernels
-        self.data_sizes = DataSizes(tracer.dims, tracer.probes)
+        self.data_sizes = DataSizes(tracer, freedom)
 
     def layouts(self, op: OpOverload, args: tuple, kwargs: dict[str, Any], nodes: tuple, out: Any) -> tuple[Any, ...]:
         """For every other probe, the layout of each result; `nodes` are the arguments as fx has them."""
-        if is_data_sized(op):
+        if is_data_sized(op, nodes):
             asked = fx.map_arg(nodes, self._tracer.here)
             return self.data_sizes.layouts(
                 self._tracer.graph, op, asked, lambda place, probe: _at_probe(args[place], probe), out
             )
-        if op is aten.slice.Tensor and any(is_from_data(each) for each in args[2:4]):
+        if op is aten.slice.Tensor and any(self._lines(each) for each in args[2:4]):
             return self._sliced_by_data(args, fx.map_arg(nodes, self._tracer.here), out)
         if op is RESHAPE:
             return self._reshaped(args, nodes, out)
@@ -71,11 +72,28 @@ class Elsewhere:
             if results is None:
                 results = [self._kernels.run(op, tuple(at_args), at_kwargs) for at_args, at_kwargs in calls[1:]]
         except ProbeFailure as failure:
-            name = op.__name__ if isinstance(op, FunctionCall) else str(op)
-            raise ProbeRejected(name, user_source(), self._tracer.scopes.current.path, str(failure)) from failure
+            raise self._rejected(op, args, str(failure)) from failure
         for result in results:
-            self._same_structure(op, out, result)
+            self._same_structure(op, args, out, result)
         return tuple(results)
+
+    def _rejected(self, op: Any, args: Any, reason: str) -> ProbeRejected:
+        name = op.__name__ if isinstance(op, FunctionCall) else str(op)
+        data = self.data_sizes
+        lines = self._lines(args) or self._tracer.dims.data_lines()
+        less = data.freedom.less(lines, has_slices=data.has_slices)
+        return ProbeRejected(name, user_source(), self._tracer.scopes.current.path, reason, less)
+
+    def _lines(self, value: Any) -> frozenset[Any]:
+        """The lines at which data was asked that a value's sizes depend on."""
+        dims = self._tracer.dims
+        if isinstance(value, (list, tuple)):
+            return frozenset[Any]().union(*map(self._lines, value))
+        if isinstance(value, Traced):
+            return frozenset[Any]().union(
+                *(dims.lines_of(d.values) for d in value.fact.shape if not isinstance(d, int))
+            )
+        return size_lines(value.node) if isinstance(value, SYMBOLIC) else frozenset()
 
     def _reshaped(self, args: tuple, node_args: tuple, out: torch.Tensor) -> tuple[Layout, ...]:
         """A reshape to sizes that a tensor holds, at the other probes."""
@@ -91,14 +109,15 @@ class Elsewhere:
         try:
             return tuple(self._kernels.run(aten.reshape.default, call, {}) for call in calls)
         except ProbeFailure as failure:
-            raise ProbeRejected(
-                str(RESHAPE), user_source(), self._tracer.scopes.current.path, str(failure)
-            ) from failure
+            raise self._rejected(RESHAPE, args, str(failure)) from failure
 
     def _sliced_by_data(self, args: tuple, nodes: tuple, out: torch.Tensor) -> tuple[Layout, ...]:
         """`x[:n]` with n from a tensor is as long as n, or as x if that is shorter: a size of its own."""
+        if self.data_sizes.freedom.slices_fit:
+            return self.probe(aten.slice.Tensor, args, {}, out)
+        self.data_sizes.has_slices = True
         axis = args[1] % args[0].dim()
-        key = (aten.slice.Tensor, args[0].fact.shape[axis], *nodes[2:])
+        key = (aten.slice.Tensor, args[0].fact.shape[axis], self.data_sizes.form(self._tracer.graph, nodes[2:]))
         layouts = self.probe(aten.slice.Tensor, (*args[:2], 0, 1), {}, out.narrow(axis, 0, min(out.size(axis), 1)))
         fresh = self.data_sizes.fresh(key, out.size(axis), "slice")
         return tuple(
@@ -106,18 +125,18 @@ class Elsewhere:
             for layout, size in zip(layouts, fresh, strict=True)
         )
 
-    def _same_structure(self, op: OpOverload, out: Any, layout: Any) -> None:
+    def _same_structure(self, op: OpOverload, args: tuple, out: Any, layout: Any) -> None:
         if isinstance(out, torch.Tensor):
             ranks = out.dim(), len(layout.size)
             if ranks[0] != ranks[1]:
                 reason = f"its result has {ranks[0]} axes at the example's sizes and {ranks[1]} at others"
-                raise ProbeRejected(str(op), user_source(), self._tracer.scopes.current.path, reason)
+                raise self._rejected(op, args, reason)
         elif isinstance(out, (tuple, list)):
             if len(out) != len(layout):
                 reason = f"it returns {len(out)} tensors at the example's sizes and {len(layout)} at others"
-                raise ProbeRejected(str(op), user_source(), self._tracer.scopes.current.path, reason)
+                raise self._rejected(op, args, reason)
             for each, other in zip(out, layout, strict=True):
-                self._same_structure(op, each, other)
+                self._same_structure(op, args, each, other)
 
 
 def _is_dynamic(values: tuple | list) -> bool:

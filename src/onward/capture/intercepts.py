@@ -16,6 +16,8 @@ from .weights import is_made_of_weights
 if TYPE_CHECKING:
     from .tracer import Tracer
 
+_MOST_NUMBERS = 64  # of a tensor that becomes a list
+
 Intercept = Callable[["Tracer", Any, tuple, dict[str, Any]], Any]
 INTERCEPTS: dict[Any, Intercept] = {}
 
@@ -51,6 +53,16 @@ def _numbers(tensor: torch.Tensor, index: Any) -> tuple[list[Any], tuple[Any, ..
     return numbers, () if plain else rest
 
 
+def _plain_bounds(index: Any) -> Any:
+    """An index in which the bounds of slices are numbers: `x[:n]` with a 0-d tensor, which Python would read out."""
+    if isinstance(index, tuple):
+        return tuple(map(_plain_bounds, index))
+    if not isinstance(index, slice) or not any(map(_is_number_tensor, (index.start, index.stop, index.step))):
+        return index
+    bounds = (index.start, index.stop, index.step)
+    return slice(*(each.item() if _is_number_tensor(each) else each for each in bounds))
+
+
 def _with_axes(tensor: torch.Tensor, entries: tuple[Any, ...]) -> list[tuple[int, Any]]:
     """Every entry of an index with the first axis that it takes."""
     widths = [_width(entry) for entry in entries]
@@ -84,14 +96,14 @@ def _width(entry: Any) -> int:
 @intercepts(torch.Tensor.__getitem__)
 def getitem(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """`x[i]` with a 0-d tensor: an index like any other, rather than a number read from data."""
-    tensor, index = args
+    tensor, index = args[0], _plain_bounds(args[1])
     selected = _select_sizes(tensor, index)
     if selected is not None:
         part, rest = selected
         return part[rest] if rest else part
     found = _numbers(tensor, index)
     if found is None:
-        return NotImplemented
+        return NotImplemented if index is args[1] else tensor[index]
     numbers, rest = found
     result = torch.ops.aten.index.Tensor(tensor, numbers)
     return result[rest] if rest else result
@@ -100,7 +112,7 @@ def getitem(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> A
 @intercepts(torch.Tensor.__setitem__)
 def setitem(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """`x[i] = v` with a 0-d tensor `i`: the part at `i` is written as a whole."""
-    tensor, index, value = args
+    tensor, index, value = args[0], _plain_bounds(args[1]), args[2]
     selected = _select_sizes(tensor, index)
     if selected is not None:
         part, rest = selected
@@ -108,7 +120,12 @@ def setitem(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> A
         return None
     found = _numbers(tensor, index)
     if found is None:
-        return None if _assign(tensor, index, value) else NotImplemented
+        if _assign(tensor, index, value):
+            return None
+        if index is args[1]:
+            return NotImplemented
+        tensor[index] = value
+        return None
     numbers, rest = found
     if rest:
         part = torch.ops.aten.index.Tensor(tensor, numbers)
@@ -213,7 +230,22 @@ def _dtype_of(data: Any) -> torch.dtype:
     return torch.get_default_dtype() if isinstance(data, (float, torch.SymFloat)) else torch.int64
 
 
-@intercepts(torch.Tensor.numpy, torch.Tensor.tolist, torch.Tensor.__array__)
+@intercepts(torch.Tensor.tolist)
+def to_list(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """`sizes.tolist()` of a few numbers: each of them is a number that Python may go on computing with."""
+    tensor = args[0]
+    if not isinstance(tensor, Traced) or not tensor.fact.is_static or tensor.example.numel() > _MOST_NUMBERS:
+        return read_out(tracer, func, args, kwargs)
+    if is_made_of_weights(tracer.node_of(tensor)):
+        return read_out(tracer, func, args, kwargs)
+
+    def listed(part: torch.Tensor) -> Any:
+        return [listed(each) for each in part.unbind(0)] if part.dim() else part.item()
+
+    return listed(tensor)
+
+
+@intercepts(torch.Tensor.numpy, torch.Tensor.__array__)
 def read_out(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """The tensor leaves PyTorch: what it holds for the example becomes part of the graph."""
     with tracer.aside():

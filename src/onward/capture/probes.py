@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from .axes import AxisSpace
+from .data_sizes import FREE, Freedom
 
 PROBES = 4
 Rule = Callable[[int, int], tuple[int, ...]]
@@ -33,7 +34,7 @@ class Plan:
     tied: dict[str, str]  # axes that this attempt takes for the same axis: {name: the name it follows}
     enlarged: frozenset[str] = frozenset()  # axes whose example is taken at another size
     other_side: bool = False  # only to be tried where the example is on the special side of a branch
-    probes: int = PROBES
+    freedom: Freedom = FREE  # of numbers that depend on data
 
 
 def plans(example: dict[str, int], space: AxisSpace | None = None) -> Iterator[Plan]:

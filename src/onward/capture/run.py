@@ -12,14 +12,16 @@ from torch._ops import OpOverload
 from ..errors import CaptureError, ExportError
 from .axes import AxisSpace, Bounds, Formula
 from .complaints import model_raised, places_of
+from .data_sizes import Freedom
 from .decisions import Freeze
 from .elsewhere import ProbeRejected
 from .facts import CapturedProgram, Port, Results, SymDim, TensorFact
 from .inputs import AxisNames, Call, solve_roots
 from .journal import CannotThaw, Comparison, Journal
 from .layouts import Layout, LayoutKernels, dense_like
+from .lengths import lengths_followed
 from .outputs import name_output_axes, name_outputs
-from .probes import Plan
+from .probes import PROBES, Plan
 from .resizing import resized
 from .session import session
 from .sizes import SYMBOLIC
@@ -92,7 +94,7 @@ def write_journal(request: Request, inputs: Sequence[torch.Tensor]) -> Journal:
     tracer.pen = journal = Journal()
     traced = [tracer.input(label, tensor, []) for label, tensor in zip(request.call.names, inputs, strict=True)]
     args, kwargs = request.call.arguments(traced)
-    with session(tracer), state_kept(request.model):
+    with session(tracer), state_kept(request.model), lengths_followed(request.model):
         request.model(*args, **kwargs)
     return journal
 
@@ -102,12 +104,11 @@ def run(request: Request, plan: Plan, pen: Comparison | None = None) -> Captured
     call, name = request.call, request.name
     leaders = {axis: values for axis, values in plan.sizes.items() if axis not in plan.tied}
     space = request.space.tied(plan.tied)
-    tracer = _tracer(request, leaders, plan.probes, space)
+    tracer = _tracer(request, leaders, PROBES, space, plan.freedom)
     tracer.pen = pen
     examples = request.examples(plan)
     elsewhere = [
-        request.space.expand({axis: values[probe] for axis, values in plan.sizes.items()})
-        for probe in range(1, plan.probes)
+        request.space.expand({axis: values[probe] for axis, values in plan.sizes.items()}) for probe in range(1, PROBES)
     ]
     traced = []
     for label, tensor in zip(call.names, examples, strict=True):
@@ -115,7 +116,7 @@ def run(request: Request, plan: Plan, pen: Comparison | None = None) -> Captured
         traced.append(tracer.input(label, tensor.clone(), layouts))
     args, kwargs = call.arguments(traced)
     try:
-        with session(tracer), state_kept(request.model):
+        with session(tracer), state_kept(request.model), lengths_followed(request.model):
             result = request.model(*args, **kwargs)
             leaves, structure = flatten(result)
             results = [
@@ -176,7 +177,13 @@ def _port(name: str, fact: TensorFact, space: AxisSpace) -> Port:
     return Port(name, fact, bounds)
 
 
-def _tracer(request: Request, axes: dict[str, tuple[int, ...]], probes: int, space: AxisSpace | None = None) -> Tracer:
+def _tracer(
+    request: Request,
+    axes: dict[str, tuple[int, ...]],
+    probes: int,
+    space: AxisSpace | None = None,
+    freedom: Freedom | None = None,
+) -> Tracer:
     return Tracer(
         axes,
         probes,
@@ -186,6 +193,7 @@ def _tracer(request: Request, axes: dict[str, tuple[int, ...]], probes: int, spa
         kernels=request.kernels,
         weights=request.weights,
         space=space,
+        freedom=freedom,
     )
 
 

@@ -278,6 +278,14 @@ def is_from_data(value: Any) -> bool:
     return isinstance(value, SYMBOLIC) and value.node.from_data
 
 
+def size_lines(size: Size) -> frozenset[Any]:
+    """The lines of the model at which data was asked that a number depends on."""
+    if isinstance(size.origin, Computed):
+        return frozenset[Any]().union(*map(size_lines, size.origin.operands))
+    lines = size.tracer.dims.lines_of(size.values)
+    return lines or (frozenset((None,)) if size.from_data else lines)
+
+
 def symbolic_extremes(
     smallest: Callable[..., Any], largest: Callable[..., Any]
 ) -> tuple[Callable[..., Any], Callable[..., Any]]:

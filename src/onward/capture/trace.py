@@ -96,7 +96,7 @@ def _first_that_works(request: Request, *, in_short: bool = False) -> CapturedPr
             continue
         try:
             try:
-                program = run(request, plan)
+                plan, program = _as_free_as_it_goes(request, plan)
             except Frozen as error:
                 frozen = frozen or error
                 program = thaw(request, plan, error)
@@ -113,9 +113,20 @@ def _first_that_works(request: Request, *, in_short: bool = False) -> CapturedPr
     raise all_sizes_refused(rejected) if rejected else no_sizes_left(example)
 
 
+def _as_free_as_it_goes(request: Request, plan: Plan) -> tuple[Plan, CapturedProgram]:
+    """Run with numbers from data varying freely; where the model refuses that, with less and less freedom."""
+    while True:
+        try:
+            return plan, run(request, plan)
+        except ProbeRejected as error:
+            if error.less is None:
+                raise
+            plan = dataclasses.replace(plan, freedom=error.less)
+
+
 def _plans(example: dict[str, int], request: Request, in_short: bool) -> Iterable[Plan]:
     if not example:
-        return [Plan("example", {}, {}), Plan("example, its sizes alone", {}, {}, probes=1)]
+        return [Plan("example", {}, {})]
     every = plans(example, request.space)
     if not in_short:
         return every

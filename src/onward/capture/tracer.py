@@ -15,6 +15,7 @@ from torch._ops import HigherOrderOperator, OpOverload
 from ..errors import CaptureError
 from .aliasing import Cell, ViewStep
 from .axes import AxisSpace, Formula
+from .data_sizes import Freedom
 from .decisions import Decisions
 from .dims import DimTable
 from .elsewhere import Elsewhere, ProbeRejected
@@ -56,6 +57,7 @@ class Tracer:
         kernels: LayoutKernels | None = None,
         weights: Weights | None = None,
         space: AxisSpace | None = None,
+        freedom: Freedom | None = None,
     ) -> None:
         self.levels = [Level(fx.Graph())]  # the program, then the bodies of control flow that are being traced
         self.nested = False  # whether there was any body
@@ -64,7 +66,7 @@ class Tracer:
         self.dims = DimTable(axes, {name: _at_probes(each, axes) for name, each in self.space.formulas.items()})
         self.scopes = ScopeStack(model, model_name)
         self.is_primitive = is_primitive
-        self.elsewhere = Elsewhere(self, kernels or LayoutKernels())
+        self.elsewhere = Elsewhere(self, kernels or LayoutKernels(), freedom or Freedom())
         self.decisions = Decisions(self.dims, self.scopes, lambda name: self.plain.constants[name].tensor, self.space)
         self.plain = PlainTensors(self, weights or Weights())
         self.writes = Writes(self)
@@ -174,7 +176,8 @@ class Tracer:
         if is_made_of_weights(nodes[0][0]):
             self.plain.note_read(op, nodes[0][0], DATA_QUERIES[op], answer)
             return answer
-        if op in NUMBER_QUERIES and isinstance(answer, (bool, int, float)):
+        is_number = op in NUMBER_QUERIES and isinstance(answer, (bool, int, float))
+        if is_number and not self.elsewhere.data_sizes.keeps_line():
             return self.number(self.create(aten.item.default, nodes[0]), answer)
         self.decisions.warn(
             f"a value was read out of a tensor ({DATA_QUERIES[op]}), and the graph keeps the example's answer "
@@ -186,8 +189,9 @@ class Tracer:
     def number(self, node: fx.Node, example: Any) -> Any:
         """A number that depends on data, as the node computes it: fresh ones stand for it at the other probes."""
         values = (example,) * self.probes
-        if type(example) is int:
-            values = (example, *self.elsewhere.data_sizes.numbers(example))
+        tensor = node.args[0]
+        if type(example) is not bool and isinstance(tensor, fx.Node):
+            values = (example, *self.elsewhere.data_sizes.number_in(tensor, example))
         node.meta.update(val=SizeFact(values), scope=self.scopes.current, source=user_source())
         return symbol(Size(self, values, NumberOf(node)))
 

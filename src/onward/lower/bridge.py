@@ -321,6 +321,9 @@ class Structure(Sizes):
 
     def _arange_by_counting(self, start: Any, end: Any, step: Any, dtype: torch.dtype) -> Value:
         """Before opset 11: the places of the ones in a row of ones are 0, 1, 2, ..."""
+        if isinstance(end, Value) and (start, step) == (0, 1) and self.dtype(end) is torch.int64:
+            ones = self.op.ConstantOfShape(self.size(end), value=torch.ones(1, dtype=torch.int64))
+            return self.cast(self.reshape(self.op.NonZero(ones), [-1]), dtype)
         if any(isinstance(bound, Value) for bound in (start, end, step)):
             raise self.needs_opset(11)
         span = end if start == 0 and isinstance(start, int) else end - start

@@ -14,6 +14,7 @@ from ..registry import lowers
 from .shape import completed
 
 aten = torch.ops.aten
+_FAR = 2**63 - 1
 
 
 @lowers(aten.repeat.default, aten.tile.default)
@@ -51,9 +52,32 @@ def repeat_interleave_tensor(
     """repeat_interleave.self_Tensor(Tensor self, Tensor repeats, int? dim=None, *, SymInt? output_size) -> Tensor"""
     counts = g.value_of(repeats)
     if counts is None:
-        raise g.unsupported("repeats that the model computes")
+        if dim is None:
+            x, dim = g.reshape(x, [dimensions.product(g.known_dims(x))]), 0
+        axis = dim % g.rank(x)
+        index = repeated_places(g, g.expand(g.flatten(repeats), [g.dim_size(x, axis)]))
+        return g.annotate(g.op.Gather(x, index, axis=axis), g.out.shape)
     if counts.numel() == 1:
         return repeat_interleave(g, x, int(counts.item()), dim)
     if dim is None:
         x, dim = g.reshape(x, [dimensions.product(g.known_dims(x))]), 0
     return g.op.Gather(x, g.const_tensor(torch.arange(counts.numel()).repeat_interleave(counts)), axis=dim % g.rank(x))
+
+
+@lowers(aten.repeat_interleave.Tensor)
+def repeat_interleave_places(g: Emitter, repeats: Value, *, output_size: Any = None) -> Value:
+    """repeat_interleave.Tensor(Tensor repeats, *, SymInt? output_size=None) -> Tensor"""
+    return g.annotate(repeated_places(g, repeats), g.out.shape)
+
+
+def repeated_places(g: Emitter, repeats: Value) -> Value:
+    """0 as often as the first number says, then 1 as often as the second, and so on.
+
+    Each place is the number of runs that have ended before it.
+    """
+    ends = g.cumsum(g.cast(repeats, torch.int64), 0)
+    last = g.op.Concat(g.const([0]), g.slice(ends, [-1], [_FAR], [0]), axis=0)  # no runs: nothing
+    total = g.reduce("ReduceMax", last, [0], keepdims=False)
+    places = g.arange(0, total, 1, torch.int64)
+    ended = g.greater_or_equal(g.unsqueeze(places, [1]), g.unsqueeze(ends, [0]))
+    return g.reduce("ReduceSum", g.cast(ended, torch.int64), [1], keepdims=False)

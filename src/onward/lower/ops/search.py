@@ -116,14 +116,19 @@ def unique_consecutive(
 ) -> Sequence[Value | None]:
     """unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None)
     -> (Tensor, Tensor, Tensor)"""
-    if dim is not None and g.rank(x) != 1:
-        raise g.unsupported("along an axis of a tensor with several")
-    flat, shape = g.flatten(x), g.known_dims(x)
-    size = g.dim_size(flat, 0)
-    differs = g.not_equal(g.slice(flat, [1], [_FAR], [0]), g.slice(flat, [0], [-1], [0]))
+    shape = g.known_dims(x) if dim is None else (g.known_dims(x)[dim],)
+    axis = 0 if dim is None else dim % g.rank(x)
+    rows = g.flatten(x) if dim is None else x
+    size = g.dim_size(rows, axis)
+    differs = g.not_equal(g.slice(rows, [1], [_FAR], [axis]), g.slice(rows, [0], [-1], [axis]))
+    others = [each for each in range(g.rank(rows)) if each != axis]
+    if others:
+        differs = g.cast(g.reduce("ReduceMax", g.cast(differs, torch.int32), others), torch.bool)
     first = g.op.Concat(g.const([True]), differs, axis=0)
-    count = g.out[0].shape
-    values = g.annotate(g.op.Compress(flat, first, axis=0), count)
+    if not isinstance(size, int):  # of no elements none is the first
+        first = g.slice(first, [0], [size], [0])
+    count = (g.out[0].shape[axis],)
+    values = g.annotate(g.op.Compress(rows, first, axis=axis), g.out[0].shape)
     inverse = counts = None
     if return_inverse:
         number = g.op.Sub(g.cumsum(g.cast(first, torch.int64), 0), g.const(1))
@@ -139,11 +144,13 @@ def unique_consecutive(
 def bincount(g: Emitter, x: Value, weights: Value | None = None, minlength: int | SizeValue = 0) -> Value:
     """bincount(Tensor self, Tensor? weights=None, SymInt minlength=0) -> Tensor"""
     x = g.cast(x, torch.int64)
-    bins = g.op.Add(g.reduce("ReduceMax", x, [0], keepdims=True), g.const([1]))
+    largest = x if isinstance(g.known_dims(x)[0], int) else g.op.Concat(x, g.const([-1]), axis=0)  # there may be none
+    bins = g.op.Add(g.reduce("ReduceMax", largest, [0], keepdims=True), g.const([1]))
     if minlength != 0:
         bins = g.max(bins, g.size(minlength))
     dtype = g.out_dtype
-    hits = g.cast(g.op.OneHot(x, bins, g.const([0, 1]), axis=-1), dtype)
+    numbers = g.arange(0, g.squeeze(bins, [0]), 1, torch.int64)
+    hits = g.cast(g.equal(g.unsqueeze(x, [1]), g.unsqueeze(numbers, [0])), dtype)
     if weights is not None:
         hits = g.op.Mul(hits, g.unsqueeze(g.cast(weights, dtype), [1]))
     return g.reduce("ReduceSum", g.annotate(hits, (*g.known_dims(x), *g.out.shape)), [0])
