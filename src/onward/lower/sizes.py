@@ -357,7 +357,12 @@ class Sizes(Core):
 
 def _never_negative(number: Any) -> bool:
     values = number.values if isinstance(number, SizeValue) else (number,)
-    return all(isinstance(value, (int, float)) and value >= 0 for value in values)
+    return not _is_given(number) and all(isinstance(value, (int, float)) and value >= 0 for value in values)
+
+
+def _is_given(number: Any) -> bool:
+    """Whether a number depends on data: whatever it is in the example, it may have any sign."""
+    return isinstance(number, SizeValue) and (number.function == "given" or any(map(_is_given, number.operands)))
 
 
 def size_of(x: ir.Value, axis: int, values: tuple[int, ...]) -> SizeValue:

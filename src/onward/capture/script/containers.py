@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from .lists import Element, Rows, ScriptDict, ScriptList, element_of
+from .lists import Element, Rows, ScriptDict, ScriptList, ScriptObject, element_of
 
 Attributes = dict[tuple[Any, str], Any]
 
@@ -53,6 +53,12 @@ class _Encoded(NamedTuple):
     tensors: list[Any]
 
 
+class _EncodedObject(NamedTuple):
+    """An instance of a class of the script's own."""
+
+    attributes: dict[str, Any]
+
+
 # --- values ----------------------------------------------------------------------------------------------------------
 def encode(value: Any, is_outside: Callable[[Any], bool], form: Form = Form.SAME) -> Any:
     """A value as a structure of tensors, numbers and fixed parts. A container from outside is fixed, unless the form
@@ -65,6 +71,8 @@ def encode(value: Any, is_outside: Callable[[Any], bool], form: Form = Form.SAME
         return [encode(each, is_outside) for each in value]
     if type(value) is tuple:
         return tuple(encode(each, is_outside) for each in value)
+    if isinstance(value, ScriptObject):
+        return _EncodedObject({key: encode(each, is_outside) for key, each in value.items()})
     if isinstance(value, dict):
         return {key: encode(each, is_outside) for key, each in value.items()}
     return value
@@ -78,6 +86,8 @@ def decode(value: Any) -> Any:
         found = ScriptList()
         found.become((), Rows(value.element.value, tuple(value.tensors)))
         return found
+    if isinstance(value, _EncodedObject):
+        return ScriptObject((key, decode(each)) for key, each in value.attributes.items())
     if type(value) is list:
         return ScriptList(map(decode, value))
     if type(value) is tuple:

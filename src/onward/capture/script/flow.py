@@ -17,7 +17,18 @@ from ...errors import CaptureError
 from ..control import NUMBERS, capture_branch, capture_loop
 from ..tree import Structure, flatten
 from .containers import Attributes, Fixed, Form, Place, Snapshot, decode, element_in, encode
-from .lists import Element, NotAlike, Rows, ScriptList, as_tensor, element_of, is_known_outside, plain
+from .lists import (
+    UNINITIALIZED,
+    Element,
+    NotAlike,
+    Rows,
+    ScriptList,
+    as_tensor,
+    element_of,
+    filler,
+    is_known_outside,
+    plain,
+)
 
 if TYPE_CHECKING:
     from ..tracer import Tracer
@@ -41,7 +52,7 @@ class Flow:
         self._is_loop = False
         self._places: dict[Any, Place] = {}
         self._forms: dict[Any, Form] = {}
-        self._elements: dict[Any, Element | None] = {}
+        self._elements: dict[Any, Element] = {}
 
     # --- branches ----------------------------------------------------------------------------------------------------
     def branch(self, condition: Any, sides: Sequence[Callable[[], list[Any]]]) -> list[Any]:
@@ -227,6 +238,8 @@ class Flow:
         element = _element(value)
         if element is not None:
             self._elements.setdefault(key, element)
+        if value is UNINITIALIZED and key in self._elements:
+            value = filler(self._tracer, self._elements[key])
         if form is Form.ROWS and isinstance(value, ScriptList) and value.rows is None:
             rows = self._rows(slot, value)
             value = ScriptList()
@@ -242,6 +255,8 @@ class Flow:
     def _agree(self, slot: Slot, one: Any, other: Any, was: Any, value: Any) -> None:
         """Two encoded forms of one value must have one structure."""
         (leaves, first), (others, second) = flatten(one), flatten(other)
+        if was is not value and (was is UNINITIALIZED or value is UNINITIALIZED) and _key(slot) not in self._elements:
+            raise Again(self, slot, Form.SAME, element_of(value if was is UNINITIALIZED else was))
         if first.paths == second.paths and not _differ(leaves, others):
             return
         form = self._forms.get(_key(slot), Form.SAME)

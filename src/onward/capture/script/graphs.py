@@ -1,7 +1,7 @@
 """TorchScript graphs, made ready for the interpreter.
 
-Functions are inlined. Calls of methods are not: each belongs to a module, whose name the nodes inside should carry.
-PyTorch's pass inlines both, so method calls hide behind another name while it runs.
+Functions are inlined, and methods of the script's own classes. Calls of a module's methods are not: the nodes inside
+should carry the module's name. PyTorch's pass inlines all, so these calls hide behind another name while it runs.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _hide_method_calls(graph: Any, block: Any) -> None:
     for node in list(block.nodes()):
         for inner in node.blocks():
             _hide_method_calls(graph, inner)
-        if node.kind() != "prim::CallMethod":
+        if node.kind() != "prim::CallMethod" or not _is_module(next(iter(node.inputs())).type()):
             continue
         hidden = graph.create(CALL_METHOD, list(node.inputs()), node.outputsSize())
         hidden.s_("name", node.s("name"))
@@ -41,6 +41,11 @@ def _hide_method_calls(graph: Any, block: Any) -> None:
             new.setType(old.type())
             old.replaceAllUsesWith(new)
         node.destroy()
+
+
+def _is_module(kind: Any) -> bool:
+    """Modules, and interfaces that modules have; a class of the script's own has an `__init__` to be compiled."""
+    return not hasattr(kind, "method_names") or "__init__" not in kind.method_names()
 
 
 def source_of(node: Any) -> Source | None:

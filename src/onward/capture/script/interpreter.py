@@ -21,7 +21,7 @@ from .containers import Attributes, Snapshot
 from .flow import Flow
 from .graphs import CALL_METHOD, prepared, source_of
 from .list_operators import concerns, on_rows, unbound
-from .lists import NotAlike, ScriptDict, adopt, plain
+from .lists import NotAlike, ScriptDict, ScriptObject, adopt, plain
 from .operators import GENERAL, ON_CONTAINERS, PLAIN
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Interpreter:
             if rows is not None:
                 return rows
         operator, names = _overload(node.schema())
-        if operator is None:
+        if operator is None or (_gives_numbers(operator) and any(map(_depends, inputs))):
             raise self._unknown(kind)
         positional = [plain(value) for value, name in zip(inputs, names, strict=True) if name is None]
         named = {name: plain(value) for value, name in zip(inputs, names, strict=True) if name is not None}
@@ -125,7 +125,9 @@ class Interpreter:
 
     def _get_attribute(self, node: Any, values: dict[int, Any]) -> None:
         owner, name = values[node.input().unique()], node.s("name")
-        values[node.output().unique()] = self._attribute((owner, name))
+        values[node.output().unique()] = (
+            owner[name] if isinstance(owner, ScriptObject) else self._attribute((owner, name))
+        )
 
     def _attribute(self, key: tuple[Any, str]) -> Any:
         if key not in self._attributes:
@@ -137,6 +139,9 @@ class Interpreter:
 
     def _set_attribute(self, node: Any, values: dict[int, Any]) -> None:
         owner, value = (values[each.unique()] for each in node.inputs())
+        if isinstance(owner, ScriptObject):
+            owner[node.s("name")] = value
+            return
         key = (owner, node.s("name"))
         self._attribute(key)
         self._attributes[key] = value
@@ -246,6 +251,12 @@ def _depends(condition: Any) -> bool:
     return isinstance(condition, SYMBOLIC) and not condition.node.is_uniform
 
 
+def _gives_numbers(operator: Any) -> bool:
+    """Operators on plain numbers: they would take the example's."""
+    kinds = [str(each.type) for each in operator._schema.returns]
+    return bool(kinds) and all(kind in ("int", "float", "bool", "number", "str") for kind in kinds)
+
+
 def _known_turns(limit: int, block: Any) -> int:
     """How many turns a loop takes that nothing ends early; 0 if something may."""
     going = next(iter(block.outputs())).node()
@@ -296,6 +307,8 @@ def _fits(value: Any, kind: str) -> bool:
 @functools.cache
 def _overload(schema: str) -> tuple[Any, list[str | None]]:
     """The operator that a schema belongs to, and the name of every argument that it takes by keyword only."""
+    if schema == "(no schema)":
+        return None, []
     parsed = torch._C.parse_schema(schema)
     namespace, name = parsed.name.split("::")
     packet = getattr(getattr(torch.ops, namespace), name, None)

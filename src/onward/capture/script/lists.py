@@ -52,6 +52,20 @@ class ScriptDict(dict[Any, Any]):
     """A dict of a script."""
 
 
+class ScriptObject(ScriptDict):
+    """An instance of a class of the script's own: its attributes."""
+
+
+class _Uninitialized:
+    """What stands where a script leaves a value open, because nothing reads it: after a `return`, a `break`."""
+
+    def __repr__(self) -> str:
+        return "a value that was never assigned"
+
+
+UNINITIALIZED = _Uninitialized()
+
+
 @dataclass(frozen=True)
 class Element:
     """What every element of a list looks like: its structure, and per leaf its number's type or a tensor's fact."""
@@ -210,6 +224,18 @@ def _text(element: Element) -> str:
         for each in element.leaves
     ]
     return parts[0] if element.structure.paths == ((),) else f"({', '.join(parts)})"
+
+
+def filler(tracer: Tracer, element: Element) -> Any:
+    """Something that looks like an element, for nobody to read."""
+    leaves: list[Any] = []
+    for kind in element.leaves:
+        if isinstance(kind, TensorFact):
+            sizes = [size_outside(tracer, tracer.levels, dim) for dim in kind.shape]
+            leaves.append(torch.zeros([1 if size is None else size for size in sizes], dtype=kind.dtype))
+        else:
+            leaves.append(kind(0))
+    return adopt(element.structure.unflatten(leaves))
 
 
 # --- sizes that are known outside of a loop --------------------------------------------------------------------------

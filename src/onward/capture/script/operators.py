@@ -10,7 +10,8 @@ from typing import Any
 import torch
 
 from ..sizes import SYMBOLIC
-from .lists import counted
+from .list_operators import numbers_in
+from .lists import UNINITIALIZED, ScriptObject, counted
 
 NUMBERS = (bool, int, float, *SYMBOLIC)
 
@@ -56,6 +57,11 @@ def _rounded(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda value: function(value)
 
 
+def _range_length(start: Any, end: Any, step: Any) -> Any:
+    length = (end - start + step - 1) // step if step > 0 else (start - end - step - 1) // -step
+    return torch.sym_max(length, 0) if isinstance(length, SYMBOLIC) else max(length, 0)
+
+
 def _sizes(x: torch.Tensor) -> list[Any]:
     return [counted(size) for size in x.size()]
 
@@ -79,6 +85,7 @@ PLAIN: dict[str, Callable[..., Any]] = {
     "aten::pow": operator.pow,
     "aten::neg": operator.neg,
     "aten::abs": abs,
+    "prim::abs": abs,
     "aten::eq": operator.eq,
     "aten::ne": operator.ne,
     "aten::lt": operator.lt,
@@ -216,7 +223,9 @@ GENERAL: dict[str, Callable[..., Any]] = {
     "prim::dtype": lambda x: x.dtype,
     "prim::device": lambda x: x.device,
     "prim::layout": lambda x: x.layout,
-    "prim::requires_grad": lambda x: False,
+    # As in training, so that nn.TransformerEncoder and others do not choose a kernel of their own for inference.
+    "prim::requires_grad": lambda x: True,
+    "aten::is_grad_enabled": lambda: True,
     "prim::is_cuda": lambda x: False,
     "prim::is_mkldnn": lambda x: False,
     "prim::is_quantized": lambda x: False,
@@ -224,12 +233,15 @@ GENERAL: dict[str, Callable[..., Any]] = {
     "prim::is_meta": lambda x: False,
     "prim::shape": _sizes,
     "prim::data": lambda x: x,
-    "prim::Uninitialized": lambda: None,
+    "prim::Uninitialized": lambda: UNINITIALIZED,
+    "prim::CreateObject": ScriptObject,
+    "aten::__range_length": _range_length,
+    "aten::__derive_index": lambda index, start, step: start + index * step,
+    "prim::tolist": lambda x, *kind: numbers_in(x),
     "prim::Print": lambda *values: None,
     "aten::warn": lambda *values: None,
     "aten::manual_seed": lambda *values: None,
     "prim::StringIndex": lambda text, index: text[index],
-    "aten::is_grad_enabled": lambda: False,
     "aten::set_grad_enabled": lambda value: None,
     "prim::rangelist": lambda n: list(range(n)),
 }
