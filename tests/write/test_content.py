@@ -38,6 +38,8 @@ CASES: dict[str, torch.Tensor | ir.TensorProtocol] = {
     "offset": VALUES[1, :, 1:3],
     "every_other": VALUES[:, ::2],
     "expanded": torch.tensor([[3.0]]).expand(5, 7),
+    "expanded_to_one": torch.tensor(3.0).expand(1),
+    "expanded_to_none": torch.tensor([3.0]).expand(1)[:0],
     "scalar": torch.tensor(2.5),
     "empty": torch.zeros(0, 3),
     "float64": VALUES.double(),

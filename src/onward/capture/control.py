@@ -176,7 +176,7 @@ def _trace_turn(
         values = [_input(tracer, f"carried_{place}", leaf) for place, leaf in enumerate(inputs)]
         for base, value in zip(written, values[count:], strict=True):
             tracer.write(base, value, "loop")
-        with tracer.mode_again():
+        with tracer.model_again():
             going, results, slices = step(turn, structure.unflatten(values[:count]))
         leaves, form = flatten(results)
         if form.paths != structure.paths:
@@ -253,7 +253,7 @@ class _Tensor(tuple):
 
 def _with_mode(tracer: Tracer, function: Callable[[], Any]) -> Any:
     """The model's own code sees the tracer in every op; ours does not."""
-    with tracer.mode_again():
+    with tracer.model_again():
         return function()
 
 

@@ -11,11 +11,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import _disable_current_modes
 
 from .control import capture_branch, capture_loop
 from .sizes import SYMBOLIC
 from .tensor import Traced
-from .tree import Structure, flatten
 
 if TYPE_CHECKING:
     from .tracer import Tracer
@@ -25,44 +26,58 @@ def _cond(tracer: Tracer, predicate: Any, yes: Any, no: Any, operands: Any) -> A
     if isinstance(predicate, torch.Tensor) and not isinstance(predicate, Traced):
         predicate = bool(predicate)
     if not isinstance(predicate, (Traced, *SYMBOLIC)):
-        with tracer.mode_again():
+        with tracer.model_again():
             return yes(*operands) if predicate else no(*operands)
     return capture_branch(tracer, predicate, lambda: yes(*operands), lambda: no(*operands))
 
 
 def _while_loop(tracer: Tracer, condition: Any, body: Any, carried: Any, additional: Any) -> Any:
+    form: list[pytree.TreeSpec] = []  # of what the body returns, which the carried values come back in
+
     def step(turn: Any, values: Any) -> Any:
-        results = body(*values, *additional)
-        results = tuple(results) if isinstance(results, (list, tuple)) else (results,)
+        results, form[:] = _flat(body(*values, *additional))
+        if len(results) != len(carried):
+            return True, results, ()  # which is refused
         return condition(*results, *additional), results, ()
 
-    with tracer.mode_again():
+    with tracer.model_again():
         first = condition(*carried, *additional)
     results, _ = capture_loop(tracer, None, first, tuple(carried), step)
-    return results
+    return pytree.tree_unflatten(results, form[0])
 
 
 def _scan(tracer: Tracer, combine: Any, initial: Any, slices: Any, additional_inputs: Any = ()) -> Any:
     count = len(initial)
+    form: list[pytree.TreeSpec] = []
+    absent: list[int] = []  # places among the results where there is nothing to stack
 
     def step(turn: Any, carried: Any) -> Any:
-        results = combine(*carried, *(each.select(0, turn) for each in slices), *additional_inputs)
-        return True, tuple(results[:count]), tuple(results[count:])
+        results, form[:] = _flat(combine(*carried, *(each.select(0, turn) for each in slices), *additional_inputs))
+        absent[:] = [place for place, each in enumerate(results) if place >= count and each is None]
+        return True, results[:count], tuple(each for each in results[count:] if each is not None)
 
     carried, stacked = capture_loop(tracer, slices[0].shape[0], True, tuple(initial), step)
-    return [*carried, *stacked]
+    results = [*carried, *stacked]
+    for place in absent:
+        results.insert(place, None)
+    return pytree.tree_unflatten(results, form[0])
+
+
+def _flat(results: Any) -> tuple[tuple[Any, ...], list[pytree.TreeSpec]]:
+    """PyTorch flattens what such functions are given, and its compiler what they return."""
+    leaves, form = pytree.tree_flatten(results)
+    return tuple(leaves), [form]
 
 
 def _map(tracer: Tracer, function: Any, slices: Any, arguments: Any) -> Any:
-    shape: list[Structure] = []
+    form: list[pytree.TreeSpec] = []
 
     def step(turn: Any, carried: Any) -> Any:
-        leaves, structure = flatten(function(*(each.select(0, turn) for each in slices), *arguments))
-        shape[:] = [structure]
-        return True, (), tuple(leaves)
+        leaves, form[:] = _flat(function(*(each.select(0, turn) for each in slices), *arguments))
+        return True, (), leaves
 
     _, stacked = capture_loop(tracer, slices[0].shape[0], True, (), step)
-    return shape[0].unflatten(stacked)
+    return pytree.tree_unflatten(stacked, form[0])
 
 
 def _associative_scan(tracer: Tracer, combine: Any, slices: Any, additional_inputs: Any = ()) -> Any:
@@ -70,10 +85,10 @@ def _associative_scan(tracer: Tracer, combine: Any, slices: Any, additional_inpu
 
     def step(turn: Any, carried: Any) -> Any:
         combined = combine(*carried, *(each.select(0, turn + 1) for each in slices), *additional_inputs)
-        results = tuple(flatten(combined)[0])
+        results = tuple(pytree.tree_leaves(combined))
         return True, results, results
 
-    with tracer.mode_again():
+    with tracer.model_again():
         first = tuple(each.select(0, 0) for each in slices)
         _, stacked = capture_loop(tracer, slices[0].shape[0] - 1, True, first, step)
         return tuple(torch.cat([each.narrow(0, 0, 1), rest]) for each, rest in zip(slices, stacked, strict=True))
@@ -91,6 +106,14 @@ def associative_scan_of(tracer: Tracer, original: Callable[..., Any]) -> Callabl
         return list(_associative_scan(tracer, operator, leaves, additional_inputs))
 
     return scan
+
+
+def call_at_once(tracer: Tracer, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """In place of PyTorch's compiler, to which torch.cond and its kin give themselves first."""
+    if getattr(function, "__name__", "") == "_cond_op_wrapper":  # the operator itself takes no nested operands
+        with _disable_current_modes():
+            return _cond(tracer, *args)
+    return function(*args, **(kwargs or {}))
 
 
 # By name: PyTorch makes an operator when its module is imported, which may be later than now.

@@ -23,7 +23,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from . import multihead  # noqa: F401  (it registers its interception)
 from .autograd_functions import intercepted
 from .graph_modules import call_graph, has_origins
-from .higher_order import associative_scan_of
+from .higher_order import associative_scan_of, call_at_once
 from .intercepts import INTERCEPTS
 from .script import call_script
 from .sizes import symbolic_extremes
@@ -71,6 +71,12 @@ class _Intercept(TorchFunctionMode):
             if result is not NotImplemented:
                 return result
         return func(*args, **kwargs)
+
+
+@contextlib.contextmanager
+def _both(tracer: Tracer) -> Iterator[None]:
+    with _Follow(tracer), _Intercept(tracer):
+        yield
 
 
 def _pytorchs_export_flags() -> Any:
@@ -133,11 +139,11 @@ def _process_wide(tracer: Tracer) -> Iterator[None]:
     higher_order = sys.modules.get("torch._higher_order_ops.utils")
     compile_first = getattr(higher_order, "_hop_compile_and_call", None)
 
-    def call_at_once(function: Any, args: Any, kwargs: Any = None) -> Any:
+    def called_at_once(function: Any, args: Any, kwargs: Any = None) -> Any:
         """torch.cond and its kin hand their functions to the compiler first; while tracing they come to us at once."""
         if threading.get_ident() != thread:
             return compile_first(function, args, kwargs)  # type: ignore[misc]
-        return function(*args, **(kwargs or {}))
+        return call_at_once(tracer, function, args, kwargs)
 
     scans = sys.modules.get("torch._higher_order_ops.associative_scan")
     scan = getattr(scans, "generic_associative_scan", None)
@@ -146,7 +152,7 @@ def _process_wide(tracer: Tracer) -> Iterator[None]:
         if scan is not None:
             scans.generic_associative_scan = associative_scan_of(tracer, scan)  # type: ignore[union-attr]
         if compile_first is not None:
-            higher_order._hop_compile_and_call = call_at_once  # type: ignore[union-attr]
+            higher_order._hop_compile_and_call = called_at_once  # type: ignore[union-attr]
         builtins.min, builtins.max = symbolic_extremes(smallest, largest)
         torch.nn.Module.__call__ = scoped_call  # type: ignore[method-assign]
         torch._C.ScriptFunction.__call__, torch._C.ScriptMethod.__call__ = functions[1], methods[1]  # type: ignore[method-assign]
@@ -176,6 +182,7 @@ def session(tracer: Tracer) -> Iterator[None]:
         outer = getattr(_ACTIVE, "tracer", None)
         _ACTIVE.tracer = tracer
         tracer.mode_again = lambda: _Follow(tracer)  # type: ignore[method-assign]
+        tracer.model_again = lambda: _both(tracer)  # type: ignore[method-assign]
         try:
             with (
                 _process_wide(tracer),

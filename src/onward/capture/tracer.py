@@ -301,6 +301,10 @@ class Tracer:
         """The mode that brings ops to this tracer; a session sets it, and decompositions run under it."""
         raise AssertionError("a Tracer records only inside a session")
 
+    def model_again(self) -> Any:
+        """The same for code of the model's own, which PyTorch calls where both modes are out of action."""
+        raise AssertionError("a Tracer records only inside a session")
+
     def _masks_as_indices(self, args: tuple) -> tuple:
         """`x[mask]` is `x[mask.nonzero().unbind(1)]`: only nonzero has a size that depends on data."""
         indices: list[Any] = []

@@ -115,7 +115,8 @@ def _torch_pieces(tensor: torch.Tensor) -> Iterator[memoryview]:
     if tensor.is_conj() or tensor.is_neg():
         tensor = tensor.resolve_conj().resolve_neg()
     if tensor.device.type == "cpu" and tensor.is_contiguous():
-        yield _bytes_of(tensor.reshape(-1).view(torch.uint8).numpy())
+        flat = tensor.as_strided((tensor.numel(),), (1,))  # axes of size 0 and 1 may have any stride, and keep it
+        yield _bytes_of(flat.view(torch.uint8).numpy())
         return
     # One buffer for all pieces: fresh ones would stay with the allocator and add up.
     buffer = torch.empty(min(tensor.numel(), PIECE_BYTES // tensor.element_size()), dtype=tensor.dtype)
