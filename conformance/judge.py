@@ -1,0 +1,144 @@
+"""One sample through one exporter: exported, run in onnxruntime, compared with eager, again with other values."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .samples import Sample, fresh
+
+RELATIVE, ABSOLUTE = 1e-3, 1e-4  # the yardstick's; onward's own verification is stricter
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How samples are exported."""
+
+    exporter: str = "onward"
+    opset: int | None = None
+    dynamic: bool = False  # every axis of every input, at other sizes too
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`pass`, `baked` (right for the example's values only), `export`, `run` or `mismatch`, and the reason."""
+
+    status: str
+    reason: str = ""
+
+
+Export = Callable[[Sample, Path], None]
+
+
+def judge(sample: Sample, export: Export, enter: Callable[[str], None] = lambda stage: None) -> Verdict:
+    """Judge one sample. `enter` hears of every stage before it begins: the process may not survive it."""
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        path = Path(folder) / "model.onnx"
+        stage = "export"
+        try:
+            enter(stage)
+            export(sample, path)
+            stage = "run"
+            enter(stage)
+            run = _runner(path)
+            difference = compare(sample.expected, run(sample.inputs))
+            if difference:
+                return Verdict("mismatch", difference)
+        except Exception as error:
+            return Verdict(stage, _reason(error))
+        if sample.other_inputs is None or sample.other_expected is None:
+            return Verdict("pass")
+        try:
+            difference = compare(sample.other_expected, run(sample.other_inputs))
+        except Exception as error:
+            difference = _reason(error)
+        return Verdict("baked", difference) if difference else Verdict("pass")
+
+
+def exporter(settings: Settings) -> Export:
+    """The function that exports a sample to a path."""
+    options: dict[str, Any] = {} if settings.opset is None else {"opset_version": settings.opset}
+
+    def names(sample: Sample) -> list[str]:
+        return [f"in_{place}" for place in range(len(sample.inputs))]
+
+    def onward(sample: Sample, path: Path) -> None:
+        import onward
+
+        if settings.dynamic:
+            options["dynamic_shapes"] = tuple(
+                dict.fromkeys(range(tensor.dim()), torch.export.Dim.AUTO) for tensor in sample.inputs
+            )
+            options["verify"] = True  # at other sizes of every axis, and stricter than `compare`
+        onward.export(sample.model, fresh(sample.inputs), path, input_names=names(sample), **options)
+
+    def torchs(sample: Sample, path: Path) -> None:
+        dynamo = settings.exporter == "dynamo"
+        torch.onnx.export(sample.model, fresh(sample.inputs), path, input_names=names(sample), dynamo=dynamo, **options)
+
+    if settings.exporter not in ("onward", "dynamo", "legacy"):
+        raise SystemExit(f"no exporter is called {settings.exporter!r}: onward, dynamo or legacy")
+    if settings.dynamic and settings.exporter != "onward":
+        raise SystemExit("--dynamic is onward's: the peers have no way to ask for every axis that can vary")
+    return onward if settings.exporter == "onward" else torchs
+
+
+def _runner(path: Path) -> Callable[[tuple[torch.Tensor, ...]], list[torch.Tensor]]:
+    """A file as a function; inputs that the exporter dropped are left out."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    known = {each.name for each in session.get_inputs()}
+
+    def run(inputs: tuple[torch.Tensor, ...]) -> list[torch.Tensor]:
+        named = {f"in_{place}": tensor for place, tensor in enumerate(fresh(inputs)) if f"in_{place}" in known}
+        given = {name: onnxruntime.OrtValue.from_dlpack(tensor.__dlpack__(), tensor.dtype is torch.bool)
+                 if tensor.dtype is torch.bfloat16 else onnxruntime.OrtValue.ortvalue_from_numpy(tensor.numpy())
+                 for name, tensor in named.items()}  # fmt: skip
+        return [_tensor(value) for value in session.run_with_ort_values(None, given)]
+
+    return run
+
+
+def _tensor(value: Any) -> torch.Tensor:
+    """numpy has no bfloat16."""
+    return torch.from_dlpack(value) if "bfloat16" in value.data_type() else torch.from_numpy(value.numpy())
+
+
+def compare(expected: list[torch.Tensor], got: list[torch.Tensor]) -> str:
+    """How two lists of results differ; empty if they do not. Integers and booleans are exact."""
+    if len(expected) != len(got):
+        return f"{len(got)} results in place of {len(expected)}"
+    for place, (wanted, found) in enumerate(zip(expected, got, strict=True)):
+        if wanted.shape != found.shape:
+            return f"result {place} has shape {list(found.shape)} in place of {list(wanted.shape)}"
+        if wanted.is_floating_point() != found.is_floating_point() or (wanted.dtype is torch.bool) != (
+            found.dtype is torch.bool
+        ):
+            return f"result {place} has dtype {found.dtype} in place of {wanted.dtype}"
+        if wanted.is_floating_point():
+            close = torch.isclose(found.double(), wanted.double(), RELATIVE, ABSOLUTE, equal_nan=True)
+        else:
+            close = found == wanted
+        if not bool(close.all()):
+            return f"result {place} differs in {int((~close).sum())} of {close.numel()} values"
+    return ""
+
+
+def _reason(error: BaseException) -> str:
+    """The error that started a chain of them, on one line, without paths of this run."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    text = re.sub(r"\x1b\[[0-9;]*m|\S*/(?=model\.onnx)", "", str(error))
+    return f"{type(error).__name__}: {' '.join(text.split())}"[:300]
