@@ -11,6 +11,7 @@ SHELL := bash
 PYTHON ?= python3
 PIP_FLAGS ?=
 PYTEST_FLAGS ?=
+CONFORMANCE ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -24,7 +25,7 @@ QUIETLY = >> $(VENV)/pip.log 2>&1 || { tail -n 30 $(VENV)/pip.log >&2; exit 1; }
 # The environment of whoever calls must not leak other packages into the pinned one.
 unexport PYTHONPATH PYTHONHOME
 
-.PHONY: help demo test bench lint format clean
+.PHONY: help demo test bench conformance lint format clean
 
 help: ## show this list
 	@sed -nE 's/^([a-z]+):.*## (.*)$$/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -34,6 +35,9 @@ demo: $(STAMP) ## export a few models, verify them, show what came out
 
 test: lint ## ruff, mypy and every test
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 $(PYTEST_FLAGS)
+
+conformance: $(STAMP) ## every operator of PyTorch's database: exported, run, compared (CONFORMANCE="--dtypes int64")
+	@$(BIN)/python -W ignore -m conformance $(CONFORMANCE)
 
 bench: $(STAMP) ## compare with torch.onnx.export, side by side
 	@$(BIN)/python -m bench

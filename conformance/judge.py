@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import onnx
 import torch
 
 from .samples import Sample, fresh
@@ -74,9 +75,8 @@ def exporter(settings: Settings) -> Export:
         import onward
 
         if settings.dynamic:
-            options["dynamic_shapes"] = tuple(
-                dict.fromkeys(range(tensor.dim()), torch.export.Dim.AUTO) for tensor in sample.inputs
-            )
+            every = tuple(dict.fromkeys(range(each.dim()), torch.export.Dim.AUTO) for each in sample.inputs)
+            options["dynamic_shapes"] = (every,)  # of `*tensors`
             options["verify"] = True  # at other sizes of every axis, and stricter than `compare`
         onward.export(sample.model, fresh(sample.inputs), path, input_names=names(sample), **options)
 
@@ -103,16 +103,23 @@ def _runner(path: Path) -> Callable[[tuple[torch.Tensor, ...]], list[torch.Tenso
 
     def run(inputs: tuple[torch.Tensor, ...]) -> list[torch.Tensor]:
         named = {f"in_{place}": tensor for place, tensor in enumerate(fresh(inputs)) if f"in_{place}" in known}
-        given = {name: onnxruntime.OrtValue.from_dlpack(tensor.__dlpack__(), tensor.dtype is torch.bool)
-                 if tensor.dtype is torch.bfloat16 else onnxruntime.OrtValue.ortvalue_from_numpy(tensor.numpy())
-                 for name, tensor in named.items()}  # fmt: skip
+        given = {name: _value(tensor) for name, tensor in named.items()}
         return [_tensor(value) for value in session.run_with_ort_values(None, given)]
 
     return run
 
 
+def _value(tensor: torch.Tensor) -> Any:
+    """numpy has no bfloat16: onnxruntime is told the type beside the bits."""
+    import onnxruntime
+
+    make = onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type
+    if tensor.dtype is torch.bfloat16:
+        return make(tensor.view(torch.int16).numpy(), onnx.TensorProto.BFLOAT16)
+    return onnxruntime.OrtValue.ortvalue_from_numpy(tensor.numpy())
+
+
 def _tensor(value: Any) -> torch.Tensor:
-    """numpy has no bfloat16."""
     return torch.from_dlpack(value) if "bfloat16" in value.data_type() else torch.from_numpy(value.numpy())
 
 
@@ -138,7 +145,9 @@ def compare(expected: list[torch.Tensor], got: list[torch.Tensor]) -> str:
 
 def _reason(error: BaseException) -> str:
     """The error that started a chain of them, on one line, without paths of this run."""
-    while error.__cause__ is not None:
+    seen = {id(error)}
+    while error.__cause__ is not None and id(error.__cause__) not in seen:
         error = error.__cause__
+        seen.add(id(error))
     text = re.sub(r"\x1b\[[0-9;]*m|\S*/(?=model\.onnx)", "", str(error))
     return f"{type(error).__name__}: {' '.join(text.split())}"[:300]

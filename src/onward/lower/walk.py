@@ -198,7 +198,10 @@ class _Walk:
                 result = self._lower(node)
             self.values[node] = self._settle(result, results_of(fact)[1])
         except ExportError as error:
-            raise self._placed(error, place) from error
+            placed = self._placed(error, place)
+            if placed is error:
+                raise
+            raise placed from error
         except Exception as error:
             raise self._failed(error, place) from error
         self._name(self.g.nodes[first:], self.values[node], place)

@@ -1,0 +1,80 @@
+"""The sweep can tell right from wrong."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import onward
+from conformance.judge import Settings, compare, exporter, judge
+from conformance.operators import chosen, why_left_out
+from conformance.report import failures, passes, summary
+from conformance.samples import Sample, samples
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def first(name: str, dtype: torch.dtype = torch.float32) -> Sample:
+    return samples(chosen([name])[name], dtype, 1)[0][0]
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("name", ["add", "where", "cumsum"])
+def test_a_right_export_passes(name: str, dynamic: bool) -> None:
+    assert judge(first(name), exporter(Settings(dynamic=dynamic))).status == "pass"
+
+
+def test_bfloat16_goes_in_and_out() -> None:
+    assert judge(first("neg", torch.bfloat16), exporter(Settings())).status == "pass"
+
+
+def test_a_wrong_file_is_a_mismatch_and_a_frozen_one_is_baked() -> None:
+    sample = first("mul")
+
+    def wrong(sample: Sample, path: Path) -> None:
+        names = [f"in_{place}" for place in range(len(sample.inputs))]
+        onward.export(lambda x, y: x + y, sample.inputs, path, input_names=names)
+
+    def frozen(sample: Sample, path: Path) -> None:
+        answer = sample.expected[0]
+        onward.export(lambda x, y: x * 0 + answer, sample.inputs, path, input_names=["in_0", "in_1"])
+
+    def refuses(sample: Sample, path: Path) -> None:
+        raise ValueError("no") from KeyError("the cause")
+
+    assert judge(sample, wrong).status == "mismatch"
+    assert judge(sample, frozen).status == "baked"
+    verdict = judge(sample, refuses)
+    assert (verdict.status, verdict.reason) == ("export", "KeyError: 'the cause'")
+
+
+def test_results_are_compared_by_number_shape_kind_and_value() -> None:
+    x = torch.ones(2)
+    assert compare([x], [x]) == ""
+    assert compare([x], [x, x]) == "2 results in place of 1"
+    assert compare([x], [torch.ones(3)]) == "result 0 has shape [3] in place of [2]"
+    assert compare([x], [x.long()]) == "result 0 has dtype torch.int64 in place of torch.float32"
+    assert compare([x.long()], [x.long() + 1]) == "result 0 differs in 2 of 2 values"
+
+
+def test_what_is_out_of_scope_says_why() -> None:
+    assert why_left_out("randn") == "random"
+    with pytest.raises(SystemExit, match="randn \\(random\\), no_such_operator"):
+        chosen(["randn", "no_such_operator"])
+
+
+def test_the_command_line(tmp_path: Path) -> None:
+    out = tmp_path / "results.json"
+    sweep = [sys.executable, "-W", "ignore", "-m", "conformance"]
+    command = [*sweep, "--ops", "neg,fft.fft", "--jobs", "1", "--json", str(out)]
+    shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert "float32: 1 of 1 operators (100.0%), 1 of 1 samples" in shown
+    results = list(json.loads(out.read_text())["results"].values())
+    assert [unit["op"] for unit in results] == ["fft.fft", "neg"]
+    assert [passes(unit) for unit in results] == [True, True]
+    assert summary(results) in shown and failures(results) == ""
