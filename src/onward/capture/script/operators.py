@@ -212,8 +212,8 @@ GENERAL: dict[str, Callable[..., Any]] = {
     "aten::is_contiguous": lambda x, *format_: True,
     "aten::device": lambda *args: torch.device(*args),
     "prim::NumToTensor": lambda x: torch.scalar_tensor(x, dtype=_dtype_of_number(x)),
-    "aten::as_tensor": lambda data, dtype=None, device=None: torch.as_tensor(data, dtype=dtype),
-    "aten::tensor": lambda data, dtype=None, device=None, grad=False: torch.tensor(data, dtype=dtype),
+    "aten::as_tensor": lambda data, dtype=None, device=None: torch.as_tensor(data, dtype=_dtype(dtype)),
+    "aten::tensor": lambda data, dtype=None, device=None, grad=False: torch.tensor(data, dtype=_dtype(dtype)),
     "prim::TupleConstruct": lambda *items: tuple(items),
     "prim::ListConstruct": lambda *items: list(items),
     "prim::TupleIndex": lambda items, index: items[index],
@@ -245,6 +245,17 @@ GENERAL: dict[str, Callable[..., Any]] = {
     "aten::set_grad_enabled": lambda value: None,
     "prim::rangelist": lambda n: list(range(n)),
 }
+
+
+# How TorchScript writes dtypes in constants: by their numbers.
+_DTYPES = {
+    0: torch.uint8, 1: torch.int8, 2: torch.int16, 3: torch.int32, 4: torch.int64, 5: torch.float16, 6: torch.float32,
+    7: torch.float64, 8: torch.complex32, 9: torch.complex64, 10: torch.complex128, 11: torch.bool, 15: torch.bfloat16,
+}  # fmt: skip
+
+
+def _dtype(value: torch.dtype | int | None) -> torch.dtype | None:
+    return _DTYPES[value] if isinstance(value, int) else value
 
 
 def _dtype_of_number(value: Any) -> torch.dtype:
