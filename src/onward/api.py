@@ -20,6 +20,7 @@ from .capture.model import (
     unwrap,
     without_compiling,
 )
+from .capture.mutable import with_mutable_buffers
 from .capture.weights import chosen_weights
 from .classic import resolve
 from .lower import keeps_whole, lower_program, registry_for
@@ -61,6 +62,7 @@ def export(
     dump_exported_program: bool | None = None,
     artifacts_dir: str | os.PathLike[str] | None = None,
     enable_onnx_checker: bool | None = None,
+    mutable_buffers: bool | None = None,
     dynamo: bool | None = None,
     autograd_inlining: bool | None = None,
     **older: Any,
@@ -81,6 +83,7 @@ def export(
     allow_static_axes  an axis that the model freezes is written as fixed, with a warning, instead of an error
     verbose            print the graph, as print(program) does
     training           the mode in which the model is exported: onward.TrainingMode.EVAL, .TRAINING, or .PRESERVE
+    mutable_buffers    True makes an input and an output of every buffer that the model changes, such as a KV cache
     export_params      False makes inputs of the parameters, in the order of the state dict
     external_data      weights in a file of their own: True, False, or None for "when over 2 GiB"
 
@@ -96,6 +99,9 @@ def export(
     check_mode(model, options.training)
     args, kwargs, options = own_request(model, args, kwargs, options)
     call = bind_call(model, args, kwargs, options.input_names)
+    if options.mutable_buffers:
+        with select_model_mode_for_export(model, options.training), without_compiling():
+            call = with_mutable_buffers(model, call)
     asked = asked_axes(model, call, options.dynamic_axes, options.dynamic_shapes, options.output_names)
     asked = program_axes(model, call, asked)
     registry = registry_for(options.custom_translation_table)

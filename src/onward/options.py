@@ -63,6 +63,7 @@ class ExportOptions:
     dump_exported_program: bool = False
     artifacts_dir: str | os.PathLike[str] = "."
     enable_onnx_checker: bool = False
+    mutable_buffers: bool = False
 
     def __post_init__(self) -> None:
         for name in ("input_names", "output_names"):
@@ -123,7 +124,7 @@ _FUNCTIONS_SINCE = 15  # the first opset whose file format (IR version 8) has th
 _FLAGS = (
     "verify", "allow_static_axes", "optimize", "verbose", "strip_doc_string", "export_params",
     "keep_initializers_as_inputs", "do_constant_folding", "report", "profile", "dump_exported_program",
-    "enable_onnx_checker",
+    "enable_onnx_checker", "mutable_buffers",
 )  # fmt: skip
 
 

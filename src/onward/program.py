@@ -16,8 +16,8 @@ from .capture import Call, CapturedProgram, Port
 from .capture.facts import SymDim, TensorFact
 from .capture.inputs import bind_call
 from .capture.model import Modes, in_modes, without_compiling
+from .capture.mutable import answers
 from .capture.reweigh import chosen_by, reweighed
-from .capture.state import own_state
 from .errors import InputError, LoweringError, VerifyError
 from .lower.aten_nodes import calls_in
 from .lower.constants import LIVE
@@ -60,6 +60,8 @@ class Program(TorchNames):
         self._weights: dict[str, torch.Tensor] = {}  # given to `apply_weights`, by the name in the file
         self._external_data = external_data  # what `save` does unless it is told otherwise
         self._session: Session | None = None
+        self._first_state = {each.key: each.tensor.detach().clone() for each in captured.call.state}
+        self._state = dict(self._first_state)
 
     @property
     def captured(self) -> CapturedProgram:
@@ -141,6 +143,7 @@ class Program(TorchNames):
             self._eager,
             captured.space,
             random=random_outputs(self.model),
+            state=len(captured.call.state),
         )
         verification.raise_unless_ok()
         return verification
@@ -151,7 +154,37 @@ class Program(TorchNames):
         The first call loads `model` as it is then; `verify()` loads it anew.
         """
         outputs = self._own_session().run(self._inputs_of(self._bound(args, kwargs)))
-        return self._captured.results.assemble(outputs)
+        return self._captured.results.assemble(self._keep_state(outputs))
+
+    @property
+    def state(self) -> dict[str, torch.Tensor]:
+        """The buffers that are inputs and outputs (`mutable_buffers=True`), by their names in the state dict.
+
+        A call starts from them and leaves the new ones here, as a call of the model does. Assign a dict to start from
+        something else: `program.state = {"cache": cache}`; buffers that it does not have stay.
+        """
+        return dict(self._state)
+
+    @state.setter
+    def state(self, tensors: Mapping[str, torch.Tensor]) -> None:
+        unknown = [name for name in tensors if name not in self._state]
+        if unknown:
+            known = ", ".join(map(repr, self._state)) or "none"
+            raise InputError(
+                f"{', '.join(map(repr, unknown))} is not part of the program's state ({known})",
+                hint="export with mutable_buffers=True; buffers that the model does not change are in the file",
+            )
+        self._state.update({name: tensor.detach().clone() for name, tensor in tensors.items()})
+
+    def reset_state(self) -> None:
+        """Start again from the buffers as they were when the model was exported."""
+        self._state = dict(self._first_state)
+
+    def _keep_state(self, outputs: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
+        """The outputs that are the model's own; the others are the state of the next call."""
+        count = len(outputs) - len(self._state)
+        self._state = dict(zip(self._state, outputs[count:], strict=True))
+        return outputs[:count]
 
     def apply_weights(self, state_dict: Mapping[str, torch.Tensor]) -> Program:
         """Other weights, as if the model had had them when it was exported; the model itself stays as it is.
@@ -168,6 +201,8 @@ class Program(TorchNames):
         captured = reweighed(self._captured, weights)
         self.model = self._build(captured)
         self._captured, self._weights, self._session = captured, weights, None
+        self._first_state |= {each.key: weights[each.name] for each in captured.call.state if each.name in weights}
+        self.reset_state()
         return self
 
     def with_outputs(self, names: Sequence[str], *, keep: bool = True) -> OpenedProgram:
@@ -203,7 +238,7 @@ class Program(TorchNames):
         """The tensors of a call in the order of the inputs. What was baked in can be repeated, but not changed."""
         exported = self._captured.call
         given, known = call.by_parameter, exported.by_parameter
-        inputs = dict(zip([exported.keys[i] for i in exported.positions], exported.names, strict=True))
+        inputs = dict(zip([exported.keys[i] for i in exported.positions], exported.own_names, strict=True))
         for key in [*known, *(key for key in given if key not in known)]:
             if key in inputs and not isinstance(given.get(key), torch.Tensor):
                 what = f"is of type {type(given[key]).__name__}, not a tensor" if key in given else "is missing"
@@ -217,7 +252,7 @@ class Program(TorchNames):
                     + (f"with {known[key]!r}" if key in known else "without it"),
                     hint="export the model again with the value you need, or make it a tensor to have it as an input",
                 )
-        return [given[key] for key in inputs]
+        return [*(given[key] for key in inputs), *self._state.values()]
 
     def _check_runnable(self) -> None:
         """Refuse to run what onnxruntime has no kernels for, before it says so in its own words."""
@@ -240,11 +275,11 @@ class Program(TorchNames):
 
     def _eager(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """The original model's outputs for other inputs, flat, in the order of `outputs`."""
-        args, kwargs = self._captured.call.arguments([each.clone() for each in inputs])
-        keys = {weight.name: weight.key for weight in self._captured.weights.state}
+        captured = self._captured
+        keys = {weight.name: weight.key for weight in captured.weights.state}
         weights = {keys[name]: tensor for name, tensor in self._weights.items()}
-        with in_modes(self._modes), own_state(self._source, weights), without_compiling(), torch.no_grad():
-            return self._captured.results.select(self._source(*args, **kwargs))
+        with in_modes(self._modes), without_compiling():
+            return answers(self._source, captured.call, captured.results, inputs, weights)
 
     def __str__(self) -> str:
         """The whole graph for a person to read; `repr` has the summary."""

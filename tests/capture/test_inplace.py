@@ -117,9 +117,53 @@ def at_a_size(x: torch.Tensor) -> torch.Tensor:
     return y
 
 
+# --- found by test_inplace_programs.py -------------------------------------------------------------------------------
+def input_turned_in_place(x: torch.Tensor) -> torch.Tensor:
+    x.unsqueeze_(1)
+    return x * 2
+
+
+def flag_as_an_index(x: torch.Tensor) -> torch.Tensor:
+    y = x.sum()
+    y[y > 0] = 3
+    z = x.clone()
+    z[z.sum() > 0, 1:] = 5
+    return torch.cat([y[y > 2], z.flatten()])
+
+
+def one_element_with_a_stride_of_its_own(x: torch.Tensor) -> torch.Tensor:
+    y = torch.zeros(5)[::3][1:].expand(1)
+    return torch.where(x > 0, y, x).flip(0).sum().flip(())
+
+
+def one_part_again_after_a_write_to_another(x: torch.Tensor) -> torch.Tensor:
+    y = x.clone()
+    first, second = y.chunk(2, 0)
+    first.add_(1)
+    second.mul_(2)
+    return torch.cat([second, first])
+
+
+def plain_memory_turned_in_place(x: torch.Tensor) -> torch.Tensor:
+    y = torch.zeros(3, 4)
+    y.add_(x.sum())
+    y[0] = 1
+    y.transpose_(0, 1)
+    y[0] = 2
+    return y
+
+
+def narrow_from_the_end(x: torch.Tensor) -> torch.Tensor:
+    y = x.clone()
+    y.narrow(0, -2, 2).zero_()
+    return y
+
+
 FUNCTIONS = [
     add_in_place, through_slice, through_select_and_transpose, through_view, alias_sees_write, unbound, split,
     plain_memory, input_itself, other_dtype, mask, constant_changes_later, at_a_size,
+    input_turned_in_place, flag_as_an_index, one_element_with_a_stride_of_its_own,
+    one_part_again_after_a_write_to_another, narrow_from_the_end, plain_memory_turned_in_place,
 ]  # fmt: skip
 
 
@@ -139,6 +183,17 @@ def test_writes_mean_what_they_mean_in_pytorch(function: Any, rows: int) -> None
         wanted = wanted if isinstance(wanted, tuple) else (wanted,)
         for want, got in zip(wanted, interpret(program, other.clone()), strict=True):
             torch.testing.assert_close(got, want)
+
+
+def test_a_reshape_that_is_a_view_by_chance_is_a_copy() -> None:
+    def flattened(x: torch.Tensor) -> torch.Tensor:
+        y = x * 1
+        y.t().reshape(-1).zero_()  # with one row, and only then, this is a view
+        return y
+
+    program = traced(flattened, torch.ones(1, 4), {"x": {0: "rows"}})
+    other = torch.randn(3, 4)
+    assert torch.equal(interpret(program, other)[0], flattened(other))
 
 
 class Counter(torch.nn.Module):

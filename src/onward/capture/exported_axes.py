@@ -57,7 +57,7 @@ def _places(model: ExportedModel, call: Call) -> Iterator[tuple[tuple[str, int],
     values = {node.name: node.meta.get("val") for node in model.program.graph.nodes if node.op == "placeholder"}
     for spec, leaf in zip(user_inputs(model.program), pytree.tree_leaves((args, kwargs)), strict=True):
         waiting[id(leaf)].append(values.get(spec.name))
-    for name, tensor in zip(call.names, call.tensors, strict=True):
+    for name, tensor in zip(call.own_names, call.tensors, strict=False):  # buffers come after the arguments
         value = waiting[id(tensor)].pop(0)
         if not isinstance(value, torch.Tensor):
             continue

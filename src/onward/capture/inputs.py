@@ -13,7 +13,7 @@ from ..errors import InputError
 from .axes import AxisSpace
 from .signature import is_script, script_signature
 from .tree import Path, Structure, flatten
-from .weights import parameter_count
+from .weights import Weight, parameter_count
 
 AxisNames = dict[int, str]
 NAMES_HINT = "use the names in input_names and output_names, or the parameter names of forward"
@@ -32,10 +32,17 @@ class Call:
     weight_names: tuple[str, ...] = ()  # names that are left over for parameters
     signature: inspect.Signature | None = None
     remarks: tuple[str, ...] = ()  # how arguments were understood, worth saying if the model refuses them
+    state: tuple[Weight, ...] = ()  # buffers that are inputs too, after the arguments; `names` has them last
+
+    @property
+    def own_names(self) -> tuple[str, ...]:
+        """The names of the tensors among the arguments."""
+        return self.names[: len(self.positions)]
 
     @property
     def tensors(self) -> tuple[torch.Tensor, ...]:
-        return tuple(self.leaves[i] for i in self.positions)
+        """The tensors among the arguments, then the buffers."""
+        return (*(self.leaves[i] for i in self.positions), *(each.tensor for each in self.state))
 
     @property
     def by_parameter(self) -> dict[str, Any]:
@@ -43,9 +50,9 @@ class Call:
         return dict(zip(self.keys, self.leaves, strict=True))
 
     def arguments(self, tensors: Sequence[Any]) -> tuple[tuple, dict[str, Any]]:
-        """The call with other tensors in place of the given ones."""
+        """The call with other tensors in place of the given ones; those for the buffers are no arguments."""
         leaves = list(self.leaves)
-        for position, tensor in zip(self.positions, tensors, strict=True):
+        for position, tensor in zip(self.positions, tensors, strict=not self.state):
             leaves[position] = tensor
         args, kwargs = self.structure.unflatten(leaves)
         return tuple(args), kwargs

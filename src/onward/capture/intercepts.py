@@ -85,6 +85,21 @@ def _select_sizes(tensor: torch.Tensor, index: Any) -> tuple[torch.Tensor, tuple
     return part, tuple(entry for entry in entries if not isinstance(entry, torch.SymInt))
 
 
+def _unfold_masks(tensor: torch.Tensor, index: Any) -> tuple[torch.Tensor, tuple[Any, ...]] | None:
+    """`x[flag]` where flag is a 0-d mask, which PyTorch reads as True or False: a mask over a new axis of size 1."""
+    entries = index if isinstance(index, tuple) else (index,)
+    if not any(_is_flag(entry) for entry in entries):
+        return None
+    for axis, entry in reversed(_with_axes(tensor, entries)):
+        if _is_flag(entry):
+            tensor = tensor.unsqueeze(axis)
+    return tensor, tuple(entry.reshape(1) if _is_flag(entry) else entry for entry in entries)
+
+
+def _is_flag(entry: Any) -> bool:
+    return isinstance(entry, Traced) and entry.fact.rank == 0 and entry.fact.dtype in (torch.bool, torch.uint8)
+
+
 def _width(entry: Any) -> int:
     """How many axes an entry of an index takes."""
     if entry is None or entry is Ellipsis or isinstance(entry, bool):
@@ -101,6 +116,9 @@ def getitem(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> A
     if selected is not None:
         part, rest = selected
         return part[rest] if rest else part
+    unfolded = _unfold_masks(tensor, index)
+    if unfolded is not None:
+        return unfolded[0][unfolded[1]]
     found = _numbers(tensor, index)
     if found is None:
         return NotImplemented if index is args[1] else tensor[index]
@@ -117,6 +135,10 @@ def setitem(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> A
     if selected is not None:
         part, rest = selected
         part[rest or Ellipsis] = value
+        return None
+    unfolded = _unfold_masks(tensor, index)
+    if unfolded is not None:
+        unfolded[0][unfolded[1]] = value
         return None
     found = _numbers(tensor, index)
     if found is None:

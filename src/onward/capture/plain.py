@@ -47,6 +47,7 @@ class PlainTensors:
         self._born: set[int] = set()  # storages that plain ops made during this trace
         self._kept: set[int] = set()  # storages that constants of the graph read
         self._bases: dict[int, tuple[torch.Tensor, Traced]] = {}  # promoted memory: the plain tensor, its stand-in
+        self._adopted: list[Traced] = []
         for weight in weights.state:
             self._names.setdefault(geometry(weight.tensor), weight)
             self._state.setdefault(storage(weight.tensor), weight.tensor)
@@ -143,6 +144,18 @@ class PlainTensors:
             self._bases[memory] = (whole, base)
         return self._view(tensor)
 
+    def adopt(self, tensor: torch.Tensor, stand_in: Traced) -> None:
+        """See an input of the graph in place of a tensor of the model's, which has memory of its own."""
+        self._bases[storage(tensor)] = (tensor, stand_in)
+        self._adopted.append(stand_in)
+
+    def is_adopted(self, value: Any) -> bool:
+        return any(each is value for each in self._adopted)
+
+    def written(self) -> set[int]:
+        """The memories of plain tensors that were written to."""
+        return {memory for memory, (_, base) in self._bases.items() if base.cell.version}
+
     def borrow(self, tensor: torch.Tensor) -> Traced:
         """The same without a copy: one is made before the first write."""
         memory = storage(tensor)
@@ -152,8 +165,8 @@ class PlainTensors:
         return self._view(tensor)
 
     def _whole(self, tensor: torch.Tensor) -> torch.Tensor:
-        """The tensor that covers a tensor's memory: the model's own, if that covers it."""
-        whole = self._state.get(storage(tensor), tensor)
+        """A tensor that covers a tensor's memory: of the form of the model's own, if that covers it."""
+        whole = self._state.get(storage(tensor), tensor).detach()  # the model may turn its own in place
         if whole.numel() * whole.element_size() != whole.untyped_storage().nbytes() or not whole.is_contiguous():
             count = tensor.untyped_storage().nbytes() // tensor.element_size()
             whole = tensor.detach().as_strided((count,), (1,), 0)

@@ -20,6 +20,7 @@ from .inputs import AxisNames, Call, solve_roots
 from .journal import CannotThaw, Comparison, Journal
 from .layouts import Layout, LayoutKernels, dense_like
 from .lengths import lengths_followed
+from .mutable import assigned_buffers, check_state, note_lost_writes, place_state, state_after, state_names
 from .outputs import name_output_axes, name_outputs
 from .probes import PROBES, Plan
 from .resizing import resized
@@ -95,6 +96,7 @@ def write_journal(request: Request, inputs: Sequence[torch.Tensor]) -> Journal:
     traced = [tracer.input(label, tensor, []) for label, tensor in zip(request.call.names, inputs, strict=True)]
     args, kwargs = request.call.arguments(traced)
     with session(tracer), state_kept(request.model), lengths_followed(request.model):
+        place_state(tracer, request.model, request.call, traced)
         request.model(*args, **kwargs)
     return journal
 
@@ -114,9 +116,11 @@ def run(request: Request, plan: Plan, pen: Comparison | None = None) -> Captured
     for label, tensor in zip(call.names, examples, strict=True):
         layouts = [_layout(tensor, request.axes.get(label, {}), sizes) for sizes in elsewhere]
         traced.append(tracer.input(label, tensor.clone(), layouts))
+    inputs = [each.fact for each in traced]  # as they are before the model turns them in place
     args, kwargs = call.arguments(traced)
     try:
         with session(tracer), state_kept(request.model), lengths_followed(request.model):
+            place_state(tracer, request.model, call, traced)
             result = request.model(*args, **kwargs)
             leaves, structure = flatten(result)
             results = [
@@ -124,6 +128,8 @@ def run(request: Request, plan: Plan, pen: Comparison | None = None) -> Captured
                 for position, leaf in enumerate(leaves)
                 if isinstance(leaf, (torch.Tensor, *SYMBOLIC))
             ]
+            state = [tracer.output_node(each) for each in state_after(tracer, request.model, call, traced)]
+            assigned = assigned_buffers(request.model, request.weights)
     except (ExportError, CannotThaw, KeyboardInterrupt):
         raise
     except Exception as error:
@@ -139,24 +145,27 @@ def run(request: Request, plan: Plan, pen: Comparison | None = None) -> Captured
     if not results:
         raise CaptureError(f"{name} returned no tensor", hint="return at least one tensor from forward")
     _note_updates(tracer)
-    tracer.graph.output(tuple(node for _, (node, _, _) in results))
+    check_state(call, inputs, [fact for _, fact, _ in state])
+    tracer.graph.output(tuple(node for node, _, _ in (*(each for _, each in results), *state)))
     assumptions = tracer.decisions.branches.assumptions()
     _drop_unused(tracer)
+    note_lost_writes(tracer, assigned)
     positions = tuple(position for position, _ in results)
     names = name_outputs([structure.paths[i] for i in positions], request.output_names, call.names)
     facts = [fact for _, (_, fact, _) in results]
     named = dict(zip(names, facts, strict=True))
+    named |= dict(zip(state_names(call, names), (fact for _, fact, _ in state), strict=True))
     name_output_axes(tracer.dims, tracer.decisions, named, request.output_axes, call.names)
     _note_ties(tracer, plan, request)
     return CapturedProgram(
         graph=tracer.graph,
         constants=tracer.plain.constants,
-        inputs=tuple(_port(label, each.fact, space) for label, each in zip(call.names, traced, strict=True)),
+        inputs=tuple(_port(label, fact, space) for label, fact in zip(call.names, inputs, strict=True)),
         outputs=tuple(_port(label, fact, space) for label, fact in named.items()),
         call=call,
         results=Results(tuple(None if i in positions else leaf for i, leaf in enumerate(leaves)), structure, positions),
         example_inputs=examples,
-        example_outputs=tuple(real for _, (_, _, real) in results),
+        example_outputs=tuple(real for _, _, real in (*(each for _, each in results), *state)),
         model_name=name,
         axes=leaders,
         warnings=tuple(tracer.decisions.warnings),

@@ -85,7 +85,7 @@ class _Group(_Node):
 
 def _by_input(model: Any, call: Call, shapes: Any) -> Iterator[tuple[str, _Spec]]:
     """The specification of every input that has one."""
-    names = {call.structure.paths[i]: name for i, name in zip(call.positions, call.names, strict=True)}
+    names = {call.structure.paths[i]: name for i, name in zip(call.positions, call.own_names, strict=True)}
     if shapes is None:
         return
     if isinstance(shapes, torch.export.ShapesCollection):
@@ -117,7 +117,7 @@ def _that_differ(model: Any, call: Call, shapes: Any) -> Iterator[tuple[str, _Sp
     varying: dict[str, dict[int, Any]] = {}
     for number, (args, kwargs) in enumerate(shapes._examples):
         other = bind_call(model, args, kwargs, None).by_parameter
-        for position, name in zip(call.positions, call.names, strict=True):
+        for position, name in zip(call.positions, call.own_names, strict=True):
             key, tensor = call.keys[position], call.leaves[position]
             given = other.get(key)
             if not isinstance(given, torch.Tensor) or given.dim() != tensor.dim():
@@ -142,7 +142,7 @@ def _top(call: Call, spec: _Spec) -> Iterator[tuple[Path, _Spec]]:
         rest = next((each for each in arguments if isinstance(each, _Group) and each.path == ("1",)), None)
         more = {each.name: each for each in rest.members} if rest else {}
         nodes = {**more, **{each.name: each for each in arguments}}
-        inputs = {name: call.structure.paths[i] for i, name in zip(call.positions, call.names, strict=True)}
+        inputs = {name: call.structure.paths[i] for i, name in zip(call.positions, call.own_names, strict=True)}
         for key in shapes:
             if key in nodes:
                 yield from _match(nodes[key], spec[key])

@@ -7,8 +7,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
+from torch._ops import OpOverload
+from torch.utils._python_dispatch import TorchDispatchMode
 
+from .memory import leaves, storage
 from .tensor import Traced
+from .traits import traits
 from .weights import owner
 
 
@@ -75,16 +79,51 @@ def own_state(model: Any, weights: Mapping[str, torch.Tensor] | None = None) -> 
     tensors = {id(tensor): tensor for _, tensor in _named(module)}
     chosen = {id(tensor): others[name] for name, tensor in _named(module) if name in others}
     written = {id(buffer) for buffer in module.buffers()}
-    kept = [(tensor, tensor.data) for key, tensor in tensors.items() if key in written or key in chosen]
-    with state_kept(model):
+    kept = [(tensor, tensor.data) for tensor in tensors.values()]
+    with state_kept(model), _ParametersKept(list(module.parameters())):
         try:
             for tensor, data in kept:
+                if id(tensor) not in written and id(tensor) not in chosen:
+                    continue
                 other = chosen.get(id(tensor), data)
                 tensor.data = other.detach().clone() if id(tensor) in written else other.detach()
             yield
         finally:
             for tensor, data in kept:
-                tensor.data = data
+                if tensor.data_ptr() != data.data_ptr() or tensor.shape != data.shape:
+                    tensor.data = data
+
+
+class _ParametersKept(TorchDispatchMode):
+    """Parameters are written to by few models, and large: they are copied when a write comes, and copied back."""
+
+    supports_higher_order_operators = True
+
+    def __init__(self, parameters: list[torch.nn.Parameter]) -> None:
+        super().__init__()
+        self._memories = {storage(each): each.untyped_storage() for each in parameters if each.device.type != "meta"}
+        self._copies: dict[int, torch.UntypedStorage] = {}
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # as in session.py
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
+        if isinstance(func, OpOverload) and func._schema.is_mutable:
+            for position, name in traits(func).writes:
+                for target in leaves(args[position] if position < len(args) else (kwargs or {}).get(name)):
+                    if isinstance(target, torch.Tensor) and target.device.type != "meta":
+                        self._before_write(storage(target))
+        return func(*args, **(kwargs or {}))
+
+    def _before_write(self, memory: int) -> None:
+        if memory in self._memories and memory not in self._copies:
+            self._copies[memory] = self._memories[memory].clone()
+
+    def __exit__(self, *exception: Any) -> None:
+        super().__exit__(*exception)
+        for memory, copy in self._copies.items():
+            self._memories[memory].copy_(copy, False)
 
 
 def _named(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:

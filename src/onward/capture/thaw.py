@@ -13,14 +13,13 @@ import contextlib
 import warnings
 from collections.abc import Iterator, Mapping
 
-import torch
-
 from .assumptions import same_results
 from .axes import AxisSpace
 from .decisions import CaptureWarning
 from .elsewhere import ProbeRejected
 from .facts import CapturedProgram
 from .journal import CannotThaw, Comparison, Journal, Witness
+from .mutable import answers
 from .probes import PROBES, Plan
 from .run import Frozen, Request, run, write_journal
 
@@ -76,9 +75,7 @@ def _confirmed(request: Request, plan: Plan, program: CapturedProgram) -> bool:
         for size in _fresh(axis, values, request.space):
             inputs = request.at_sizes({**{name: each[0] for name, each in plan.sizes.items()}, axis: size})
             try:
-                args, kwargs = request.call.arguments([each.clone() for each in inputs])
-                with torch.no_grad():
-                    wanted = program.results.select(request.model(*args, **kwargs))
+                wanted = answers(request.model, request.call, program.results, inputs)
             except Exception:  # a size that the model itself refuses proves nothing: the next one may
                 continue
             if not same_results(wanted, program, inputs):

@@ -19,9 +19,9 @@ from .elsewhere import ProbeRejected
 from .facts import CapturedProgram
 from .inputs import AxisNames, Call
 from .layouts import LayoutKernels
+from .mutable import answers
 from .probes import Plan, plans
 from .run import Frozen, Request, run
-from .state import own_state
 from .thaw import CannotThaw, thaw
 from .weights import Weights, weights_of
 from .willing import as_a_sum, sum_note, unwilling
@@ -162,9 +162,7 @@ def _settled(request: Request, plan: Plan, program: CapturedProgram, *, after_fr
 
     def answer(sizes: Mapping[str, int]) -> tuple[tuple[torch.Tensor, ...], list[torch.Tensor]]:
         inputs = request.at_sizes({**start, **sizes})
-        args, kwargs = request.call.arguments([each.clone() for each in inputs])
-        with own_state(request.model), torch.no_grad():
-            return inputs, program.results.select(request.model(*args, **kwargs))
+        return inputs, answers(request.model, request.call, program.results, inputs)
 
     differing = contradicted(program, answer)
     if after_freeze and differing and _is_one_sided(plan):

@@ -323,6 +323,8 @@ class Tracer:
             positions, _ = _HIDDEN_WRITES[op]
             self.plain.note_update([node_args[place] for place in positions])
             real_args = _protect(real_args, positions)
+            if any(self.plain.is_adopted(args[place]) for place in positions):
+                self.writes.update_statistics(op, args)
         out = op(*real_args, **real_kwargs)
         if isinstance(out, torch.Tensor) and traced and out is traced[0].example:
             same = self._unchanged(op, args, kwargs, traced[0])

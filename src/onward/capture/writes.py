@@ -254,6 +254,20 @@ class Writes:
         if target.cell.borrowed:
             target.cell.borrowed.append(target)
 
+    def update_statistics(self, op: OpOverload, args: tuple) -> None:
+        """What batch norm and instance norm do in training to running statistics that are inputs of the graph."""
+        x, _, _, mean, variance, _, momentum, *_ = args
+        tracer = self._tracer
+        with tracer.mode_again():
+            x = x.to(mean.dtype)
+            axes = list(range(2, x.dim()))
+            if op is aten.batch_norm.default:
+                new = x.mean([0, *axes]), x.var([0, *axes])
+            else:
+                new = x.mean(axes).mean(0), x.var(axes).mean(0)
+            for target, value in zip((mean, variance), new, strict=True):
+                target.mul_(1 - momentum).add_(value * momentum)
+
     # --- strides ---------------------------------------------------------------------------------------------------
     def from_base(self, args: tuple, kwargs: dict[str, Any]) -> tuple:
         """`as_strided` looks at the memory, whatever tensor it is called on: take it of the one that has all of it."""

@@ -42,7 +42,7 @@ def share_key(tensor: torch.Tensor) -> tuple[Any, ...] | None:
     """What two small constants have in common if they are the same; None for those too big to compare."""
     if tensor.numel() > SMALL or tensor.device.type == "meta":
         return None
-    flat = tensor.detach().contiguous().reshape(-1).view(torch.uint8) if tensor.numel() else tensor.new_empty(0)
+    flat = torch.empty(tensor.numel(), dtype=tensor.dtype).copy_(tensor.detach().reshape(-1)).view(torch.uint8)
     return tensor.dtype, tuple(tensor.shape), bytes(flat.tolist())
 
 

@@ -217,7 +217,7 @@ def _element_type(tensor: torch.Tensor) -> int:
 def _to_array(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
     """The tensor's memory under a numpy type of the same width; onnxruntime is told the real type beside it."""
     dense = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
-    array = dense.reshape(-1).view(torch.uint8).numpy()
+    array = dense.as_strided((dense.numel(),), (1,)).view(torch.uint8).numpy()  # a single element may have any stride
     return array.view(_BITS[dense.element_size()]).reshape(tuple(dense.shape))
 
 

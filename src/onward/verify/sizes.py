@@ -27,11 +27,29 @@ def verify_at_sizes(
     space: AxisSpace | None = None,
     *,
     random: Mapping[str, str] | None = None,
+    state: int = 0,
 ) -> Verification:
-    """The example, then every dynamic axis at two other sizes, 1 among them where bounds and model accept it."""
+    """The example, then every dynamic axis at two other sizes, 1 among them where bounds and model accept it.
+
+    The last `state` inputs and outputs are the model's state: every run is followed by another one that starts from
+    what the first has left.
+    """
     space = space or AxisSpace()
     start = {axis: probed[0] for axis, probed in axes.items()}
-    checks = [Check("example", tuple(verify_run(session, "example", example, expected, random=random)))]
+
+    def run(label: str, given: Sequence[torch.Tensor], wanted: Sequence[torch.Tensor]) -> Iterator[Check]:
+        yield Check(label, tuple(verify_run(session, label, given, wanted, random=random)))
+        if state:
+            label = f"{label}, next step"
+            following = [*given[: len(given) - state], *wanted[len(wanted) - state :]]
+            try:
+                wanted = eager(following)
+            except Exception as error:  # a cache that is full: no next step, and said so
+                yield Check(label, skipped=f"the model refuses it: {_first_line(error)}")
+                return
+            yield Check(label, tuple(verify_run(session, label, following, wanted, random=random)))
+
+    checks = [*run("example", example, expected)]
     for axis, probed in axes.items():
         done = 0
         refused: list[str] = []
@@ -47,7 +65,7 @@ def verify_at_sizes(
                 if size == 1 or not done:
                     checks.append(Check(label, skipped=f"the model refuses it: {_first_line(error)}"))
                 continue
-            checks.append(Check(label, tuple(verify_run(session, label, others, wanted, random=random))))
+            checks += run(label, others, wanted)
             done += 1
     return Verification(tuple(checks))
 

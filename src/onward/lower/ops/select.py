@@ -100,7 +100,7 @@ def narrow_tensor(g: Emitter, x: Value, dim: int, start: Value, length: Size) ->
 def flip(g: Emitter, x: Value, dims: Sequence[int]) -> Value:
     """flip(Tensor self, int[] dims) -> Tensor"""
     shape = g.known_dims(x)
-    axes = [axis % len(shape) for axis in dims]
+    axes = [axis % len(shape) for axis in dims] if shape else []
     if not axes:
         return x
     if g.opset >= 10:

@@ -1,0 +1,213 @@
+"""Buffers that a model changes: the state of a KV cache, of a counter, of running statistics.
+
+By default a file starts every run from the buffers as they were when the model was exported, and says so. With
+`mutable_buffers=True` each buffer that the model changes is an input of the graph, after the arguments, and its new
+content an output, after the results.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ..errors import CaptureError, InputError
+from .facts import Results, TensorFact
+from .inputs import Call, unique_names
+from .memory import geometry, storage
+from .state import own_state
+from .tensor import Traced
+from .weights import Weight, Weights, owner, weights_of
+
+if TYPE_CHECKING:
+    from .tracer import Tracer
+
+
+def with_mutable_buffers(model: Any, call: Call) -> Call:
+    """The call with every buffer as an input that the model changes on it."""
+    if owner(model) is None:
+        raise InputError(
+            f"mutable_buffers=True makes inputs of a model's buffers, and {getattr(model, '__name__', 'the model')!r} "
+            "is a function, which has none of its own",
+            hint="export the nn.Module that it calls, or leave out mutable_buffers",
+        )
+    state = tuple(_changed(model, call))
+    _check_memory(model, state)
+    names = unique_names([*call.names, *(each.key for each in state)])
+    return dataclasses.replace(call, names=tuple(names), state=state)
+
+
+def _changed(model: Any, call: Call) -> Iterator[Weight]:
+    """The buffers that one call of the model writes to or assigns."""
+    buffers = [each for each in weights_of(model).state if each.kind == "buffer"]
+    args, kwargs = call.arguments([each.clone() for each in call.tensors])
+    found = []
+    with own_state(model), torch.no_grad():
+        before = [(_version(each.tensor), each.tensor.clone()) for each in buffers]
+        try:
+            model(*args, **kwargs)
+        except Exception:  # the trace meets it too, and tells where
+            return
+        for each, (version, content) in zip(buffers, before, strict=True):
+            now = _present(model, each)
+            if now is not each.tensor or _version(now) != version or not _same(now, content):
+                found.append(each)
+    yield from found
+
+
+def _version(tensor: torch.Tensor) -> int:
+    return -1 if tensor.is_inference() else tensor._version
+
+
+def _same(first: torch.Tensor, second: torch.Tensor) -> bool:
+    return first.shape == second.shape and torch.equal(first.nan_to_num(), second.nan_to_num())
+
+
+def _check_memory(model: Any, state: Sequence[Weight]) -> None:
+    """An input is memory of its own."""
+    everything = weights_of(model).state
+    for each in state:
+        tensor = each.tensor
+        whole = tensor.numel() * tensor.element_size() == tensor.untyped_storage().nbytes() and tensor.is_contiguous()
+        shared = [
+            other.key for other in everything if other is not each and storage(other.tensor) == storage(tensor)
+            and geometry(other.tensor) != geometry(tensor)
+        ]  # fmt: skip
+        if shared or not whole:
+            raise InputError(
+                f"the buffer {each.key!r} cannot be an input of the graph: it shares its memory"
+                + (f" with {', '.join(map(repr, shared))}" if shared else ", or a part of it, with something else"),
+                hint=f"register a copy: register_buffer({each.key.rpartition('.')[2]!r}, tensor.clone())",
+            )
+
+
+# --- while the model is traced ---------------------------------------------------------------------------------------
+def place_state(tracer: Tracer, model: Any, call: Call, traced: Sequence[Traced]) -> None:
+    """Let the model find the inputs in the place of its buffers; whoever called puts these back."""
+    for weight, stand_in in zip(call.state, traced[len(call.positions) :], strict=True):
+        tracer.plain.adopt(weight.tensor, stand_in)
+        for home, name in _homes(model, weight):
+            if not isinstance(home, torch.jit.ScriptModule):
+                home._buffers[name] = stand_in
+
+
+def state_after(tracer: Tracer, model: Any, call: Call, traced: Sequence[Traced]) -> list[Any]:
+    """What the buffers are at the end of a trace."""
+    found: list[Any] = []
+    for weight, stand_in in zip(call.state, traced[len(call.positions) :], strict=True):
+        home, name = _homes(model, weight)[0]
+        if isinstance(home, torch.jit.ScriptModule):
+            found.append(tracer.script_attributes.get((home._c, name), stand_in))
+        else:
+            found.append(getattr(home, name))
+    return found
+
+
+def check_state(call: Call, inputs: Sequence[TensorFact], facts: Sequence[TensorFact]) -> None:
+    """What comes out must go in again."""
+    for weight, before, after in zip(call.state, inputs[len(call.positions) :], facts, strict=True):
+        axes = [
+            axis
+            for axis, (old, new) in enumerate(zip(before.shape, after.shape, strict=False))
+            if isinstance(old, int) and old != new
+        ]
+        if before.dtype != after.dtype or before.rank != after.rank:
+            raise CaptureError(
+                f"the model makes another kind of tensor of its buffer {weight.key!r}: {_text(before)} becomes "
+                f"{_text(after)}",
+                hint="keep its dtype and its number of axes, so that what comes out can go in again",
+            )
+        if axes:
+            raise CaptureError(
+                f"the buffer {weight.key!r} changes its size: {_text(before)} becomes {_text(after)}",
+                hint=f"say which axis varies, dynamic_axes={{{weight.key!r}: {{{axes[0]}: 'past'}}}}, or write into a "
+                "buffer of the largest size",
+            )
+
+
+def _text(fact: TensorFact) -> str:
+    return f"{str(fact.dtype).removeprefix('torch.')}[{', '.join(map(str, fact.shape))}]"
+
+
+def state_names(call: Call, outputs: Sequence[str]) -> list[str]:
+    """`cache` goes in, `cache_out` comes out."""
+    own = call.names[len(call.positions) :]
+    taken = [*call.names, *outputs]
+    return unique_names([*taken, *(f"{name}_out" for name in own)])[len(taken) :]
+
+
+def assigned_buffers(model: Any, weights: Weights) -> list[str]:
+    """The buffers that the model has put another tensor in place of."""
+    if owner(model) is None:
+        return []
+    buffers = [each for each in weights.state if each.kind == "buffer" and not _in_script(model, each)]
+    return [each.name for each in buffers if _present(model, each) is not each.tensor]
+
+
+aten = torch.ops.aten
+
+# What they write does not depend on what was there.
+_OVERWRITES = frozenset({
+    aten.copy.default, aten.fill.Scalar, aten.fill.Tensor, aten.zero.default, aten.uniform.default,
+    aten.normal_functional.default, aten.view_as.default,
+})  # fmt: skip
+
+
+def _is_read(tracer: Tracer, name: str) -> bool:
+    """Whether the graph depends on what a constant holds."""
+    nodes = [node for node in tracer.graph.nodes if node.op == "get_attr" and node.target == name]
+    for user in (user for node in nodes for user in node.users):
+        place = 1 if user.target is aten.view_as.default else 0  # only its shape
+        if user.target not in _OVERWRITES or any(each in nodes for i, each in enumerate(user.args) if i != place):
+            return True
+    return False
+
+
+def note_lost_writes(tracer: Tracer, assigned: Sequence[str]) -> None:
+    """A buffer that the graph reads and the model changes: the next run of the file does not see the change."""
+    written = tracer.plain.written()
+    for name, constant in tracer.plain.constants.items():
+        if constant.kind == "buffer" and (name in assigned or storage(constant.tensor) in written):
+            if not _is_read(tracer, name):
+                continue
+            tracer.decisions.note(
+                f"the model changes its buffer {name!r}, and the file does not keep the change: every run starts from "
+                "what the buffer holds now. To avoid this, export with mutable_buffers=True, which makes an input and "
+                "an output of it"
+            )
+
+
+# --- the model itself ------------------------------------------------------------------------------------------------
+def answers(
+    model: Any,
+    call: Call,
+    results: Results,
+    inputs: Sequence[torch.Tensor],
+    weights: Mapping[str, torch.Tensor] | None = None,
+) -> list[torch.Tensor]:
+    """What the model returns for these inputs, buffers among them, and what its buffers are then; it stays as it is."""
+    args, kwargs = call.arguments([each.clone() for each in inputs])
+    state = dict(zip((each.key for each in call.state), inputs[len(call.positions) :], strict=True))
+    with own_state(model, {**(weights or {}), **state}), torch.no_grad():
+        outputs = results.select(model(*args, **kwargs))
+        return [*outputs, *(_present(model, each).detach().clone() for each in call.state)]
+
+
+def _homes(model: Any, weight: Weight) -> list[tuple[torch.nn.Module, str]]:
+    """The modules that have a buffer, and its name there."""
+    module = owner(model)
+    assert module is not None
+    paths = [key.rpartition(".") for key in (weight.key, *weight.aliases)]
+    return [(functools.reduce(getattr, path.split("."), module) if path else module, name) for path, _, name in paths]
+
+
+def _present(model: Any, weight: Weight) -> torch.Tensor:
+    home, name = _homes(model, weight)[0]
+    return getattr(home, name)
+
+
+def _in_script(model: Any, weight: Weight) -> bool:
+    return any(isinstance(home, torch.jit.ScriptModule) for home, _ in _homes(model, weight))
