@@ -57,6 +57,13 @@ def check_model(model: Any) -> None:
             if os.fspath(model).endswith(".pt2"):
                 hint = "load the program first: onward.export(torch.export.load(path), ...)"
         raise InputError(f"the model is of type {type(model).__name__}, which cannot be called", hint=hint)
+    mobile = sys.modules.get("torch.jit.mobile")
+    if mobile is not None and isinstance(model, mobile.LiteScriptModule):
+        raise InputError(
+            "the model was loaded for PyTorch's mobile interpreter, and has no graph any more to take its loops and "
+            "branches from",
+            hint="export the module that it was made of, or its archive: torch.jit.load(path)",
+        )
     if isinstance(model, type):
         raise InputError(f"{model.__name__} is a class, not a model", hint=f"pass an instance: {model.__name__}(...)")
 
@@ -91,7 +98,8 @@ Modes = tuple[tuple[torch.nn.Module, bool], ...]
 def modes_of(model: Any) -> Modes:
     """Every module and whether it is in training; those of `model.encode` are those of the model it belongs to."""
     module = owner(model)
-    return () if module is None else tuple((each, each.training) for each in module.modules())
+    modules = [] if module is None else module.modules()
+    return tuple((each, each.training) for each in modules if hasattr(each, "training"))  # torch.jit.freeze removes it
 
 
 @contextlib.contextmanager
@@ -117,7 +125,7 @@ def select_model_mode_for_export(model: Any, mode: Any) -> Iterator[None]:
     wanted = TrainingMode.PRESERVE if mode is None else training_mode(mode)
     module = owner(model)
     with in_modes(modes_of(model)):
-        if module is not None and wanted is not TrainingMode.PRESERVE:
+        if module is not None and wanted is not TrainingMode.PRESERVE and hasattr(module, "training"):
             training = wanted is TrainingMode.TRAINING
             if "train" in vars(module):  # of `exported_program.module()`, which refuses; for its graph it is all one
                 torch.nn.Module.train(module, training)

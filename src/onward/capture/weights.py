@@ -84,7 +84,7 @@ def chosen_weights(model: Any, options: ExportOptions, names: Sequence[str]) -> 
     if options.keep_initializers_as_inputs:
         check_has_weights(model, "keep_initializers_as_inputs=True")
     module = owner(model)
-    training = module is not None and any(each.training for each in module.modules())
+    training = module is not None and any(getattr(each, "training", False) for each in module.modules())
     fed = options.keep_initializers_as_inputs or not options.export_params
     return weights_of(model, live=fed or training or not options.do_constant_folding, fed=fed, names=names)
 

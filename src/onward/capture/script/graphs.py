@@ -54,7 +54,7 @@ def source_of(node: Any) -> Source | None:
         Source(match["file"], int(match["line"]), match["function"] or "forward")
         for match in _PLACE.finditer(node.sourceRange())
     ]
-    own = [place for place in found if not place.file.startswith(_TORCH)]
+    own = [place for place in found if not place.file.startswith((_TORCH, "<"))]
     return next(iter(own or found), None)
 
 

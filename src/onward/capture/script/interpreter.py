@@ -30,10 +30,6 @@ if TYPE_CHECKING:
 _MOST_TURNS = 1000  # a loop with a known number of turns is written out up to here
 
 
-class Raised(RuntimeError):
-    """The script raises an exception of its own."""
-
-
 class Interpreter:
     """One call of a script while a model is traced."""
 
@@ -123,6 +119,11 @@ class Interpreter:
         value = node.output()
         values[value.unique()] = None if str(value.type()) == "NoneType" else adopt(value.toIValue())
 
+    def _opaque_constant(self, node: Any, values: dict[int, Any]) -> None:
+        """A weight that `torch.jit.optimize_for_inference` brought into a layout of oneDNN's own."""
+        with self._tracer.aside():
+            values[node.output().unique()] = node.t("value").to_dense()
+
     def _get_attribute(self, node: Any, values: dict[int, Any]) -> None:
         owner, name = values[node.input().unique()], node.s("name")
         values[node.output().unique()] = (
@@ -176,7 +177,20 @@ class Interpreter:
         values[node.output().unique()] = any(_fits(value, str(kind)) for kind in node.tys("types"))
 
     def _raise(self, node: Any, values: dict[int, Any]) -> None:
-        raise Raised(str(values[next(iter(node.inputs())).unique()]))
+        text = str(values[next(iter(node.inputs())).unique()])
+        raise CaptureError(
+            f"the script raises an error for the example: {text}",
+            source=self._tracer.where(),
+            module=self._tracer.scopes.current.path or None,
+            hint="call it with the same arguments to see the error without the export",
+        )
+
+    def _python(self, node: Any, values: dict[int, Any]) -> None:
+        """A function that TorchScript was told to leave to Python: it is traced like any Python."""
+        inputs = [plain(values[each.unique()]) for each in node.inputs()]
+        result = adopt(node.pyobj()(*inputs))
+        outputs = [value.unique() for value in node.outputs()]
+        values.update([(outputs[0], result)] if len(outputs) == 1 else zip(outputs, result or (), strict=True))
 
     # --- control flow ----------------------------------------------------------------------------------------------
     def _if(self, node: Any, values: dict[int, Any]) -> None:
@@ -318,6 +332,7 @@ def _overload(schema: str) -> tuple[Any, list[str | None]]:
 
 _SPECIAL = {
     "prim::Constant": Interpreter._constant,
+    "prim::ConstantMKLDNNTensor": Interpreter._opaque_constant,
     "prim::GetAttr": Interpreter._get_attribute,
     "prim::SetAttr": Interpreter._set_attribute,
     CALL_METHOD: Interpreter._call_method,
@@ -326,6 +341,7 @@ _SPECIAL = {
     "prim::DictConstruct": Interpreter._dictionary,
     "prim::isinstance": Interpreter._is_instance,
     "prim::RaiseException": Interpreter._raise,
+    "prim::PythonOp": Interpreter._python,
     "prim::If": Interpreter._if,
     "prim::Loop": Interpreter._loop,
 }

@@ -57,6 +57,11 @@ def _rounded(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda value: function(value)
 
 
+def _convolution(x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
+    """What `torch.jit.optimize_for_inference` makes of a convolution."""
+    return (torch.conv1d, torch.conv2d, torch.conv3d)[x.dim() - 3](x, weight, bias, stride, padding, dilation, groups)
+
+
 def _range_length(start: Any, end: Any, step: Any) -> Any:
     length = (end - start + step - 1) // step if step > 0 else (start - end - step - 1) // -step
     return torch.sym_max(length, 0) if isinstance(length, SYMBOLIC) else max(length, 0)
@@ -235,6 +240,9 @@ GENERAL: dict[str, Callable[..., Any]] = {
     "prim::data": lambda x: x,
     "prim::Uninitialized": lambda: UNINITIALIZED,
     "prim::CreateObject": ScriptObject,
+    "aten::to_mkldnn": lambda x, dtype=None: x,
+    "aten::to_dense": lambda x, dtype=None, masked=None: x,
+    "prim::mkldnn_convolution": _convolution,
     "aten::__range_length": _range_length,
     "aten::__derive_index": lambda index, start, step: start + index * step,
     "prim::tolist": lambda x, *kind: numbers_in(x),
