@@ -32,6 +32,7 @@ GUARDS = "_guards_fn"  # the module in which torch.export keeps its checks of th
 _CHECKS = (
     "_assert_async", "_assert_scalar", "_assert_tensor_metadata", "sym_constrain_range", "sym_constrain_range_for_size",
 )  # fmt: skip
+_ROOT = "_export_root"  # what torch.export(strict=True) calls the model inside of branches and loops
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 
 
@@ -139,7 +140,7 @@ class GraphRun:
     @contextlib.contextmanager
     def _where(self, node: fx.Node) -> Iterator[None]:
         stack = node.meta.get("nn_module_stack")
-        if stack is None or any(key.startswith("_empty") for key in stack):
+        if not stack or any(key.startswith("_empty") for key in stack):
             with at_source(source_of(node)):
                 yield
             return
@@ -157,7 +158,7 @@ class GraphRun:
         if key not in self._known:
             outer, outer_call = self._scope(entries[:-1])
             path, kind = entries[-1][1]
-            path = path.split("@")[0]
+            path = path.split("@")[0].removeprefix(_ROOT).lstrip(".")
             if path:
                 whole = f"{self._outside.path}.{path}".lstrip(".")
                 local = whole.removeprefix(f"{outer.path}.") if outer.path else whole
