@@ -664,3 +664,52 @@ def sizes_that_depend_on_data(x: Tensor) -> Tensor:
     for i in range(found.size(0)):
         total = total + x[found[i, 0], found[i, 1]]
     return total
+
+
+# --- optionals that depend on data -----------------------------------------------------------------------------------
+@row()
+def the_best_so_far(x: Tensor, n: Tensor) -> Tensor:
+    best: Optional[Tensor] = None
+    for i in range(int(n)):
+        if best is None:
+            best = x
+        else:
+            best = torch.maximum(best * 0.5, x + i)
+    if best is None:
+        return x * 100
+    return best
+
+
+@row(example=(_x(2).abs(),), others=SIGNS)
+def given_on_one_side(x: Tensor) -> Tensor:
+    y: Optional[Tensor] = None
+    if bool(x.sum() > 0):
+        y = x + 1
+    if y is not None:
+        x = x * y
+    return x
+
+
+@row()
+def the_last_that_fits(x: Tensor, n: Tensor) -> Tensor:
+    last: Optional[int] = None
+    for i in range(int(n)):
+        if bool(x.sum() > i - 2):
+            last = i
+    k = -5
+    if last is not None:
+        k = last
+    return x + k
+
+
+@row(others=_turns(1, 2, 7))
+def the_best_with_its_score(x: Tensor, n: Tensor) -> Tensor:
+    best: Optional[Tensor] = None
+    score: Optional[float] = None
+    for i in range(int(n)):
+        total = float((x * i).sum())
+        if score is None or total > score:
+            score = total
+            best = x * i
+    assert best is not None
+    return best

@@ -132,13 +132,21 @@ def forks(x: torch.Tensor) -> torch.Tensor:
 
 
 @torch.jit.script
-def optional(x: torch.Tensor, n: int = 3) -> torch.Tensor:
+def optional(x: torch.Tensor) -> torch.Tensor | None:
     best: torch.Tensor | None = None
     while bool(x.sum() < 10):
         best = x if best is None else torch.maximum(best, x)
         x = x + 1
-    assert best is not None
     return best
+
+
+@torch.jit.script
+def grows(x: torch.Tensor) -> list[torch.Tensor]:
+    found: list[torch.Tensor] = []
+    while bool(x.sum() < 10):
+        x = x + 1
+        found.append(x)
+    return found
 
 
 def _mobile(path: Path) -> Any:
@@ -153,10 +161,11 @@ def _mobile(path: Path) -> Any:
     [
         (lambda path: torch.jit.script(Unusable()), ["the script raises an error", "is annotated to be ignored"]),
         (lambda path: forks, ["TorchScript's prim::fork has no form in ONNX", "test_b03_mixed.py:"]),
-        (lambda path: optional, ["is entered with None and goes on with a tensor", "test_b03_mixed.py:"]),
+        (lambda path: optional, ["a script returns a value that is None or not, depending on data"]),
+        (lambda path: grows, ["a script returns a list whose length depends on data", "return torch.stack"]),
         (_mobile, ["mobile interpreter", "torch.jit.load(path)"]),
     ],
-    ids=["unused", "fork", "optional", "mobile"],
+    ids=["unused", "fork", "optional", "list", "mobile"],
 )
 def test_what_has_no_form_is_refused_with_its_line(make: Any, words: list[str], tmp_path: Path) -> None:
     model = make(tmp_path)

@@ -10,6 +10,7 @@ from ...errors import CaptureError
 from ..tree import flatten
 from .interpreter import Interpreter
 from .lists import ScriptList, plain
+from .optionals import Maybe
 
 if TYPE_CHECKING:
     from ..tracer import Tracer
@@ -34,13 +35,15 @@ def _run(tracer: Tracer, called: Any, args: tuple, kwargs: dict[str, Any]) -> An
 def _given_back(tracer: Tracer, result: Any) -> Any:
     """What Python gets: lists of the script become Python's."""
     result = plain(result)
-    if any(isinstance(each, ScriptList) for each in flatten(result)[0]):
-        raise CaptureError(
-            "a script returns a list whose length depends on data",
-            source=tracer.where(),
-            module=tracer.scopes.current.path or None,
-            hint="return torch.stack or torch.cat of the list",
-        )
+    for each in flatten(result)[0]:
+        if isinstance(each, ScriptList):
+            what, hint = "a list whose length depends on data", "return torch.stack or torch.cat of the list"
+        elif isinstance(each, Maybe):
+            what, hint = "a value that is None or not, depending on data", "return a tensor, and whether it counts"
+        else:
+            continue
+        module = tracer.scopes.current.path or None
+        raise CaptureError(f"a script returns {what}", source=tracer.where(), module=module, hint=hint)
     return result
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from .lists import Element, Rows, ScriptDict, ScriptList, ScriptObject, element_of
+from .optionals import Maybe
 
 Attributes = dict[tuple[Any, str], Any]
 
@@ -59,6 +60,13 @@ class _EncodedObject(NamedTuple):
     attributes: dict[str, Any]
 
 
+class _EncodedOptional(NamedTuple):
+    """A value that may be None."""
+
+    present: Any
+    value: Any
+
+
 # --- values ----------------------------------------------------------------------------------------------------------
 def encode(value: Any, is_outside: Callable[[Any], bool], form: Form = Form.SAME) -> Any:
     """A value as a structure of tensors, numbers and fixed parts. A container from outside is fixed, unless the form
@@ -71,6 +79,8 @@ def encode(value: Any, is_outside: Callable[[Any], bool], form: Form = Form.SAME
         return [encode(each, is_outside) for each in value]
     if type(value) is tuple:
         return tuple(encode(each, is_outside) for each in value)
+    if isinstance(value, Maybe):
+        return _EncodedOptional(value.present, encode(value.value, is_outside))
     if isinstance(value, ScriptObject):
         return _EncodedObject({key: encode(each, is_outside) for key, each in value.items()})
     if isinstance(value, dict):
@@ -86,6 +96,9 @@ def decode(value: Any) -> Any:
         found = ScriptList()
         found.become((), Rows(value.element.value, tuple(value.tensors)))
         return found
+    if isinstance(value, _EncodedOptional):
+        inner = decode(value.value)
+        return Maybe(value.present, inner) if not isinstance(value.present, bool) else inner if value.present else None
     if isinstance(value, _EncodedObject):
         return ScriptObject((key, decode(each)) for key, each in value.attributes.items())
     if type(value) is list:

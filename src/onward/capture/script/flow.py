@@ -29,6 +29,7 @@ from .lists import (
     is_known_outside,
     plain,
 )
+from .optionals import Maybe, is_open
 
 if TYPE_CHECKING:
     from ..tracer import Tracer
@@ -39,9 +40,11 @@ Slot = int | Place  # a value that goes through, by its number, or a container t
 class Again(Exception):
     """A value needs another form; `of` is the branch or the loop that it goes through."""
 
-    def __init__(self, of: object, slot: Slot, form: Form, element: Element | None = None) -> None:
+    def __init__(
+        self, of: object, slot: Slot, form: Form, element: Element | None = None, *, optional: bool = False
+    ) -> None:
         super().__init__(slot, form)
-        self.of, self.slot, self.form, self.element = of, slot, form, element
+        self.of, self.slot, self.form, self.element, self.optional = of, slot, form, element, optional
 
 
 class Flow:
@@ -53,6 +56,7 @@ class Flow:
         self._places: dict[Any, Place] = {}
         self._forms: dict[Any, Form] = {}
         self._elements: dict[Any, Element] = {}
+        self._optional: set[Any] = set()  # values that are None or not, depending on data
 
     # --- branches ----------------------------------------------------------------------------------------------------
     def branch(self, condition: Any, sides: Sequence[Callable[[], list[Any]]]) -> list[Any]:
@@ -207,6 +211,8 @@ class Flow:
         self._forms[key] = max(again.form, self._forms.get(key, Form.SAME))
         if again.element is not None:
             self._elements[key] = again.element
+        if again.optional:
+            self._optional.add(key)
 
     def _snapshot(self) -> Snapshot:
         made = Snapshot(self._values, self._attributes)
@@ -240,6 +246,9 @@ class Flow:
             self._elements.setdefault(key, element)
         if value is UNINITIALIZED and key in self._elements:
             value = filler(self._tracer, self._elements[key])
+        if key in self._optional and not isinstance(value, Maybe):
+            filled = filler(self._tracer, self._elements[key]) if value is None else value
+            value = Maybe(value is not None, filled)
         if form is Form.ROWS and isinstance(value, ScriptList) and value.rows is None:
             rows = self._rows(slot, value)
             value = ScriptList()
@@ -254,6 +263,12 @@ class Flow:
 
     def _agree(self, slot: Slot, one: Any, other: Any, was: Any, value: Any) -> None:
         """Two encoded forms of one value must have one structure."""
+        if is_open(was) != is_open(value) and _key(slot) not in self._optional:
+            there = value if is_open(was) else was
+            if there is not UNINITIALIZED:
+                raise Again(self, slot, Form.SAME, element_of(there), optional=True)
+        if isinstance(was, Maybe) != isinstance(value, Maybe) and _key(slot) not in self._optional:
+            raise Again(self, slot, Form.SAME, _inside(was) or _inside(value), optional=True)
         (leaves, first), (others, second) = flatten(one), flatten(other)
         if was is not value and (was is UNINITIALIZED or value is UNINITIALIZED) and _key(slot) not in self._elements:
             raise Again(self, slot, Form.SAME, element_of(value if was is UNINITIALIZED else was))
@@ -282,6 +297,10 @@ def _element(value: Any) -> Element | None:
         return element_in(value)
     except NotAlike:
         return None
+
+
+def _inside(value: Any) -> Element | None:
+    return element_of(value.value) if isinstance(value, Maybe) else None
 
 
 def _key(slot: Slot) -> Any:

@@ -23,6 +23,7 @@ from .graphs import CALL_METHOD, prepared, source_of
 from .list_operators import concerns, on_rows, unbound
 from .lists import NotAlike, ScriptDict, ScriptObject, adopt, plain
 from .operators import GENERAL, ON_CONTAINERS, PLAIN
+from .optionals import Maybe, concerns_optionals, on_optionals
 
 if TYPE_CHECKING:
     from ..tracer import Tracer
@@ -70,6 +71,11 @@ class Interpreter:
             values.update(zip(outputs, result or (), strict=False))
 
     def _compute(self, node: Any, kind: str, inputs: list[Any]) -> Any:
+        if concerns_optionals(inputs):
+            result = on_optionals(kind, inputs)
+            if result is NotImplemented:
+                raise self._may_be_none(kind)
+            return result
         if concerns(kind, inputs):
             result = on_rows(kind, inputs)
             if result is NotImplemented:
@@ -103,6 +109,15 @@ class Interpreter:
             source=self._tracer.where(),
             module=self._tracer.scopes.current.path or None,
             hint="write this part with tensor operations, or export the module that was scripted",
+        )
+
+    def _may_be_none(self, kind: str) -> CaptureError:
+        return CaptureError(
+            f"TorchScript's {kind} is given a value that is None or not, depending on data",
+            op=kind,
+            source=self._tracer.where(),
+            module=self._tracer.scopes.current.path or None,
+            hint="ask `is not None` first, or give it a tensor before the branch or the loop",
         )
 
     def _unlike(self, kind: str, error: NotAlike) -> CaptureError:
@@ -174,6 +189,8 @@ class Interpreter:
 
     def _is_instance(self, node: Any, values: dict[int, Any]) -> None:
         value = values[node.input().unique()]
+        if isinstance(value, Maybe):
+            raise self._may_be_none("prim::isinstance")
         values[node.output().unique()] = any(_fits(value, str(kind)) for kind in node.tys("types"))
 
     def _raise(self, node: Any, values: dict[int, Any]) -> None:
