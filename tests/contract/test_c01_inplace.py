@@ -138,6 +138,17 @@ def test_a_write_through_a_view(name: str) -> None:
     check(through(VIEWS[name]))
 
 
+@pytest.mark.parametrize("opset", [9, 13, 20, 26])
+def test_a_slice_that_smaller_inputs_do_not_fill(opset: int) -> None:
+    def filled(x: Tensor) -> Tensor:
+        y = x * 1
+        y[1:5] = 7
+        y[2:6] += 1
+        return y
+
+    check(filled, opset, [1, 2, 3, 5, 9])
+
+
 @pytest.mark.parametrize("opset", [9, 11, 13, 17, 26])
 @pytest.mark.parametrize(
     "name",

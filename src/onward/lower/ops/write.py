@@ -43,7 +43,10 @@ def slice_scatter(
             return _where(g, x, origin, axis, torch.arange(size)[first:last:step])
     if step != 1:
         return _every(g, x, src, axis, first, last, step)
-    return _between(g, x, src, axis, first, last)
+    written = _between(g, x, src, axis, first, last)
+    if not isinstance(size, int) and isinstance(first, int) and first >= 0 and isinstance(last, int) and 1 < last < END:
+        return g.slice(written, [0], [g.dim_size(x, axis)], [axis])  # src is too long where x ends before the slice
+    return written
 
 
 def _where_runs(g: Emitter, x: Value) -> bool:
