@@ -280,3 +280,20 @@ def _count(graph: onnx.GraphProto) -> int:
     """Nodes, in bodies too; constants are not counted, since some keep them apart."""
     inner = [each.g for node in graph.node for each in node.attribute if each.type == onnx.AttributeProto.GRAPH]
     return sum(node.op_type != "Constant" for node in graph.node) + sum(map(_count, inner))
+
+
+@pytest.mark.parametrize("form", ("as it is", "decomposed"))
+def test_written_buffers_as_outputs(form: str) -> None:
+    """`buffers_to_mutate` of the program are pairs of an input and an output, if asked for; else it is said."""
+    torch.manual_seed(0)
+    example, shapes, _, _ = CASES[Writes]
+    exported = FORMS[form][1](torch.export.export(Writes(), _copies(example), dynamic_shapes=shapes))
+    program = onward.export(exported, mutable_buffers=True, verify=True)
+    assert [port.name for port in program.inputs] == ["x", "total"]
+    assert [port.name for port in program.outputs][-1] == "total_out"
+    model = Writes()
+    for rows in (2, 5, 3):
+        x = torch.randn(rows, 4)
+        torch.testing.assert_close(program(x.clone()), model(x.clone()))
+    with pytest.warns(onward.CaptureWarning, match="changes its buffer 'total'"):
+        onward.export(exported)
