@@ -159,6 +159,12 @@ REFUSED = {
         _other(given={"x": torch.randn(51, 4), "more": [torch.randn(103), None]}),
         "'rows' is 51 in the example, and the ExportedProgram allows 2 to 50\n  use an example within the bounds",
     ),
+    "a list": (
+        {"args": [torch.randn(3, 4), 2]},
+        "the arguments do not fit Nested.forward(given, factor, *, bias): missing a required argument: 'factor'\n"
+        "  args is a list, which is one argument; pass a tuple with one entry per parameter, and keyword arguments "
+        "in kwargs",
+    ),
     "two names": (
         {"dynamic_axes": {"given_x": {0: "a"}, "given_more_0": {0: "b"}, "bias": []}},
         None,

@@ -148,13 +148,14 @@ def _own_example(program: torch.export.ExportedProgram) -> tuple[Any, dict[str, 
 
 def _own_call(model: ExportedModel, args: Any, kwargs: Mapping[str, Any] | None) -> tuple[Any, Any]:
     """The arguments, if the program was made for such."""
+    given = args, kwargs
     args = args if isinstance(args, tuple) else (args,)
     if not kwargs and args and isinstance(args[-1], dict) and set(args[-1]) == set(_keywords(model)):
         args, kwargs = args[:-1], args[-1]
     try:
         arguments = model.signature.bind(*args, **(kwargs or {})).arguments
     except TypeError:
-        return args, kwargs  # `bind_call` says it of every model
+        return given  # `bind_call` says it of every model
     in_spec = model.program.call_spec.in_spec
     leaves, structure = pytree.tree_flatten(nested_like(in_spec, list(arguments.values())))
     if structure != in_spec:
