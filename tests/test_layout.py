@@ -19,7 +19,7 @@ FILES = sorted((SOURCE / "onward").rglob("*.py"))
 # is built on top: it may import every room, and none of these may import it.
 ROOMS = (
     "errors", "stages", "options", "classic", "capture", "lower", "passes", "write", "verify", "torch_names",
-    "program", "files", "report", "api",
+    "program", "files", "report", "steps", "api",
 )  # fmt: skip
 WITHOUT_FX = ("write", "verify")  # they take an onnx_ir.Model
 MOST_LINES = 600

@@ -2,32 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, BinaryIO
 
-import onnx_ir as ir
-
-from .capture import CapturedProgram, asked_axes, bind_call, trace
-from .capture.exported import check_mode, own_request
-from .capture.exported_axes import program_axes
-from .capture.model import (
-    check_model,
-    kept_together,
-    modes_of,
-    select_model_mode_for_export,
-    unwrap,
-    without_compiling,
-)
-from .capture.mutable import with_mutable_buffers
-from .capture.weights import chosen_weights
+from .capture.exported import check_mode
+from .capture.model import check_model, unwrap
 from .classic import resolve
-from .lower import keeps_whole, lower_program, registry_for
-from .passes import expose_weights, modules_to_functions, tidy
 from .program import Program
-from .report import write_artifacts
 from .stages import Stages
+from .steps import builder, capture, hand_over
 from .verify import load_onnxruntime
 from .write.staging import check_target
 
@@ -97,77 +81,14 @@ def export(
     model = unwrap(model)
     check_model(model)
     check_mode(model, options.training)
-    args, kwargs, options = own_request(model, args, kwargs, options)
-    call = bind_call(model, args, kwargs, options.input_names)
-    if options.mutable_buffers:
-        with select_model_mode_for_export(model, options.training), without_compiling():
-            call = with_mutable_buffers(model, call)
-    asked = asked_axes(model, call, options.dynamic_axes, options.dynamic_shapes, options.output_names)
-    asked = program_axes(model, call, asked)
-    registry = registry_for(options.custom_translation_table)
     stages = Stages()
-    with stages("capture"), select_model_mode_for_export(model, options.training), without_compiling():
-        modes = modes_of(model)
-        weights = chosen_weights(model, options, call.weight_names)
-        captured = trace(
-            model,
-            call,
-            asked.inputs,
-            output_names=options.output_names,
-            output_axes=asked.outputs,
-            space=asked.space,
-            is_primitive=keeps_whole(
-                options.operator_export_type,
-                functools.cache(lambda op: registry.has_lowering(op, options.opset_version)),
-            ),
-            allow_static_axes=options.allow_static_axes,
-            weights=weights,
-        )
-    together = kept_together(model, options.export_modules_as_functions)
-
-    def build(captured: CapturedProgram) -> ir.Model:
-        """The graph; `program.apply_weights` asks for it again."""
-        with stages("lower"):
-            graph = lower_program(
-                captured,
-                options.opset_version,
-                registry=registry,
-                custom_opsets=options.custom_opsets,
-                doc_strings=not options.strip_doc_string,
-                keep_together=together,
-                operators=options.operator_export_type,
-            )
-        with stages("tidy"):
-            graph = tidy(graph) if options.optimize else graph
-            modules_to_functions(graph)
-            if options.keep_initializers_as_inputs or not options.export_params:
-                expose_weights(graph, [each.name for each in weights.state], keep=options.export_params)
-        return graph
-
-    program = Program(build(captured), captured, model, modes=modes, build=build, external_data=options.external_data)
-    if options.verbose:
-        print(program)
-    if options.enable_onnx_checker:
-        with stages("check"):
-            program.check()
-    verification = None
-    with stages("write and verify" if options.verify else "write"):
-        if f is not None and options.verify:
-            verification = program.save_verified(f)
-        elif f is not None:
-            program.save(f)
-        elif options.verify:
-            verification = program.verify()
-    if options.report or options.dump_exported_program:
-        write_artifacts(
-            program,
-            options.artifacts_dir,
-            report=options.report,
-            captured=options.dump_exported_program,
-            verification=verification,
-        )
-    if options.profile:
-        print(stages)
+    with stages("capture"):
+        taken = capture(model, args, kwargs, options)
+    build = builder(model, taken.weights, options, stages)
+    program = Program(
+        build(taken.program), taken.program, model, modes=taken.modes, build=build, external_data=options.external_data
+    )
+    hand_over(program, f, options, stages)
     return program
 
 

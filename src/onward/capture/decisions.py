@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +13,7 @@ from .axes import AxisSpace
 from .dims import DimTable
 from .facts import Source
 from .sizes import Computed, Size, written
-from .source import ScopeStack, user_source
+from .source import ScopeStack, user_source, warn_user
 
 
 class CaptureWarning(UserWarning):
@@ -64,11 +63,7 @@ class Decisions:
     def note(self, text: str) -> None:
         """A warning, given at the user's line: the one that runs in the model, or the one that called export."""
         self.warnings.append(text)
-        source = user_source()
-        if source is None:
-            warnings.warn(text, CaptureWarning, stacklevel=2)
-        else:
-            warnings.warn_explicit(text, CaptureWarning, source.file, source.line)
+        warn_user(text, CaptureWarning)
 
     def commit(self, size: Size) -> Any:
         """Python wants a plain number: it gets the example's."""

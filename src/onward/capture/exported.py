@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,6 +19,7 @@ from ..errors import InputError
 from ..options import ExportOptions, TrainingMode
 from .decisions import CaptureWarning
 from .graph_modules import class_name, nested_like, source_of
+from .source import warn_user
 
 _NAMED = "call it as the model was called for torch.export.export, with tensors of the same dtype and number of axes"
 
@@ -199,20 +199,18 @@ def check_mode(model: Any, asked: TrainingMode) -> None:
         return
     trains = next((node for node in model.program.graph.nodes if _trains(node)), None)
     if trains is None and asked is TrainingMode.TRAINING:
-        warnings.warn(
+        warn_user(
             "training=TrainingMode.TRAINING has no meaning here: the ExportedProgram was made of a model in eval mode, "
             "or of one for which the mode makes no difference",
             CaptureWarning,
-            stacklevel=3,
         )
     elif trains is not None and asked is TrainingMode.EVAL:
         where = source_of(trains)
-        warnings.warn(
+        warn_user(
             f"the ExportedProgram was made of a model in training mode ({trains.target}"
             + (f" at {where}" if where else "")
             + "), and is exported so: call model.eval() before torch.export.export",
             CaptureWarning,
-            stacklevel=3,
         )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
@@ -14,6 +13,7 @@ import torch
 from ..errors import InputError
 from ..options import TrainingMode, training_mode
 from .exported import as_module
+from .source import warn_user
 from .weights import owner
 
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
@@ -87,7 +87,7 @@ def kept_together(model: Any, asked: bool | Collection[type]) -> Callable[[type]
                 if near
                 else "does not occur in the model"
             )
-            warnings.warn(f"export_modules_as_functions: {kind.__name__} {why}", UserWarning, stacklevel=3)
+            warn_user(f"export_modules_as_functions: {kind.__name__} {why}", UserWarning)
     wanted = frozenset(asked)
     return lambda kind: kind in wanted
 

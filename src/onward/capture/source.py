@@ -6,6 +6,7 @@ import contextlib
 import os
 import sys
 import threading
+import warnings
 from collections.abc import Iterator
 from types import CodeType, FrameType
 from typing import Any
@@ -83,6 +84,15 @@ def user_source() -> Source | None:
             return Source(code.co_filename, frame.f_lineno, code.co_name)
         frame = frame.f_back
     return None
+
+
+def warn_user(text: str, category: type[Warning], source: Source | None = None) -> None:
+    """A warning at a line of the user's: the one that is given, runs in the model, or called export."""
+    place = source or user_source()
+    if place is None:
+        warnings.warn(text, category, stacklevel=3)
+    else:
+        warnings.warn_explicit(text, category, place.file, place.line)
 
 
 class ScopeStack:

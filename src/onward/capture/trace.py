@@ -22,6 +22,7 @@ from .layouts import LayoutKernels
 from .mutable import answers
 from .probes import Plan, plans
 from .run import Frozen, Request, run
+from .source import warn_user
 from .thaw import CannotThaw, thaw
 from .weights import Weights, weights_of
 from .willing import as_a_sum, sum_note, unwilling
@@ -55,7 +56,7 @@ def trace(
                 request = request.following({total: formula})
                 notes.append(sum_note(total, formula, request))
                 if total not in space.made_up:
-                    warnings.warn(notes[-1], CaptureWarning, stacklevel=3)
+                    warn_user(notes[-1], CaptureWarning)
                 continue
             newly = _to_be_fixed(request.without(fixed), error, allow_static_axes)
             if not newly:
@@ -66,7 +67,7 @@ def trace(
             else:
                 notes.append(f"written as fixed: {places_of(newly, axes)}: {error.what}")
             if not newly <= space.optional:
-                warnings.warn(notes[-1], CaptureWarning, stacklevel=3)
+                warn_user(notes[-1], CaptureWarning)
 
 
 def _to_be_fixed(request: Request, error: CaptureError, allow_static_axes: bool) -> set[str]:
@@ -185,9 +186,5 @@ def _settled(request: Request, plan: Plan, program: CapturedProgram, *, after_fr
     notes = []
     for assumption, sizes in differing:
         notes.append(assumption.text(sizes))
-        source = assumption.source
-        if source is None:
-            warnings.warn(notes[-1], CaptureWarning, stacklevel=2)
-        else:
-            warnings.warn_explicit(notes[-1], CaptureWarning, source.file, source.line)
+        warn_user(notes[-1], CaptureWarning, assumption.source)
     return dataclasses.replace(program, warnings=(*program.warnings, *notes))

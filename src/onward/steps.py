@@ -1,0 +1,115 @@
+"""The steps of an export, each a function; `api.export` puts them in a row."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import onnx_ir as ir
+
+from .capture import CapturedProgram, asked_axes, bind_call, trace
+from .capture.exported import own_request
+from .capture.exported_axes import program_axes
+from .capture.model import Modes, kept_together, modes_of, select_model_mode_for_export, without_compiling
+from .capture.mutable import with_mutable_buffers
+from .capture.weights import Weights, chosen_weights
+from .lower import keeps_whole, lower_program, registry_for
+from .options import ExportOptions
+from .passes import expose_weights, modules_to_functions, tidy
+from .program import Program
+from .report import write_artifacts
+from .stages import Stages
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A captured model: the program, the weights as the export asks for them, and every module's mode meanwhile."""
+
+    program: CapturedProgram
+    weights: Weights
+    modes: Modes
+
+
+def capture(model: Any, args: Any, kwargs: Mapping[str, Any] | None, options: ExportOptions) -> Taken:
+    """Run the model under the tracer, as the options ask."""
+    args, kwargs, options = own_request(model, args, kwargs, options)
+    call = bind_call(model, args, kwargs, options.input_names)
+    if options.mutable_buffers:
+        with select_model_mode_for_export(model, options.training), without_compiling():
+            call = with_mutable_buffers(model, call)
+    asked = asked_axes(model, call, options.dynamic_axes, options.dynamic_shapes, options.output_names)
+    asked = program_axes(model, call, asked)
+    registry = registry_for(options.custom_translation_table)
+    has_lowering = functools.cache(lambda op: registry.has_lowering(op, options.opset_version))
+    with select_model_mode_for_export(model, options.training), without_compiling():
+        modes = modes_of(model)
+        weights = chosen_weights(model, options, call.weight_names)
+        program = trace(
+            model,
+            call,
+            asked.inputs,
+            output_names=options.output_names,
+            output_axes=asked.outputs,
+            space=asked.space,
+            is_primitive=keeps_whole(options.operator_export_type, has_lowering),
+            allow_static_axes=options.allow_static_axes,
+            weights=weights,
+        )
+    return Taken(program, weights, modes)
+
+
+def builder(
+    model: Any, weights: Weights, options: ExportOptions, stages: Stages
+) -> Callable[[CapturedProgram], ir.Model]:
+    """What makes the graph of a captured program; `program.apply_weights` asks for it again."""
+    together = kept_together(model, options.export_modules_as_functions)
+    registry = registry_for(options.custom_translation_table)
+
+    def build(captured: CapturedProgram) -> ir.Model:
+        with stages("lower"):
+            graph = lower_program(
+                captured,
+                options.opset_version,
+                registry=registry,
+                custom_opsets=options.custom_opsets,
+                doc_strings=not options.strip_doc_string,
+                keep_together=together,
+                operators=options.operator_export_type,
+            )
+        with stages("tidy"):
+            graph = tidy(graph) if options.optimize else graph
+            modules_to_functions(graph)
+            if options.keep_initializers_as_inputs or not options.export_params:
+                expose_weights(graph, [each.name for each in weights.state], keep=options.export_params)
+        return graph
+
+    return build
+
+
+def hand_over(program: Program, f: Any, options: ExportOptions, stages: Stages) -> None:
+    """Print, check, write and verify, as the options ask."""
+    if options.verbose:
+        print(program)
+    if options.enable_onnx_checker:
+        with stages("check"):
+            program.check()
+    verification = None
+    with stages("write and verify" if options.verify else "write"):
+        if f is not None and options.verify:
+            verification = program.save_verified(f)
+        elif f is not None:
+            program.save(f)
+        elif options.verify:
+            verification = program.verify()
+    if options.report or options.dump_exported_program:
+        write_artifacts(
+            program,
+            options.artifacts_dir,
+            report=options.report,
+            captured=options.dump_exported_program,
+            verification=verification,
+        )
+    if options.profile:
+        print(stages)
