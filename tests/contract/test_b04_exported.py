@@ -118,6 +118,15 @@ def test_weights_as_inputs() -> None:
     assert [name for name in names if name in model.state_dict()] == list(model.state_dict())
 
 
+def test_modules_as_functions() -> None:
+    _, exported = nested_program()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        program = onward.export(exported, export_modules_as_functions={Block}, verify=True)
+    assert [node.op_type for node in program.model.graph].count("Block") == 2
+    assert {function.name for function in program.model.functions.values()} == {"Block"}
+
+
 def _other(**changes: Any) -> dict[str, Any]:
     given = {"x": torch.randn(3, 4), "more": [torch.randn(7), None]}
     return {"args": (changes.pop("given", given), changes.pop("factor", 2)), "kwargs": {"bias": torch.randn(4)}}

@@ -12,7 +12,7 @@ import torch
 
 from ..errors import InputError
 from ..options import TrainingMode, training_mode
-from .exported import as_module
+from .exported import ExportedModel, as_module
 from .source import warn_user
 from .weights import owner
 
@@ -75,7 +75,8 @@ def kept_together(model: Any, asked: bool | Collection[type]) -> Callable[[type]
         return (lambda kind: True) if asked else None
     if not asked:
         return None
-    found = {type(module) for module in model.modules()} if isinstance(model, torch.nn.Module) else set()
+    knows_classes = isinstance(model, torch.nn.Module) and not isinstance(model, ExportedModel)
+    found = {type(module) for module in model.modules()} if knows_classes else set()
     below = {type(module) for path, module in model.named_modules() if path} if found else set()
     for kind in sorted(asked, key=lambda kind: kind.__qualname__):
         if found and kind not in below:
