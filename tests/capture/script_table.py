@@ -713,3 +713,107 @@ def the_best_with_its_score(x: Tensor, n: Tensor) -> Tensor:
             best = x * i
     assert best is not None
     return best
+
+
+# --- several things at once ------------------------------------------------------------------------------------------
+@row(first_opset=10)
+def beam_search(x: Tensor, n: Tensor) -> Tuple[Tensor, Tensor]:
+    """Two carried tensors whose first axis grows alike, and one of them along another axis too."""
+    scores = torch.zeros(1)
+    tokens = torch.zeros(1, 1, dtype=torch.int64)
+    for _ in range(int(n)):
+        candidates = (scores[:, None] + x.log_softmax(1)[tokens[:, -1] % x.size(0)]).reshape(-1)
+        scores, best = candidates.topk(min(2, candidates.numel()))
+        tokens = torch.cat([tokens[torch.div(best, 3, rounding_mode="floor")], (best % 3)[:, None]], 1)
+    return tokens, scores
+
+
+@row()
+def lists_in_a_dict(x: Tensor, n: Tensor) -> Tensor:
+    buckets: Dict[str, List[Tensor]] = {"even": [], "odd": []}
+    for i in range(int(n)):
+        if i % 2 == 0:
+            buckets["even"].append(x * i)
+        else:
+            buckets["odd"].append(x - i)
+    for each in buckets["even"]:
+        x = x + each
+    for each in buckets["odd"]:
+        x = x * 0.5 + each
+    return x
+
+
+@row(others=_turns(1, 2, 7))
+def lists_in_a_list(x: Tensor, n: Tensor) -> Tensor:
+    lists: List[List[Tensor]] = []
+    for i in range(2):
+        inner: List[Tensor] = []
+        for j in range(int(n)):
+            inner.append(x * j + i)
+        lists.append(inner)
+    return torch.stack(lists[0]).sum(0) + torch.stack(lists[1]).sum(0) * 2
+
+
+@row()
+def until_broken(x: Tensor, n: Tensor) -> Tensor:
+    i = 0
+    while True:
+        x = x + 1
+        i += 1
+        if i >= int(n) or bool(x.sum() > 30):
+            break
+    return x * i
+
+
+@row(example=(_x(3),), others=((_x(1, 3),), (_x(5, 4),)))
+def the_largest_row(x: Tensor) -> Tensor:
+    best = -math.inf
+    where = -1
+    for i in range(x.size(0)):
+        total = float(x[i].sum())
+        if total > best:
+            best = total
+            where = i
+    return x[where] * best
+
+
+@row()
+def sorted_numbers(x: Tensor, n: Tensor) -> Tensor:
+    numbers = [int(n), 4, int(n) * 2 - 3]
+    numbers.sort()
+    return x + numbers[-1] * 100 + numbers[1] * 10 + numbers[0]
+
+
+@row(others=_turns(1, 2, 7))
+def elements_written_to(x: Tensor, n: Tensor) -> Tensor:
+    outs: List[Tensor] = []
+    for i in range(int(n)):
+        y = x + i
+        outs.append(y)
+        y += 100
+    outs[0] += 5
+    outs[-1][0] = 9.0
+    first = outs[0]
+    first *= 2
+    return torch.stack(outs)
+
+
+@row()
+def columns_from_both_ends(x: Tensor, n: Tensor) -> Tensor:
+    y = x.clone()
+    for i in range(int(n)):
+        j = i % x.size(1)
+        y[:, j] = y[:, j - 1] + i
+        y[:, j - 1] += 1
+        if bool(y.sum() > 10):
+            y.mul_(0.5)
+    return y
+
+
+@row()
+def numbers_of_a_tensor(x: Tensor, n: Tensor) -> Tensor:
+    values: List[float] = x[:, 0].tolist()
+    total = 0.0
+    for value in values:
+        total += value
+    return x * total

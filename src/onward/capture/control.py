@@ -132,7 +132,7 @@ def _capture_loop(tracer: Tracer, limit: Any, condition: Any, carried: Any, step
     initial = [_leaf(tracer, each) for each in given]
     inputs = [leaf for _, leaf in initial]
     written: list[Traced] = []
-    free: set[tuple[int, int]] = set()  # (carried value, axis) whose size changes from turn to turn
+    free = Free()
     for _ in range(_ATTEMPTS):
         side, outputs = _trace_turn(tracer, structure, inputs, written, step)
         again = _widen(tracer, inputs, outputs[1 : 1 + len(inputs)], free)
@@ -153,7 +153,7 @@ def _capture_loop(tracer: Tracer, limit: Any, condition: Any, carried: Any, step
         ends = loop(limit_now, condition_now, [leaf.example for _, leaf in initial], body, examples)
     leaves = []
     for place, (leaf, end) in enumerate(zip(inputs, ends, strict=False)):
-        leaves.append(_after(tracer, leaf, end, {axis for which, axis in free if which == place}))
+        leaves.append(_after(tracer, leaf, end, {axis: key for (which, axis), key in free.items() if which == place}))
     turns = limit if condition is True and _goes_on(outputs[0]) else None
     for (_, leaf), end in zip(outputs[1 + len(inputs) :], ends[len(inputs) :], strict=True):
         assert isinstance(leaf.fact, TensorFact)
@@ -191,9 +191,20 @@ def _trace_turn(
     return side, [*found[: 1 + count], *kept, *found[1 + count :]]
 
 
-def _widen(tracer: Tracer, inputs: list[Leaf], outputs: list[tuple[fx.Node, Leaf]], free: set[tuple[int, int]]) -> bool:
-    """Free the axes of carried tensors that a turn changes; whether any were."""
-    changed = False
+class Free(dict[tuple[int, int], tuple[Any, ...]]):
+    """The axes whose size changes from turn to turn: by carried value and axis, a key that equal sizes share."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = object()
+
+
+def _widen(tracer: Tracer, inputs: list[Leaf], outputs: list[tuple[fx.Node, Leaf]], free: Free) -> bool:
+    """Free the axes of carried tensors that a turn changes; whether any were.
+
+    Axes that begin alike and are alike after a turn are taken for one size, until a turn makes them differ.
+    """
+    changed = _untie(tracer, inputs, outputs, free)
     for place, (before, (_, after)) in enumerate(zip(inputs, outputs, strict=True)):
         if isinstance(before.fact, SizeFact) or isinstance(after.fact, SizeFact):
             if dtype_of(before.fact) is not dtype_of(after.fact):
@@ -212,19 +223,38 @@ def _widen(tracer: Tracer, inputs: list[Leaf], outputs: list[tuple[fx.Node, Leaf
         shape = list(before.fact.shape)
         for axis, (a, b) in enumerate(zip(before.fact.shape, after.fact.shape, strict=True)):
             if a != b and (place, axis) not in free:
-                free.add((place, axis))
-                shape[axis] = _fresh(tracer, before.example.size(axis), "carried")
+                free[place, axis] = key = (free.loop, a, b)
+                shape[axis] = _fresh(tracer, before.example.size(axis), "carried", key)
                 changed = True
         inputs[place] = Leaf(TensorFact(before.fact.dtype, tuple(shape)), before.example)
     return changed
 
 
-def _after(tracer: Tracer, leaf: Leaf, end: Any, free: set[int]) -> Leaf:
+def _untie(tracer: Tracer, inputs: list[Leaf], outputs: list[tuple[fx.Node, Leaf]], free: Free) -> bool:
+    """Give axes that were taken for one size, and are not one after a turn, sizes of their own; whether any were."""
+    given: dict[tuple[int, int], Dim] = {}
+    for place, axis in free:
+        fact = outputs[place][1].fact
+        assert isinstance(fact, TensorFact)
+        given[place, axis] = fact.shape[axis]
+    parted = [where for where, key in free.items() if len({given[each] for each in free if free[each] == key}) > 1]
+    for place, axis in parted:
+        free[place, axis] = key = (free.loop, free[place, axis], given[place, axis])
+        fact, example = inputs[place].fact, inputs[place].example
+        assert isinstance(fact, TensorFact)
+        shape = list(fact.shape)
+        shape[axis] = _fresh(tracer, example.size(axis), "carried", key)
+        inputs[place] = Leaf(TensorFact(fact.dtype, tuple(shape)), example)
+    return bool(parted)
+
+
+def _after(tracer: Tracer, leaf: Leaf, end: Any, free: dict[int, tuple[Any, ...]]) -> Leaf:
     """A carried value after the last turn."""
     if isinstance(leaf.fact, SizeFact):
         return Leaf(leaf.fact, end.item() if isinstance(end, torch.Tensor) else end)
     shape = tuple(
-        _fresh(tracer, end.size(axis), "carried") if axis in free else dim for axis, dim in enumerate(leaf.fact.shape)
+        _fresh(tracer, end.size(axis), "carried", ("after", end.size(axis), *free[axis])) if axis in free else dim
+        for axis, dim in enumerate(leaf.fact.shape)
     )
     return Leaf(TensorFact(leaf.fact.dtype, shape), end)
 
@@ -397,8 +427,8 @@ def _examples(tracer: Tracer, level: Level) -> list[Any]:
     return found
 
 
-def _fresh(tracer: Tracer, example: int, stem: str) -> Dim:
-    return tracer.dims.dim((example, *tracer.elsewhere.data_sizes.fresh(object(), example, stem)))
+def _fresh(tracer: Tracer, example: int, stem: str, key: Any = None) -> Dim:
+    return tracer.dims.dim((example, *tracer.elsewhere.data_sizes.fresh(key or object(), example, stem)))
 
 
 def _tensor_fact(fact: TensorFact | SizeFact) -> TensorFact:

@@ -47,6 +47,11 @@ class SizeValue:
         """As a dimension: an int if it is the same in every probe."""
         return self.values[0] if len(set(self.values)) == 1 else SymDim(self.values, "")
 
+    @property
+    def depends_on_data(self) -> bool:
+        """Whether it was read from a tensor: whatever it is in the example, it may have any sign."""
+        return self.function == "given" or any(isinstance(o, SizeValue) and o.depends_on_data for o in self.operands)
+
     @staticmethod
     def of(function: Callable[..., Any], *operands: Any) -> SizeValue:
         """A function of numbers, some of which are SizeValues."""
@@ -357,12 +362,9 @@ class Sizes(Core):
 
 def _never_negative(number: Any) -> bool:
     values = number.values if isinstance(number, SizeValue) else (number,)
-    return not _is_given(number) and all(isinstance(value, (int, float)) and value >= 0 for value in values)
-
-
-def _is_given(number: Any) -> bool:
-    """Whether a number depends on data: whatever it is in the example, it may have any sign."""
-    return isinstance(number, SizeValue) and (number.function == "given" or any(map(_is_given, number.operands)))
+    if isinstance(number, SizeValue) and number.depends_on_data:
+        return False
+    return all(isinstance(value, (int, float)) and value >= 0 for value in values)
 
 
 def size_of(x: ir.Value, axis: int, values: tuple[int, ...]) -> SizeValue:

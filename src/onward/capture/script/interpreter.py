@@ -22,7 +22,7 @@ from .flow import Flow
 from .graphs import CALL_METHOD, prepared, source_of
 from .list_operators import concerns, on_rows, unbound
 from .lists import NotAlike, ScriptDict, ScriptObject, adopt, plain
-from .operators import GENERAL, ON_CONTAINERS, PLAIN
+from .operators import AS_TEXT, GENERAL, ON_CONTAINERS, PLAIN
 from .optionals import Maybe, concerns_optionals, on_optionals
 
 if TYPE_CHECKING:
@@ -87,7 +87,14 @@ class Interpreter:
         if kind in ON_CONTAINERS and inputs and isinstance(inputs[0], (list, tuple, dict, str)):
             return ON_CONTAINERS[kind](*inputs)
         if kind in PLAIN and not has_tensor and not _needs_kernel(inputs):
-            return PLAIN[kind](*inputs)
+            if kind in AS_TEXT and any(map(_depends, inputs)):
+                raise self._unknown(kind)  # of a number that the example alone has
+            try:
+                return PLAIN[kind](*inputs)
+            except (AttributeError, TypeError) as error:
+                if any(isinstance(each, SYMBOLIC) for each in inputs):
+                    raise self._unknown(kind) from error
+                raise
         return self._operator(node, kind, inputs)
 
     def _operator(self, node: Any, kind: str, inputs: list[Any]) -> Any:

@@ -19,10 +19,14 @@ _BY_INDEX = frozenset({
     "aten::__getitem__", "aten::_set_item", "aten::slice", "aten::pop", "aten::insert", "aten::Delete",
 })  # fmt: skip
 
+# Containers may hold a list of unknown length like any other value.
+_HOLDING = frozenset({"aten::append", "aten::insert", "aten::_set_item"})
+
 
 def concerns(kind: str, inputs: list[Any]) -> bool:
     """Whether a list among the arguments is one of unknown length, or is asked for an element that data names."""
-    if any(isinstance(each, ScriptList) and not each.is_known for each in inputs):
+    asked = inputs[:1] if kind in _HOLDING else inputs
+    if any(isinstance(each, ScriptList) and not each.is_known for each in asked):
         return True
     by_data = kind in _BY_INDEX and isinstance(inputs[0], ScriptList)
     return by_data and any(isinstance(each, SYMBOLIC) and not each.node.is_uniform for each in inputs[1:2])

@@ -133,6 +133,12 @@ PLAIN: dict[str, Callable[..., Any]] = {
 }
 
 
+# Operators that write numbers down.
+AS_TEXT = frozenset(
+    {"aten::format", "aten::str", "aten::percentFormat", "aten::chr", "aten::hex", "aten::oct", "aten::bin"}
+)
+
+
 def _getitem(container: Any, index: Any) -> Any:
     return container[index]
 
@@ -163,6 +169,22 @@ def _reverse(container: list[Any]) -> None:
     container.reverse()
 
 
+def _sorted(container: list[Any], reverse: bool = False) -> list[Any]:
+    """In order; of numbers that depend on data or sizes, by a network of comparisons."""
+    if not any(isinstance(each, SYMBOLIC) for each in container):
+        return sorted(container, reverse=reverse)
+    items = list(container)
+    for end in range(len(items) - 1, 0, -1):
+        for place in range(end):
+            low, high = torch.sym_min(*items[place : place + 2]), torch.sym_max(*items[place : place + 2])
+            items[place : place + 2] = (high, low) if reverse else (low, high)
+    return items
+
+
+def _sort(container: list[Any], reverse: bool = False) -> None:
+    container[:] = _sorted(container, reverse)
+
+
 def _clear(container: Any) -> None:
     container.clear()
 
@@ -185,6 +207,8 @@ ON_CONTAINERS: dict[str, Callable[..., Any]] = {
     "aten::insert": _insert,
     "aten::pop": lambda container, *where: container.pop(*where),
     "aten::reverse": _reverse,
+    "aten::sort": _sort,
+    "aten::sorted": _sorted,
     "aten::clear": _clear,
     "aten::Delete": _delete,
     "aten::update": lambda container, other: container.update(other),

@@ -29,9 +29,16 @@ def select(g: Emitter, x: Value, dim: int, index: Size) -> Value:
             index += size
         elif g.opset < 11:  # Gather counts from the end only since then
             return g.squeeze(g.slice(x, [index], [index + 1 or END], [axis]), [axis])
-    elif isinstance(index, SizeValue) and g.opset < 11 and min(index.values) < 0:
-        index = index + g.dim_size(x, axis)
+    elif isinstance(index, SizeValue) and g.opset < 11:
+        index = from_start(index, g.dim_size(x, axis))
     return g.op.Gather(x, g.scalar(index), axis=axis)
+
+
+def from_start(index: SizeValue, size: Size) -> SizeValue:
+    """An index that may count from the end, counted from the start. One that depends on data may be of either sign."""
+    if index.depends_on_data:
+        return SizeValue.of(operator.mod, index + size, size)
+    return index + size if min(index.values) < 0 else index
 
 
 @lowers(aten.slice.Tensor, aten.slice_copy.Tensor)

@@ -12,7 +12,7 @@ from onward.capture.facts import Dim
 from .. import schemas
 from ..emitter import Emitter, Size, SizeValue, Value
 from ..registry import lowers
-from .select import END, bounds
+from .select import END, bounds, from_start
 from .window import diagonal_length, inverse, last_two, on_diagonal, positions, where_diagonal
 
 aten = torch.ops.aten
@@ -157,8 +157,8 @@ def select_scatter(g: Emitter, x: Value, src: Value, dim: int, index: Size) -> V
         return _where(g, x, g.unsqueeze(origin, [from_end]) if inside else origin, axis, torch.tensor([index]))
     if axis == 0 and g.opset >= 11:
         return g.op.ScatterND(x, g.size(index), src)
-    if isinstance(index, SizeValue) and min(index.values) < 0:
-        index = index + g.dim_size(x, axis)
+    if isinstance(index, SizeValue):
+        index = from_start(index, g.dim_size(x, axis))
     part = g.unsqueeze(src, [axis])
     if isinstance(index, int):
         return _between(g, x, part, axis, *bounds(g, x, axis, index, index + 1 or END))
