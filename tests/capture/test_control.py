@@ -8,19 +8,12 @@ from typing import Any
 
 import pytest
 import torch
-import torch._dynamo
 
 import onward
 from onward.capture.execute import execute
 from onward.capture.regions import branch, loop
 
 from .tracing import traced
-
-
-@pytest.fixture(autouse=True)
-def compiler_starts_anew() -> None:
-    """PyTorch compiles control flow before it runs it, and after too many different ones in a process it does not."""
-    torch._dynamo.reset()
 
 
 def nodes(program: Any, target: Callable[..., Any]) -> list[Any]:

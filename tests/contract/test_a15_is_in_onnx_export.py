@@ -6,10 +6,12 @@ import threading
 
 import pytest
 import torch
+import torch._dynamo.eval_frame as compiler
 import torch.onnx
 
 import onward
 import onward.onnx
+from onward.capture.model import without_compiling
 
 
 class Asks(torch.nn.Module):
@@ -55,6 +57,32 @@ def test_false_again_after_an_error() -> None:
         onward.export(Asks(fail=True), (X,))
     assert answers() == (False,) * 4
     assert torch.onnx.is_in_onnx_export() is False
+
+
+def test_the_compiler_compiles_again_when_the_last_of_several_threads_is_done() -> None:
+    """Its stance is one for the process; exports that begin and end in turn must not hand each other's on."""
+    first, second = threading.Event(), threading.Event()
+
+    def begins_first() -> None:
+        with without_compiling():
+            first.set()
+            second.wait(20)
+
+    def ends_last() -> None:
+        first.wait(20)
+        with without_compiling():
+            second.set()
+            threads[0].join(20)
+            seen.append(compiler._stance.stance)
+
+    seen: list[str] = []
+    threads = [threading.Thread(target=begins_first), threading.Thread(target=ends_last)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert seen == ["force_eager"]
+    assert compiler._stance.stance == "default"
 
 
 def test_exporting_from_several_threads() -> None:

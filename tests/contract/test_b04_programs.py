@@ -11,7 +11,6 @@ import onnx
 import onnxruntime
 import pytest
 import torch
-import torch._dynamo
 from torch._higher_order_ops.invoke_subgraph import mark_compile_region
 from torch._higher_order_ops.map import map as torch_map
 from torch._higher_order_ops.scan import scan
@@ -109,12 +108,6 @@ class Cast(torch.nn.Module):
 @mark_compile_region
 def region(x: Tensor, y: Tensor) -> Tensor:
     return torch.sin(x) + y
-
-
-@pytest.fixture(autouse=True)
-def compiler_starts_anew() -> None:
-    """PyTorch compiles control flow before it runs it, and after too many different ones in a process it does not."""
-    torch._dynamo.reset()
 
 
 class Regions(torch.nn.Module):
