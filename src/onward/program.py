@@ -174,6 +174,9 @@ class Program(TorchNames):
                 f"{', '.join(map(repr, unknown))} is not part of the program's state ({known})",
                 hint="export with mutable_buffers=True; buffers that the model does not change are in the file",
             )
+        for name, tensor in tensors.items():
+            if not isinstance(tensor, torch.Tensor):
+                raise InputError(f"the state {name!r} is of type {type(tensor).__name__}, not a tensor")
         self._state.update({name: tensor.detach().clone() for name, tensor in tensors.items()})
 
     def reset_state(self) -> None:

@@ -137,6 +137,30 @@ def test_a_buffer_that_is_only_scratch_is_not() -> None:
         onward.export(Scratch(), torch.randn(3), verify=True)
 
 
+class Plain(nn.Module):
+    """What it changes are a tensor and a number that are registered as nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.total, self.calls = torch.zeros(3), 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.total.add_(x.sum(0))
+        self.calls += 1
+        return x + self.total
+
+
+@pytest.mark.parametrize("mutable", [False, True])
+def test_a_tensor_that_is_no_buffer(mutable: bool) -> None:
+    model = Plain()
+    with pytest.warns(
+        onward.CaptureWarning, match=r"changes a tensor that is no buffer \(total\), and the file does not"
+    ):
+        program = onward.export(model, torch.ones(2, 3), mutable_buffers=mutable, dynamic_axes={"x": [0]}, verify=True)
+    assert program(torch.ones(1, 3)).tolist() == program(torch.ones(1, 3)).tolist() == [[2, 2, 2]]
+    assert (model.total.tolist(), model.calls) == ([0, 0, 0], 0)
+
+
 @pytest.mark.parametrize("mutable", [False, True])
 @pytest.mark.filterwarnings("ignore::onward.CaptureWarning")
 def test_the_callers_tensors_stay_as_they_are(mutable: bool) -> None:
@@ -177,7 +201,7 @@ def test_the_callers_tensors_stay_as_they_are(mutable: bool) -> None:
         else:
             onward.export(model, (x, {"y": y}, {}), **options)
         assert_unchanged(model, before)
-        assert torch.equal(model.plain, plain) or mutable  # a plain attribute is changed by every call of the model
+        assert torch.equal(model.plain, plain)
         assert torch.equal(x, kept[0]) and x.shape == (3, 4)
         assert torch.equal(y, kept[1])
 
@@ -223,6 +247,8 @@ def test_a_state_that_is_none_is_refused() -> None:
     program = onward.export(Cache(), STEP, mutable_buffers=True)
     with pytest.raises(onward.InputError, match=r"'scale' is not part of the program's state \('keys', 'count'\)"):
         program.state = {"scale": torch.ones(4)}
+    with pytest.raises(onward.InputError, match="the state 'count' is of type int, not a tensor"):
+        program.state = {"count": 3}  # type: ignore[dict-item]
 
 
 def test_state_with_dynamic_axes() -> None:

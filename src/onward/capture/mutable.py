@@ -166,9 +166,17 @@ def _is_read(tracer: Tracer, name: str) -> bool:
     return False
 
 
-def note_lost_writes(tracer: Tracer, assigned: Sequence[str]) -> None:
+def note_lost_writes(tracer: Tracer, model: Any, assigned: Sequence[str]) -> None:
     """A buffer that the graph reads and the model changes: the next run of the file does not see the change."""
     written = tracer.plain.written()
+    for name, constant in tracer.plain.constants.items():
+        changed = storage(constant.tensor) in written and not tracer.plain.is_born(constant.tensor)
+        if constant.kind == "constant" and changed and _is_read(tracer, name):
+            tracer.decisions.note(
+                f"the model changes a tensor that is no buffer ({_attribute_of(model, constant.tensor)}), and the "
+                "file does not keep the change: every run starts from what the tensor holds now. To avoid this, make "
+                "it a buffer (self.register_buffer) and export with mutable_buffers=True"
+            )
     for name, constant in tracer.plain.constants.items():
         if constant.kind == "buffer" and (name in assigned or storage(constant.tensor) in written):
             if not _is_read(tracer, name):
@@ -178,6 +186,16 @@ def note_lost_writes(tracer: Tracer, assigned: Sequence[str]) -> None:
                 "what the buffer holds now. To avoid this, export with mutable_buffers=True, which makes an input and "
                 "an output of it"
             )
+
+
+def _attribute_of(model: Any, tensor: torch.Tensor) -> str:
+    """Where the model has a tensor, as far as its modules' attributes tell."""
+    root = owner(model)
+    for path, module in root.named_modules() if root is not None else []:
+        for name, value in vars(module).items():
+            if isinstance(value, torch.Tensor) and not isinstance(value, Traced) and storage(value) == storage(tensor):
+                return f"{path}.{name}" if path else name
+    return f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"
 
 
 # --- the model itself ------------------------------------------------------------------------------------------------

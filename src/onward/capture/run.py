@@ -149,7 +149,7 @@ def run(request: Request, plan: Plan, pen: Comparison | None = None) -> Captured
     tracer.graph.output(tuple(node for node, _, _ in (*(each for _, each in results), *state)))
     assumptions = tracer.decisions.branches.assumptions()
     _drop_unused(tracer)
-    note_lost_writes(tracer, assigned)
+    note_lost_writes(tracer, request.model, assigned)
     positions = tuple(position for position, _ in results)
     names = name_outputs([structure.paths[i] for i in positions], request.output_names, call.names)
     facts = [fact for _, (_, fact, _) in results]

@@ -39,14 +39,15 @@ def state_kept(model: Any) -> Iterator[None]:
             _restore(parameters, old_parameters)
             _restore(buffers, old_buffers)
         for each, before in attributes:
-            own = [(name, value) for name, value in vars(each).items() if name not in _REGISTRIES]
-            for name in [name for name, value in own if _holds_traced(value)]:
+            for name, value in [(name, value) for name, value in vars(each).items() if name not in _REGISTRIES]:
                 if name in before and not _holds_traced(before[name]):
-                    vars(each)[name] = before[name]
-                else:
+                    if _holds_traced(value) or isinstance(before[name], _SIMPLE):  # a counter goes back too
+                        vars(each)[name] = before[name]
+                elif _holds_traced(value):
                     del vars(each)[name]
 
 
+_SIMPLE = (bool, int, float, str)
 # What every module has: its registries, looked after above, its hooks, and plain flags.
 _REGISTRIES = frozenset(vars(torch.nn.Module()))
 
@@ -80,7 +81,7 @@ def own_state(model: Any, weights: Mapping[str, torch.Tensor] | None = None) -> 
     chosen = {id(tensor): others[name] for name, tensor in _named(module) if name in others}
     written = {id(buffer) for buffer in module.buffers()}
     kept = [(tensor, tensor.data) for tensor in tensors.values()]
-    with state_kept(model), _ParametersKept(list(module.parameters())):
+    with state_kept(model), _MemoryKept([*module.parameters(), *_attributes(module)]):
         try:
             for tensor, data in kept:
                 if id(tensor) not in written and id(tensor) not in chosen:
@@ -90,18 +91,31 @@ def own_state(model: Any, weights: Mapping[str, torch.Tensor] | None = None) -> 
             yield
         finally:
             for tensor, data in kept:
-                if tensor.data_ptr() != data.data_ptr() or tensor.shape != data.shape:
+                ours = id(tensor) in written or id(tensor) in chosen
+                if ours or (_is_plain(tensor) and storage(tensor) != storage(data)):
                     tensor.data = data
 
 
-class _ParametersKept(TorchDispatchMode):
+def _attributes(module: torch.nn.Module) -> list[torch.Tensor]:
+    """Tensors that modules have as they are, registered as nothing."""
+    values = [value for each in module.modules() for value in vars(each).values()]
+    return [value for value in values if isinstance(value, torch.Tensor)]
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is memory and nothing else."""
+    kind, place = type(tensor), tensor.device.type
+    return kind in (torch.Tensor, torch.nn.Parameter) and place != "meta" and tensor.layout is torch.strided
+
+
+class _MemoryKept(TorchDispatchMode):
     """Parameters are written to by few models, and large: they are copied when a write comes, and copied back."""
 
     supports_higher_order_operators = True
 
-    def __init__(self, parameters: list[torch.nn.Parameter]) -> None:
+    def __init__(self, tensors: list[torch.Tensor]) -> None:
         super().__init__()
-        self._memories = {storage(each): each.untyped_storage() for each in parameters if each.device.type != "meta"}
+        self._memories = {storage(each): each.untyped_storage() for each in tensors if _is_plain(each)}
         self._copies: dict[int, torch.UntypedStorage] = {}
 
     @classmethod
@@ -112,7 +126,7 @@ class _ParametersKept(TorchDispatchMode):
         if isinstance(func, OpOverload) and func._schema.is_mutable:
             for position, name in traits(func).writes:
                 for target in leaves(args[position] if position < len(args) else (kwargs or {}).get(name)):
-                    if isinstance(target, torch.Tensor) and target.device.type != "meta":
+                    if isinstance(target, torch.Tensor) and _is_plain(target):
                         self._before_write(storage(target))
         return func(*args, **(kwargs or {}))
 
