@@ -168,3 +168,25 @@ def test_a_model_that_refuses_a_moved_example_keeps_its_own_error() -> None:
 
     with pytest.raises(onward.FrozenAxisError, match="`length == 8` became True"):
         traced(function, torch.randn(2, 8), LINE)
+
+
+def test_a_side_that_does_for_both_is_found_from_either_side() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        x = F.max_pool1d(x, 2)  # the branch is on a size that only a kernel can tell
+        missing = (5 - x.shape[2] % 5) % 5
+        if missing > 0:
+            x = F.pad(x, (0, missing))
+        return x.reshape(x.shape[0], -1, 5).sum(2)
+
+    for length in (20, 24):
+        program = quietly(function, torch.randn(2, 3, length), {"x": {2: "length"}})
+        assert agrees(function, program, (2, 3, 10), (2, 3, 13), (2, 3, 20), (2, 3, 21), (2, 3, 58))
+
+
+def test_a_side_must_do_at_sizes_that_the_model_takes() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        assert x.shape[1] % 4 == 0
+        return x * 2 if x.shape[1] % 8 == 0 else x
+
+    with pytest.raises(onward.FrozenAxisError, match="a branch depends on the size"):
+        traced(function, torch.randn(2, 8), LINE)

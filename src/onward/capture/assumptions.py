@@ -8,6 +8,7 @@ other side.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -21,6 +22,9 @@ from .sizes import AxisOf, Computed, Size, written
 
 _TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-8, torch.float16: 2e-2, torch.bfloat16: 1e-1}
 _MOST_RUNS = 4  # sizes on other sides that are tried out
+_MOST_RUNS_ON_SIDES = 16  # where one side was taken for both
+_EACH_SIDE = 2
+_STEPS = (1, 4, 2, -1, 8, -4, 16, 32, -2, 64)  # to other sizes; many models only take multiples of some number
 
 Sizes = Mapping[str, int]
 
@@ -30,11 +34,23 @@ class Branches:
 
     def __init__(self, example: Sizes, constants: Callable[[str], torch.Tensor], space: AxisSpace) -> None:
         self._taken: dict[tuple[str, Source | None], Size] = {}
+        self._sides: dict[str, tuple[Size, bool, Source | None]] = {}
         self._elsewhere: dict[str, tuple[Sizes, ...]] = {}
         self._at_sizes = _AtSizes(example, constants, space)
 
     def note(self, size: Size, source: Source | None) -> None:
         self._taken.setdefault((written(size), source), size)
+
+    def take_side(self, size: Size, answer: bool, source: Source | None) -> None:
+        """The probes disagree on a branch, and one side is taken for all of them."""
+        self._sides.setdefault(written(size), (size, answer, source))
+
+    def sides(self) -> list[Assumption]:
+        """The branches of which one side was taken for both, with sizes on either side. To be asked as above."""
+        return [
+            Assumption(expression, answer, source, tuple(self._at_sizes.on_both_sides(size)))
+            for expression, (size, answer, source) in self._sides.items()
+        ]
 
     def varies(self, size: Size) -> bool:
         """Whether some size nearby gives another number than all the probes."""
@@ -72,6 +88,29 @@ class _AtSizes:
                     yield other
                     break
 
+    def on_both_sides(self, size: Size) -> Iterator[Sizes]:
+        """Sizes at which a branch is taken and some at which it is not: of all axes, then of each alone.
+
+        Several of each, because the model may refuse some.
+        """
+        yield self._at_probe(size)
+        axes: list[tuple[str, ...]] = [tuple(self._example), *((axis,) for axis in self._example)]
+        for moved in dict.fromkeys(axes):
+            seen: list[bool] = []
+            for step in _STEPS:
+                other = {axis: self._example[axis] + step for axis in moved}
+                value = self._value(size, other) if min(other.values()) > 0 and self._allowed(other) else None
+                if value is not None and seen.count(bool(value)) < _EACH_SIDE:
+                    seen.append(bool(value))
+                    yield other
+
+    def _at_probe(self, size: Size) -> Sizes:
+        """The sizes of the smallest probe that is not on the example's side."""
+        axes = {name: values for name, values in size.tracer.dims.axes.items() if name in self._example}
+        others = [p for p, value in enumerate(size.values) if bool(value) is not bool(size.values[0])]
+        probe = min(others, key=lambda p: math.prod(values[p] for values in axes.values()))
+        return {name: values[probe] for name, values in axes.items()}
+
     def _allowed(self, sizes: Sizes) -> bool:
         """Sizes beyond the bounds that the user gave are nobody's business."""
         return self._space.allows({**self._example, **sizes})
@@ -86,7 +125,8 @@ class _AtSizes:
         """All axes at once: kernels take their time."""
         steps = (1, 2, -1, -2)
         near = [{a: n + step for a, n in self._example.items() if n + step > 0} for step in steps]
-        return [[dict.fromkeys(self._example, 1), *near]]
+        less = [{a: max(1, n // part) for a, n in self._example.items()} for part in (2, 4)]
+        return [[dict.fromkeys(self._example, 1), *near, *less]]
 
     def _value(self, size: Size, other: Sizes) -> Any:
         """The number at other sizes; None where it cannot be told."""
@@ -155,12 +195,13 @@ def contradicted(program: CapturedProgram, run: Run) -> list[tuple[Assumption, S
     """
     verdicts: dict[tuple[tuple[str, int], ...], bool] = {}
     found = []
-    for assumption in program.assumptions:
+    most = _MOST_RUNS_ON_SIDES if program.sides else _MOST_RUNS
+    for assumption in (*program.sides, *program.assumptions):
         for sizes in assumption.elsewhere:
             key = tuple(sorted(sizes.items()))
-            if key not in verdicts and len(verdicts) < _MOST_RUNS:
+            if key not in verdicts and len(verdicts) < most:
                 verdicts[key] = agrees_at(program, run, sizes)
-            if not verdicts.get(key, False):
+            if not verdicts.get(key, bool(program.sides)):
                 found.append((assumption, sizes))
                 break
     return found

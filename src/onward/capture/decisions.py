@@ -32,6 +32,13 @@ class Freeze:
     scope: str
 
 
+def _on_side(side: str, values: tuple[Any, ...]) -> bool:
+    """What a branch is told: what most probes say, what the example says, or the contrary."""
+    if side == "most":
+        return 2 * sum(map(bool, values)) > len(values) or (2 * sum(map(bool, values)) == len(values) and values[0])
+    return bool(values[0]) is (side == "own")
+
+
 class Decisions:
     """The decisions of one trace."""
 
@@ -48,6 +55,7 @@ class Decisions:
         self.branches = Branches({name: values[0] for name, values in dims.axes.items()}, constants, space)
         self._committed: dict[tuple[Any, ...], Size] = {}
         self._warned: set[tuple[str, Source | None]] = set()
+        self.side = ""  # how a branch is answered on which the probes disagree: see `probes.SIDES`
         self.inside = 0  # depth of our own decompositions: branches taken there are not the model's
 
     def warn(self, what: str, hint: str) -> None:
@@ -82,6 +90,10 @@ class Decisions:
                 hint="use torch.where or torch.cond for a choice, or script the function to keep its loops and "
                 "branches",
             )
+        elif not size.is_uniform and self.side and size.is_bool():
+            answer = _on_side(self.side, size.values)
+            self.branches.take_side(size, answer, user_source())
+            return answer
         elif not size.is_uniform:
             self._committed.setdefault(size.values, size)
             freeze = Freeze(

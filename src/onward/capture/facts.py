@@ -240,6 +240,7 @@ class CapturedProgram:
     axes: dict[str, tuple[int, ...]]  # every independent dynamic axis by name: its fingerprint
     warnings: tuple[str, ...] = ()
     assumptions: tuple[Assumption, ...] = ()
+    sides: tuple[Assumption, ...] = ()  # branches of which the graph has one side, taken to serve for both
     weights: Weights = field(default_factory=Weights)  # the model's state
     derived: Derived = field(default_factory=Derived)  # how constants were made of it
     space: AxisSpace = field(default_factory=AxisSpace)  # the sizes that the axes may have

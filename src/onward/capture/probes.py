@@ -3,7 +3,8 @@
 Probe 0 is the user's example. The others stretch every dynamic axis by its own factors, so that no two axes, and no
 simple combinations of them, agree on all probes. Sizes of every kind come first, some of them no multiples of the
 example: otherwise `width` and `width // 2 * 2` would look the same. A model that refuses those (pictures in patches, a
-U-Net) is probed at multiples of the example, which keep its divisibility. Axes with bounds are probed within them.
+U-Net) is probed at sizes that are as even as the example, then at its multiples, which keep all its divisibility. Axes
+with bounds are probed within them.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from .axes import AxisSpace
 from .data_sizes import FREE, Freedom
 
 PROBES = 4
+_STEPS = (4, 16, 32)  # what pictures are cut into: patches, or what is left after so many halvings
+SIDES = ("most", "own", "other")
 Rule = Callable[[int, int], tuple[int, ...]]
 
 # One row per axis, one column per probe. No row is a multiple of another, and neither are sums or products of rows.
@@ -35,6 +38,7 @@ class Plan:
     enlarged: frozenset[str] = frozenset()  # axes whose example is taken at another size
     other_side: bool = False  # only to be tried where the example is on the special side of a branch
     freedom: Freedom = FREE  # of numbers that depend on data
+    side: str = ""  # one of SIDES: how a branch is answered on which the probes disagree
 
 
 def plans(example: dict[str, int], space: AxisSpace | None = None) -> Iterator[Plan]:
@@ -50,7 +54,8 @@ def plans(example: dict[str, int], space: AxisSpace | None = None) -> Iterator[P
         if sizes is not None:
             yield Plan(label, sizes, ties, ones if start is stretched else frozenset())
 
-    for label, rule in (("any", _any), ("multiples", _multiples)):
+    stepwise = [(f"steps of {most}", _steps_of(most)) for most in _steps_in(example)]
+    for label, rule in (("any", _any), *stepwise, ("multiples", _multiples)):
         yield from attempt(label, example, independent, rule)
         if tied:
             yield from attempt(f"{label}, equal axes tied", example, tied, rule)
@@ -86,9 +91,29 @@ def _tie(example: dict[str, int]) -> dict[str, str]:
 def _any(size: int, row: int) -> tuple[int, ...]:
     parities = _PARITIES[row % len(_PARITIES)]
     return tuple(
-        multiple + (multiple - size + odd) % 2 + 2 * (place == PROBES - 2)
+        multiple + (multiple - size + odd) % 2 + 2 * (place == PROBES - 2) + _irregular(size, place)
         for place, (multiple, odd) in enumerate(zip(_multiples(size, row), parities, strict=True))
     )
+
+
+def _irregular(size: int, place: int) -> int:
+    """An even number, so large that dividing by a stride does not hide it: not every 4th pixel of a multiple."""
+    return 2 * (size * (1 + 2 * place) // 22) if size >= 16 else 0
+
+
+def _steps_in(example: dict[str, int]) -> list[int]:
+    """The steps that pictures of this size may be cut into."""
+    return [most for most in _STEPS if any(size % most == 0 and size > most for size in example.values())]
+
+
+def _steps_of(most: int) -> Rule:
+    """Sizes as divisible by 2 as the example, up to a step, and not by its other divisors."""
+
+    def steps(size: int, row: int) -> tuple[int, ...]:
+        step, offsets = min(size & -size, most), _OFFSETS[row % len(_OFFSETS)]
+        return tuple(many + step * offset for many, offset in zip(_multiples(size, row), offsets, strict=True))
+
+    return steps
 
 
 def _multiples(size: int, row: int) -> tuple[int, ...]:

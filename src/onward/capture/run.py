@@ -108,6 +108,7 @@ def run(request: Request, plan: Plan, pen: Comparison | None = None) -> Captured
     space = request.space.tied(plan.tied)
     tracer = _tracer(request, leaders, PROBES, space, plan.freedom)
     tracer.pen = pen
+    tracer.decisions.side = plan.side
     examples = request.examples(plan)
     elsewhere = [
         request.space.expand({axis: values[probe] for axis, values in plan.sizes.items()}) for probe in range(1, PROBES)
@@ -147,7 +148,7 @@ def run(request: Request, plan: Plan, pen: Comparison | None = None) -> Captured
     _note_updates(tracer)
     check_state(call, inputs, [fact for _, fact, _ in state])
     tracer.graph.output(tuple(node for node, _, _ in (*(each for _, each in results), *state)))
-    assumptions = tracer.decisions.branches.assumptions()
+    assumptions, sides = tracer.decisions.branches.assumptions(), tracer.decisions.branches.sides()
     _drop_unused(tracer)
     note_lost_writes(tracer, request.model, assigned)
     positions = tuple(position for position, _ in results)
@@ -170,6 +171,7 @@ def run(request: Request, plan: Plan, pen: Comparison | None = None) -> Captured
         axes=leaders,
         warnings=tuple(tracer.decisions.warnings),
         assumptions=tuple(assumptions),
+        sides=tuple(sides),
         weights=request.weights,
         derived=tracer.plain.derivations.derived(tracer.plain.constants),
         space=space,

@@ -20,7 +20,7 @@ from .facts import CapturedProgram
 from .inputs import AxisNames, Call
 from .layouts import LayoutKernels
 from .mutable import answers
-from .probes import Plan, plans
+from .probes import SIDES, Plan, plans
 from .run import Frozen, Request, run
 from .source import warn_user
 from .thaw import CannotThaw, thaw
@@ -100,6 +100,9 @@ def _first_that_works(request: Request, *, in_short: bool = False) -> CapturedPr
                 plan, program = _as_free_as_it_goes(request, plan)
             except Frozen as error:
                 frozen = frozen or error
+                sided = None if in_short else _on_one_side(request, plan, error)
+                if sided is not None:
+                    return sided
                 program = thaw(request, plan, error)
             return _settled(request, plan, program, after_freeze=frozen is not None)
         except ProbeRejected as error:
@@ -125,6 +128,29 @@ def _as_free_as_it_goes(request: Request, plan: Plan) -> tuple[Plan, CapturedPro
             plan = dataclasses.replace(plan, freedom=error.less)
 
 
+def _on_one_side(request: Request, plan: Plan, frozen: Frozen) -> CapturedProgram | None:
+    """The program with one side of each branch on sizes, where that side does for both.
+
+    `if padding > 0: x = pad(x, padding)` has such a side: padding by nothing does no harm. Which one it is, is tried
+    out: the program must give the model's results at sizes on either side.
+    """
+    if not any(isinstance(freeze.value, bool) for freeze in frozen.freezes) or plan.other_side or plan.enlarged:
+        return None
+    for side in SIDES:
+        sided = dataclasses.replace(plan, side=side)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always", CaptureWarning)
+            try:
+                sided, program = _as_free_as_it_goes(request, sided)
+                found = _settled(request, sided, program, after_freeze=True)
+            except (CaptureError, CannotThaw, ProbeRejected, Frozen):
+                continue
+        for each in said:
+            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+        return found
+    return None
+
+
 def _plans(example: dict[str, int], request: Request, in_short: bool) -> Iterable[Plan]:
     if not example:
         return [Plan("example", {}, {})]
@@ -142,12 +168,12 @@ def _is_limit(plan: Plan) -> bool:
 
 def _is_one_sided(plan: Plan) -> bool:
     """Sizes that were chosen to take the same side of a branch."""
-    return plan.other_side or plan.label == "multiples"
+    return plan.other_side or plan.label == "multiples" or plan.label.startswith("steps")
 
 
 def _worth_trying(frozen: Frozen | None, plan: Plan) -> bool:
-    """After a freeze, only another kind of size helps: an example larger than 1, sizes that stay below a limit, or
-    sizes that are all on one side of a branch."""
+    """After a freeze, only another kind of size helps: an example larger than 1, sizes that stay below a limit, sizes
+    that are all on one side of a branch, or as even as the example."""
     if frozen is None or not any(isinstance(freeze.value, bool) for freeze in frozen.freezes):
         return not plan.other_side and (frozen is None or bool(plan.enlarged))
     return bool(plan.enlarged) or _is_limit(plan) or _is_one_sided(plan)
@@ -166,11 +192,11 @@ def _settled(request: Request, plan: Plan, program: CapturedProgram, *, after_fr
         return inputs, answers(request.model, request.call, program.results, inputs)
 
     differing = contradicted(program, answer)
-    if after_freeze and differing and _is_one_sided(plan):
+    if after_freeze and differing and (_is_one_sided(plan) or any(each in program.sides for each, _ in differing)):
         raise CannotThaw("a branch depends on the size")
-    if after_freeze and (_is_one_sided(plan) or _is_limit(plan)):
+    if after_freeze and (_is_one_sided(plan) or _is_limit(plan) or plan.side):
         example = request.example_sizes()
-        others = [{**example, axis: size + step} for axis, size in example.items() for step in (1, 2)]
+        others = [{**example, axis: size + step} for axis, size in example.items() for step in (1, 2, 4)]
         allowed = filter(request.space.allows, others)
         if not all(agrees_at(program, answer, each) for each in (example, *allowed)):
             raise CannotThaw("a branch depends on the size")
