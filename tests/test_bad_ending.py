@@ -21,7 +21,7 @@ import pytest
 import torch
 
 import onward
-from onward import api
+from onward import steps
 from onward.verify import runtime
 from onward.write import files
 
@@ -227,12 +227,12 @@ class Interrupted(Model):
 
     def __init__(self, at: int) -> None:
         super().__init__()
-        self.left = at
+        self.left = [at]  # a plain number would be put back after every run
 
     def forward(self, x: torch.Tensor, scale: float = 1.0) -> torch.Tensor:
         result = super().forward(x, scale)
-        self.left -= 1
-        if not self.left:
+        self.left[0] -= 1
+        if not self.left[0]:
             signal.raise_signal(signal.SIGINT)
         return result
 
@@ -249,7 +249,7 @@ def listening() -> Iterator[None]:
 def test_ctrl_c_in_forward(at: int, external: bool, target: Path, listening: None) -> None:
     with unharmed(model := Interrupted(at), target.parent), pytest.raises(KeyboardInterrupt):
         onward.export(model, X, target, external_data=external, verify=True, dynamic_axes={"x": {0: "batch"}})
-    assert model.left == 0
+    assert model.left == [0]
 
 
 def interrupting(function: Any, after: int = 0) -> Any:
@@ -266,8 +266,8 @@ def interrupting(function: Any, after: int = 0) -> Any:
 
 
 PLACES = {
-    "lowering": (api, "lower_program", 0),
-    "passes": (api, "tidy", 0),
+    "lowering": (steps, "lower_program", 0),
+    "passes": (steps, "tidy", 0),
     "writing": (files.Sink, "_write_through", 0),
     "writing, later": (files.Sink, "_write_through", 2),
     "closing the file": (files.Replacement, "close", 0),
@@ -334,7 +334,7 @@ def test_export_itself_needs_no_onnxruntime(target: Path, without_onnxruntime: N
 
 @pytest.mark.parametrize("external", [False, True], ids=["one file", "external data"])
 def test_a_file_that_fails_verification_never_appears(external: bool, target: Path, monkeypatch) -> None:
-    model, lower = Big(), api.lower_program
+    model, lower = Big(), steps.lower_program
 
     def wrongly(*args: Any, **kwargs: Any) -> Any:
         lowered = lower(*args, **kwargs)
@@ -343,7 +343,7 @@ def test_a_file_that_fails_verification_never_appears(external: bool, target: Pa
         return lowered
 
     with unharmed(model, target.parent), monkeypatch.context() as patch:
-        patch.setattr(api, "lower_program", wrongly)
+        patch.setattr(steps, "lower_program", wrongly)
         with pytest.raises(
             onward.VerifyError, match=r"disagree\n  example: output 'output' differs in 8 of 8 elements"
         ):

@@ -36,7 +36,9 @@ def session_of(function, args, opset, *, dynamic=True) -> Session:
     return Session(program.model)
 
 
-def about(value: torch.Tensor, mean: float, std: float, tolerance: float = 0.05) -> None:
+def about(value: torch.Tensor, mean: float, std: float) -> None:
+    """Within five standard errors of the mean: by chance one draw in a million is not."""
+    tolerance = 5 * std / value.numel() ** 0.5
     assert abs(value.double().mean() - mean) < tolerance
     assert abs(value.double().std() - std) < tolerance
 
