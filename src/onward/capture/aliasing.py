@@ -18,8 +18,8 @@ import torch
 from torch import fx
 from torch._ops import OpOverload
 
+from ..tables import registrar
 from .facts import TensorFact
-from .tables import registrar
 
 if TYPE_CHECKING:
     from .tensor import Traced

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ..tables import registrar
 from .sizes import SYMBOLIC
 from .source import user_source
-from .tables import registrar
 from .tensor import Traced
 from .weights import is_made_of_weights
 

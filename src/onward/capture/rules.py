@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 
-from .tables import registrar
+from ..tables import registrar
 
 aten = torch.ops.aten
 Size = tuple[int, ...]

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from onward.capture.facts import Dim, SymDim
+from onward.tables import registrar
 
 Shape = tuple[Dim, ...]
 Rule = Callable[[Sequence[Shape | None], Sequence[torch.Tensor | None], dict[str, Any], int], Any]
@@ -99,13 +100,7 @@ def propagate(
     return [*result, *unknown[len(result) :]] if isinstance(result, list) else [result, *unknown[1:]]
 
 
-def _rule(*ops: str) -> Callable[[Rule], Rule]:
-    def decorate(rule: Rule) -> Rule:
-        for op in ops:
-            _RULES[op] = rule
-        return rule
-
-    return decorate
+_rule = registrar(_RULES)
 
 
 def _ints(constants: Sequence[torch.Tensor | None], place: int) -> list[int] | None:

@@ -9,6 +9,7 @@ import onnx_ir as ir
 import torch
 
 from onward.lower import dims, dtypes
+from onward.tables import registrar
 
 if TYPE_CHECKING:
     from onward.lower.core import Core
@@ -26,13 +27,7 @@ def simplify(g: Core, op: str, inputs: Inputs, attributes: dict[str, Any]) -> tu
     return None if found is None else (found,)
 
 
-def _rule(*ops: str) -> Callable[[Rule], Rule]:
-    def decorate(rule: Rule) -> Rule:
-        for op in ops:
-            _RULES[op] = rule
-        return rule
-
-    return decorate
+_rule = registrar(_RULES)
 
 
 def _producer(value: ir.Value | None, op: str) -> ir.Node | None:

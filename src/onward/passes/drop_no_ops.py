@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 import onnx_ir as ir
 
+from ..tables import registrar
 from .weights import as_torch, is_weight
 
 _FAR = 2**31 - 1  # "to the end", in a Slice
@@ -54,13 +55,7 @@ def _drop(graph: ir.Graph, node: ir.Node, before: ir.Value | None) -> bool:
     return True
 
 
-def _rule(*ops: str) -> Callable[[Rule], Rule]:
-    def decorate(rule: Rule) -> Rule:
-        for op in ops:
-            _RULES[op] = rule
-        return rule
-
-    return decorate
+_rule = registrar(_RULES)
 
 
 @_rule("Identity")

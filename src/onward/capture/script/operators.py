@@ -16,10 +16,6 @@ from .lists import UNINITIALIZED, ScriptObject, counted
 NUMBERS = (bool, int, float, *SYMBOLIC)
 
 
-def _floor_divide(a: Any, b: Any) -> Any:
-    return a // b
-
-
 def _truth(value: Any) -> Any:
     """`Bool`: of a number or a tensor with one element."""
     if isinstance(value, torch.Tensor):
@@ -49,14 +45,6 @@ def _not(value: Any) -> Any:
     return torch.sym_not(value) if isinstance(value, torch.SymBool) else not value
 
 
-def _divide(a: Any, b: Any) -> Any:
-    return a / b
-
-
-def _rounded(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda value: function(value)
-
-
 def _convolution(x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
     """What `torch.jit.optimize_for_inference` makes of a convolution."""
     return (torch.conv1d, torch.conv2d, torch.conv3d)[x.dim() - 3](x, weight, bias, stride, padding, dilation, groups)
@@ -84,8 +72,8 @@ PLAIN: dict[str, Callable[..., Any]] = {
     "aten::add": operator.add,
     "aten::sub": operator.sub,
     "aten::mul": operator.mul,
-    "aten::div": _divide,
-    "aten::floordiv": _floor_divide,
+    "aten::div": operator.truediv,
+    "aten::floordiv": operator.floordiv,
     "aten::remainder": operator.mod,
     "aten::pow": operator.pow,
     "aten::neg": operator.neg,
