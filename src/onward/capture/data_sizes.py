@@ -55,6 +55,7 @@ class Freedom:
 
     slices_fit: bool = False  # `x[:n]` is taken to be as long as n says
     kept: frozenset[Source | None] = frozenset()  # lines whose numbers stay the example's
+    conversions: bool = True  # `int(tensor)` is followed
 
     def less(self, lines: Collection[Source | None], *, has_slices: bool) -> Freedom | None:
         """The next to try after sizes that come from these lines were refused; None if there is none."""
@@ -75,7 +76,7 @@ class DataSizes:
     def __init__(self, tracer: Tracer, freedom: Freedom) -> None:
         self._tracer, self._dims, self._probes = tracer, tracer.dims, tracer.probes
         self.freedom = freedom
-        self.has_slices = False
+        self.has_slices = self.has_conversions = False
         self._twins_of: dict[fx.Graph, _Twins] = {}
         self._known: dict[Any, tuple[int, ...]] = {}
         self._patterns = _patterns(self._probes - 1)
@@ -137,6 +138,10 @@ class DataSizes:
             if type(example) is int and found:
                 self._dims.fresh((example, *found), _stem(tensor), user_source())
         return self._known[key]
+
+    def without_conversions(self) -> Freedom | None:
+        """The next to try after the model failed, perhaps because `int(tensor)` gave it no plain number."""
+        return replace(self.freedom, conversions=False) if self.has_conversions else None
 
     def keeps_line(self) -> bool:
         """Whether the present line's numbers are to stay the example's."""

@@ -12,8 +12,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-import torch
-
+from .own_code import namespaces
 from .tensor import Traced
 
 
@@ -25,7 +24,7 @@ def symbolic_length(value: Any, /) -> Any:
 @contextlib.contextmanager
 def lengths_followed(model: Any) -> Iterator[None]:
     """Inside, `len` in the model's own code is `symbolic_length`."""
-    changed = [names for names in _namespaces(model) if "len" not in names]
+    changed = [names for names in namespaces(model) if "len" not in names]
     for names in changed:
         names["len"] = symbolic_length
     try:
@@ -33,17 +32,3 @@ def lengths_followed(model: Any) -> Iterator[None]:
     finally:
         for names in changed:
             names.pop("len", None)
-
-
-def _namespaces(model: Any) -> list[dict[str, Any]]:
-    """The globals of the model's functions, PyTorch's own left out."""
-    functions = [model, getattr(model, "__func__", None)]
-    if isinstance(model, torch.nn.Module):
-        kinds = {kind for module in model.modules() for kind in type(module).__mro__}
-        functions = [vars(kind).get("forward") for kind in kinds]
-    found = {id(names): names for each in functions if isinstance(names := getattr(each, "__globals__", None), dict)}
-    return [names for names in found.values() if not _is_pytorch(str(names.get("__name__", "")))]
-
-
-def _is_pytorch(name: str) -> bool:
-    return name == "torch" or name.startswith(("torch.", "onward."))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,7 +13,8 @@ from torch._ops import OpOverload
 from ..errors import CaptureError, ExportError
 from .axes import AxisSpace, Bounds, Formula
 from .complaints import model_raised, places_of
-from .data_sizes import Freedom
+from .conversions import conversions_followed
+from .data_sizes import FREE, Freedom
 from .decisions import Freeze
 from .elsewhere import ProbeRejected
 from .facts import CapturedProgram, Port, Results, SymDim, TensorFact
@@ -26,6 +28,7 @@ from .probes import PROBES, Plan
 from .resizing import resized
 from .session import session
 from .sizes import SYMBOLIC
+from .source import user_source
 from .state import state_kept
 from .tracer import Tracer
 from .tree import flatten
@@ -35,9 +38,9 @@ from .weights import Weights
 class Frozen(Exception):
     """A trace went through, but it froze a dynamic axis."""
 
-    def __init__(self, freezes: list[Freeze]) -> None:
+    def __init__(self, freezes: list[Freeze], freedom: Freedom) -> None:
         super().__init__(freezes[0].expression)
-        self.freezes = freezes
+        self.freezes, self.freedom = freezes, freedom
 
 
 @dataclass(frozen=True)
@@ -91,14 +94,21 @@ class Request:
 
 def write_journal(request: Request, inputs: Sequence[torch.Tensor]) -> Journal:
     """Run the model with every axis fixed, and write down what it does."""
-    tracer = _tracer(request, {}, 1)
-    tracer.pen = journal = Journal()
-    traced = [tracer.input(label, tensor, []) for label, tensor in zip(request.call.names, inputs, strict=True)]
-    args, kwargs = request.call.arguments(traced)
-    with session(tracer), state_kept(request.model), lengths_followed(request.model):
-        place_state(tracer, request.model, request.call, traced)
-        request.model(*args, **kwargs)
-    return journal
+    freedom: Freedom | None = FREE
+    while True:
+        tracer = _tracer(request, {}, 1, freedom=freedom)
+        tracer.pen = journal = Journal()
+        traced = [tracer.input(label, tensor, []) for label, tensor in zip(request.call.names, inputs, strict=True)]
+        args, kwargs = request.call.arguments(traced)
+        try:
+            with _followed(tracer, request.model):
+                place_state(tracer, request.model, request.call, traced)
+                request.model(*args, **kwargs)
+            return journal
+        except Exception:
+            freedom = tracer.elsewhere.data_sizes.without_conversions()
+            if freedom is None:
+                raise
 
 
 def run(request: Request, plan: Plan, pen: Comparison | None = None) -> CapturedProgram:
@@ -120,7 +130,7 @@ def run(request: Request, plan: Plan, pen: Comparison | None = None) -> Captured
     inputs = [each.fact for each in traced]  # as they are before the model turns them in place
     args, kwargs = call.arguments(traced)
     try:
-        with session(tracer), state_kept(request.model), lengths_followed(request.model):
+        with _followed(tracer, request.model):
             place_state(tracer, request.model, call, traced)
             result = request.model(*args, **kwargs)
             leaves, structure = flatten(result)
@@ -134,15 +144,18 @@ def run(request: Request, plan: Plan, pen: Comparison | None = None) -> Captured
     except (ExportError, CannotThaw, KeyboardInterrupt):
         raise
     except Exception as error:
+        less = tracer.elsewhere.data_sizes.without_conversions()
+        if less is not None and not isinstance(error, ProbeRejected):
+            raise ProbeRejected("int() or float()", user_source(), "", str(error), less) from error
         if tracer.decisions.freezes:
-            raise Frozen(tracer.decisions.freezes) from error
+            raise Frozen(tracer.decisions.freezes, plan.freedom) from error
         if isinstance(error, ProbeRejected):
             raise
         raise model_raised(name, error, request.model, call) from error
     if pen is not None:
         pen.finish()
     elif tracer.decisions.freezes:
-        raise Frozen(tracer.decisions.freezes)
+        raise Frozen(tracer.decisions.freezes, plan.freedom)
     if not results:
         raise CaptureError(f"{name} returned no tensor", hint="return at least one tensor from forward")
     _note_updates(tracer)
@@ -176,6 +189,13 @@ def run(request: Request, plan: Plan, pen: Comparison | None = None) -> Captured
         derived=tracer.plain.derivations.derived(tracer.plain.constants),
         space=space,
     )
+
+
+@contextlib.contextmanager
+def _followed(tracer: Tracer, model: Any) -> Iterator[None]:
+    """Inside, the model is traced, and afterwards it is as it was."""
+    with session(tracer), state_kept(model), lengths_followed(model), conversions_followed(tracer, model):
+        yield
 
 
 def _port(name: str, fact: TensorFact, space: AxisSpace) -> Port:

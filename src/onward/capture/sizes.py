@@ -123,7 +123,9 @@ class Size:
     def __str__(self) -> str:
         return self.tracer.dims.describe(self.values)
 
-    _graph_repr = __str__
+    def _graph_repr(self) -> str:
+        """Python writes the number: into a message, or into the name of something that it looks for."""
+        return repr(self.tracer.decisions.commit(self)) if self.from_data else str(self)
 
     def hash(self) -> int:
         return hash(self.values)
@@ -224,8 +226,9 @@ _METHODS: dict[str, Callable[..., Any]] = {
 
 
 def _define(name: str, function: Callable[..., Any]) -> None:
-    def method(self: Size, *others: Size) -> Size:
-        operands = (self, *others)
+    def method(self: Size, *others: Size | int | None) -> Size:
+        given = (each for each in others if each is not None)  # `round` may name the digits, or not
+        operands = (self, *(each if isinstance(each, Size) else self.wrap_int(each) for each in given))
         values = tuple(function(*at_probe) for at_probe in zip(*(each.values for each in operands), strict=True))
         return Size(self.tracer, values, Computed(function, operands))
 

@@ -100,6 +100,7 @@ def _first_that_works(request: Request, *, in_short: bool = False) -> CapturedPr
                 plan, program = _as_free_as_it_goes(request, plan)
             except Frozen as error:
                 frozen = frozen or error
+                plan = dataclasses.replace(plan, freedom=error.freedom)
                 sided = None if in_short else _on_one_side(request, plan, error)
                 if sided is not None:
                     return sided

@@ -372,6 +372,15 @@ def size_of(x: ir.Value, axis: int, values: tuple[int, ...]) -> SizeValue:
     return SizeValue(values, "axis", (x, axis))
 
 
+def _round(g: Any, a: Any, digits: int | None = None) -> Value:
+    """To the nearest whole number, or to so many digits; the rounding itself is the emitter's."""
+    x = g._one(a)
+    if digits is None or not g.dtype(x).is_floating_point:
+        return g.cast(g.round(x), torch.int64)
+    scale = g.like(x, 10.0**digits)
+    return g.op.Div(g.round(g.op.Mul(x, scale)), scale)
+
+
 _FUNCTIONS: dict[Any, Callable[..., Value]] = {
     operator.add: lambda g, a, b: g._binary("Add", a, b),
     operator.sub: lambda g, a, b: g._binary("Sub", a, b),
@@ -406,7 +415,7 @@ _FUNCTIONS: dict[Any, Callable[..., Value]] = {
     math.sqrt: lambda g, a: g.op.Sqrt(g.cast(g._one(a), torch.float64)),
     builtins.int: lambda g, a: g._rounded(None, a),
     builtins.float: lambda g, a: g.cast(g._one(a), torch.float64),
-    builtins.round: lambda g, a: g._rounded("Round", a),
+    builtins.round: _round,
 }
 if hasattr(torch, "_sym_sqrt"):
     _FUNCTIONS[torch._sym_sqrt] = _FUNCTIONS[math.sqrt]

@@ -1,0 +1,69 @@
+"""The Python code in which a model is written: its modules' globals, and its functions. PyTorch's own is not meant."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+_NOT_THEIRS = frozenset({"torch", "onward", "builtins"})
+
+
+def namespaces(model: Any) -> list[dict[str, Any]]:
+    """The globals of the model's functions."""
+    functions = [model, getattr(model, "__func__", None)]
+    if isinstance(model, torch.nn.Module):
+        functions = [vars(kind).get("forward") for kind in _kinds(model)]
+    found = {id(names): names for each in functions if isinstance(names := getattr(each, "__globals__", None), dict)}
+    return [names for names in found.values() if _package(names.get("__name__")) not in _NOT_THEIRS]
+
+
+def functions(model: Any) -> list[types.FunctionType]:
+    """The model's functions and methods, and those of its own packages that its modules have at hand."""
+    roots = list(_reached([model], None))
+    packages = {_package(each.__module__) for each in roots} - _NOT_THEIRS
+    spaces = {id(each.__globals__): each.__globals__ for each in roots if _package(each.__module__) in packages}
+    beside = (value for names in spaces.values() for value in list(names.values()))
+    found = {id(each): each for each in (*roots, *_reached(beside, packages))}
+    return [each for each in found.values() if _package(each.__module__) in packages]
+
+
+def _reached(values: Any, packages: set[str] | None) -> Iterator[types.FunctionType]:
+    """Functions among the values: methods of classes and modules, and what closures hold, are reached through them.
+
+    Classes count if they are of one of the packages; without any given, only those that modules are made of.
+    """
+    seen: set[int] = set()
+    waiting = list(values)
+    while waiting:
+        value = waiting.pop()
+        value = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, types.FunctionType):
+            yield value
+            waiting += [cell.cell_contents for cell in value.__closure__ or () if _is_filled(cell)]
+        elif isinstance(value, torch.nn.Module):
+            if packages is None:
+                waiting += (each for kind in _kinds(value) for each in vars(kind).values())
+        elif isinstance(value, type) and packages and _package(value.__module__) in packages:
+            waiting += vars(value).values()
+
+
+def _kinds(model: torch.nn.Module) -> set[type]:
+    kinds = {kind for module in model.modules() for kind in type(module).__mro__}
+    return {kind for kind in kinds if _package(kind.__module__) not in _NOT_THEIRS}
+
+
+def _is_filled(cell: types.CellType) -> bool:
+    try:
+        return cell.cell_contents is not None
+    except ValueError:  # its variable has no value yet
+        return False
+
+
+def _package(name: Any) -> str:
+    return str(name).split(".")[0]
