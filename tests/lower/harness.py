@@ -141,7 +141,7 @@ def _resized(case: Case, size: int) -> list[Any]:
     for index, named in case.dynamic.items():
         tensor = result[index]
         for axis, label in named.items():
-            repeats = -(-wanted[label] // tensor.size(axis))
+            repeats = max(1, -(-wanted[label] // tensor.size(axis)))
             tensor = torch.cat([tensor] * repeats, dim=axis).narrow(axis, 0, wanted[label])
         result[index] = tensor.contiguous()
     return result

@@ -203,7 +203,7 @@ def _unique(op: OpOverload, nodes: tuple, out: Any, source: Layout, count: int) 
     """Values, the place of each input element among them, and how often each occurs; empty where not asked for."""
     values, inverse, *counts = out
     axis = _axis(op, nodes)
-    whole = len(values.size()) == 1 and inverse.dim() != 1
+    whole = not source.size or (len(values.size()) == 1 and inverse.dim() != 1)
     along = dict(enumerate(source.size)) if whole or inverse.dim() == len(source.size) else {0: source.size[axis]}
     others = {place: size for place, size in enumerate(source.size) if place != axis} if values.dim() > 1 else {}
     return [

@@ -18,6 +18,16 @@ from onward.lower.core import Number, Value
 from onward.lower.sizes import Size, Sizes, SizeValue, size_of
 
 _FAR = 2**63 - 1
+# What PyTorch gives for no elements at all, where onnxruntime 1.31 gives something else or fails.
+_OF_NOTHING = {
+    "ReduceSum": 0,
+    "ReduceSumSquare": 0,
+    "ReduceL1": 0,
+    "ReduceL2": 0,
+    "ReduceProd": 1,
+    "ReduceMean": float("nan"),
+    "ReduceLogSumExp": float("-inf"),
+}
 _RESHAPES = frozenset({"Reshape", "Flatten", "Unsqueeze", "Squeeze"})
 
 
@@ -98,6 +108,10 @@ class Structure(Sizes):
         shape = self.dims(x)
         if shape == ():
             x, shape, axes, keepdims = self.unsqueeze(x, [0]), (1,), [0], False
+        over = range(len(shape or ())) if not axes else [axis % len(shape or (1,)) for axis in axes]
+        if shape is not None and op in _OF_NOTHING and 0 in [shape[axis] for axis in over]:
+            kept = [1 if axis in over else dim for axis, dim in enumerate(shape) if keepdims or axis not in over]
+            return self.expand(self.like(x, _OF_NOTHING[op]), kept)
         attributes: dict[str, Any] = {"keepdims": keepdims}
         if not axes:
             return self.node(op, [x], attributes)

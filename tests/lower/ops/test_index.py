@@ -89,6 +89,7 @@ CASES = [
     case("take_along_dim", lambda x, i: torch.take_along_dim(x, i, 1), [X, ints(4, 3, 1, low=0, high=5)]),
     case("take_along_dim flat", lambda x, i: torch.take_along_dim(x, i), [X, ints(7, low=0, high=100)], opsets=FEW),
     case("nonzero", torch.nonzero, [GRID]),
+    case("nonzero of one number", lambda x: (x[0].nonzero(), torch.argwhere(x[1])), [torch.tensor([0.0, 2.0])]),
     case("nonzero dynamic", lambda x: x.nonzero(), [ints(4, 5, low=0, high=2)], dynamic={0: {0: "a", 1: "b"}}),
     case("nonzero as tuple", lambda x: x.nonzero(as_tuple=True), [GRID.float()], opsets=FEW),
     case("nonzero of tiny doubles", torch.nonzero, [GRID.double() * 1e-300], opsets=FEW),

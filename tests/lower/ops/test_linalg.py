@@ -200,6 +200,11 @@ LENGTHS = [
     case("matrix_norm inf", lambda x: torch.linalg.matrix_norm(x, INFINITE), [f32(2, 3, 4)], opsets=FEW),
     case("dist", torch.dist, [f32(2, 3), f32(3, seed=1)], opsets=FEW),
     case("cdist", torch.cdist, [f32(2, 3, 4), f32(2, 5, 4, seed=1)], dynamic={0: {1: "n"}}, opsets=SOME_OPSETS),
+    *[
+        case(f"pdist p={p}", lambda x, p=p: F.pdist(x, p), [f32(5, 4)], dynamic={0: {0: "n"}}, sizes=(2, 7), opsets=FEW)
+        for p in (0, 1, 2, 3, float("inf"))
+    ],
+    case("pdist of a known number", F.pdist, [f32(5, 4)], opsets=FEW),
     case("cdist p=1", lambda x, y: torch.cdist(x, y, 1), [f32(3, 4), f32(5, 4, seed=1)], opsets=FEW),
     case(
         "pairwise_distance",

@@ -16,6 +16,14 @@ FEW = (9, 11, 13, NEWEST)
 DTYPES = (torch.float64, torch.float16, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool)
 
 CASES = [
+    case("replicate where all is cut off", lambda x: F.pad(x, (-4, 5, 2, -4), mode="replicate"), [f32(2, 3, 4, 4)]),
+    case(
+        "replicate where all may be cut off",
+        lambda x: F.pad(x, (-2, 4), mode="replicate"),
+        [f32(2, 3, 5)],
+        dynamic={0: {2: "n"}},
+        opsets=(9, 11, 20, 26),
+    ),
     case("constant", lambda x: F.pad(x, (1, 2, 3, 4)), [f32(2, 3, 4, 5)], dynamic=IMAGE),
     case("constant with a value", lambda x: F.pad(x, (1, 2), value=-1.5), [f32(2, 3)], dynamic=BATCH),
     case("constant infinity", lambda x: F.pad(x, (1, 0), value=float("-inf")), [f32(2, 3)], opsets=FEW),

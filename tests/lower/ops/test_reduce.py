@@ -27,6 +27,8 @@ def each_dtype(name, function, dtypes=DTYPES):
     return [case(f"{name} {dtype}", function, [ints(2, 3, low=0, high=4).to(dtype)], opsets=FEW) for dtype in dtypes]
 
 
+GAPS = torch.tensor([[3.0, float("nan"), 1.0, 2.0], [float("nan")] * 4, [5.0, -1.0, float("nan"), float("nan")]])
+
 SUMS = [
     case("sum", torch.sum, [f32(2, 3)], dynamic=BATCH),
     case("sum over axes", lambda x: x.sum((0, -1), keepdim=True), [f32(2, 3, 4)], dynamic=BATCH),
@@ -87,6 +89,17 @@ EXTREMES = [
     case("median along an axis", lambda x: x.median(1), [spread(3, 4)], opsets=SOME_OPSETS),
     case("median of all, dynamic", torch.median, [spread(3, 4)], dynamic=BATCH, since=10),
     case("median keeping the axis", lambda x: x.median(0, keepdim=True), [spread(3, 4).long()], opsets=FEW),
+    case("nanmedian", lambda x: (x.nanmedian(), x.nanmedian(1)[0], x.nanmedian(0, keepdim=True)[0]), [GAPS]),
+    case("nanmedian dynamic", lambda x: x.nanmedian(1)[0], [GAPS], dynamic={0: {1: "n"}}, since=10, opsets=FEW),
+    case("nanmedian of numbers", lambda x: x.nanmedian(1), [spread(3, 4)], opsets=FEW),
+    case("nanmedian of one number", lambda x: (x[0].nanmedian(), x[1].nanmedian(0)[0]), [GAPS[0]], opsets=FEW),
+    case("nanmedian int64", lambda x: (x.nanmedian(), x.nanmedian(0)), [spread(3, 4).long()], opsets=FEW),
+    case("nanmedian bfloat16", lambda x: x.nanmedian(1)[0], [GAPS.bfloat16()], since=13, opsets=FEW),
+    case("mode", lambda x: (x.mode(), x.mode(0), x.mode(1, keepdim=True)), [ints(4, 6, low=0, high=3)]),
+    case("mode dynamic", lambda x: x.mode(1), [ints(4, 6, low=0, high=3)], dynamic={0: {1: "n"}}, since=10, opsets=FEW),
+    case("mode of floats", lambda x: x.mode(), [ints(4, 6, low=0, high=3).half()], opsets=FEW),
+    case("mode of bool", lambda x: x.mode(0), [ints(5, 4, low=0, high=2).bool()], opsets=FEW),
+    case("mode of one number", lambda x: x[0].mode(), [f32(3)], opsets=FEW),
 ]
 
 RUNNING = [

@@ -232,6 +232,23 @@ CASES = [
         [ints(4, 5), torch.tensor([2, 0, 2]), ints(3, 5)],
         opsets=FEW,
     ),
+    *[
+        case(
+            f"index_reduce mean {dtype} {include_self}",
+            lambda x, i, s, both=include_self: x.index_reduce(1, i, s, "mean", include_self=both),
+            [ints(3, 4, dtype=dtype), torch.tensor([0, 2, 0]), ints(3, 3, dtype=dtype, seed=1)],
+            dynamic={0: {0: "n"}, 2: {0: "n"}},
+            opsets=(9, 13, 18, 26),
+        )
+        for dtype in (torch.float32, torch.int64)
+        for include_self in (True, False)
+    ],
+    case(
+        "index_reduce of one number",
+        lambda x, i, s: [x[0].index_reduce(0, i, s[0], each) for each in ("mean", "prod", "amin", "amax")],
+        [f32(2), torch.tensor([0]), f32(2, seed=1)],
+        opsets=(9, 13, 18, 26),
+    ),
     case(
         "index_reduce prod",
         lambda x, i, s: x.index_reduce(0, i, s, "prod"),

@@ -90,6 +90,19 @@ CASES = [
     case("histc between its own ends", lambda x: torch.histc(x, 7), [f32(4, 5)], opsets=SOME_OPSETS),
     case("histc of equal numbers", lambda x: torch.histc(x * 0 + 3, 4), [f32(6)], opsets=FEW),
     case("histc of whole numbers", lambda x: torch.histc(x, 4, 0, 3), [torch.arange(-2.0, 7.0)], opsets=FEW),
+    case(
+        "unique of one number",
+        lambda x: torch.unique(x[0], return_inverse=True, return_counts=True),
+        [NUMBERS.flatten().float()],
+        since=11,
+        opsets=FEW,
+    ),
+    case(
+        "unique_consecutive of one number",
+        lambda x: torch.unique_consecutive(x[0], return_inverse=True, return_counts=True),
+        [NUMBERS.flatten().float()],
+        opsets=FEW,
+    ),
     case("nonzero_static", lambda x: torch.nonzero_static(x, size=5), [NUMBERS > 3], dynamic=BATCH, opsets=FEW),
     case("nonzero_static cut", lambda x: torch.nonzero_static(x, size=2, fill_value=7), [NUMBERS > 3], opsets=FEW),
 ]

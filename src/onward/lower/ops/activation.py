@@ -252,6 +252,8 @@ def dropout(g: Emitter, x: Value, p: float, train: bool) -> Value:
     """
     if not train or p == 0:
         return x
+    if p == 1:
+        return _all_dropped(g, x)
     return _dropout(g, x, p)[0] if g.opset >= 12 else g.op.Dropout(x, ratio=p)
 
 
@@ -260,6 +262,8 @@ def native_dropout(g: Emitter, x: Value, p: float, train: bool | None) -> tuple[
     """native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)"""
     if train is False or p == 0:
         return x, g.expand(g.const(True), g.known_dims(x))
+    if p == 1:
+        return _all_dropped(g, x), g.expand(g.const(False), g.known_dims(x))
     if g.opset >= 12:
         return _dropout(g, x, p)
     kept = _kept(g, x, p, channels=False)
@@ -274,6 +278,11 @@ def _dropout(g: Emitter, x: Value, p: float) -> tuple[Value, Value]:
     return found[0], found[1]
 
 
+def _all_dropped(g: Emitter, x: Value) -> Value:
+    """p = 1, which onnxruntime 1.31 refuses; nan stays nan."""
+    return g.op.Mul(x, g.like(x, 0))
+
+
 def _kept(g: Emitter, x: Value, p: float, *, channels: bool) -> Value:
     """True where something survives: one answer per element, or one per sample and channel."""
     shape = g.known_dims(x)
@@ -286,7 +295,7 @@ def _kept(g: Emitter, x: Value, p: float, *, channels: bool) -> Value:
 
 def _without_dropped(g: Emitter, x: Value, kept: Value, p: float) -> Value:
     """Zero where nothing is kept; the rest scaled to make up for it."""
-    return g.op.Mul(x, scaled(g, g.cast(kept, g.dtype(x)), 1 / (1 - p) if p < 1 else 0.0))
+    return g.op.Mul(x, scaled(g, g.cast(kept, g.dtype(x)), 1 / (1 - p)))
 
 
 @lowers(aten.feature_dropout.default)
@@ -294,24 +303,28 @@ def feature_dropout(g: Emitter, x: Value, p: float, train: bool) -> Value:
     """feature_dropout(Tensor input, float p, bool train) -> Tensor: whole channels at once"""
     if not train or p == 0:
         return x
+    if p == 1:
+        return _all_dropped(g, x)
     return _without_dropped(g, x, _kept(g, x, p, channels=True), p)
 
 
 @lowers(aten.alpha_dropout.default)
 def alpha_dropout(g: Emitter, x: Value, p: float, train: bool) -> Value:
     """alpha_dropout(Tensor input, float p, bool train) -> Tensor: keeps mean and variance of what selu gives"""
-    return _alpha_dropout(g, x, _kept(g, x, p, channels=False), p) if train and p > 0 else x
+    return _alpha_dropout(g, x, p, channels=False) if train and p > 0 else x
 
 
 @lowers(aten.feature_alpha_dropout.default)
 def feature_alpha_dropout(g: Emitter, x: Value, p: float, train: bool) -> Value:
     """feature_alpha_dropout(Tensor input, float p, bool train) -> Tensor"""
-    return _alpha_dropout(g, x, _kept(g, x, p, channels=True), p) if train and p > 0 else x
+    return _alpha_dropout(g, x, p, channels=True) if train and p > 0 else x
 
 
-def _alpha_dropout(g: Emitter, x: Value, kept: Value, p: float) -> Value:
+def _alpha_dropout(g: Emitter, x: Value, p: float, *, channels: bool) -> Value:
     """What is dropped becomes selu's value at minus infinity; then all is scaled and shifted back to mean 0."""
+    if p == 1:
+        return _all_dropped(g, x)
     lowest = -1.7580993408473766
-    factor = 1 / math.sqrt((lowest**2 * p + 1) * (1 - p)) if p < 1 else 0.0
-    chosen = g.op.Where(kept, x, g.like(x, lowest))
+    factor = 1 / math.sqrt((lowest**2 * p + 1) * (1 - p))
+    chosen = g.op.Where(_kept(g, x, p, channels=channels), x, g.like(x, lowest))
     return g.op.Sub(scaled(g, chosen, factor), g.like(x, lowest * p * factor))

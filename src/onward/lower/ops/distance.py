@@ -76,6 +76,21 @@ def dist(g: Emitter, x: Value, y: Value, p: Number = 2) -> Value:
     return _length(g, g.op.Sub(x, y), p, None, False)
 
 
+@lowers(aten.pdist.default, aten._pdist_forward.default)
+def pdist(g: Emitter, x: Value, p: float = 2) -> Value:
+    """pdist(Tensor self, float p=2) -> Tensor: between every row and those after it"""
+    size = g.dim_size(x, 0)
+    if isinstance(size, int):
+        pairs = [g.const_tensor(places) for places in torch.triu_indices(size, size, 1)]
+    else:
+        numbers = g.arange(0, size)
+        later = g.op.Less(g.unsqueeze(numbers, [1]), g.unsqueeze(numbers, [0]))
+        table = g.annotate(g.op.NonZero(later), (2, *g.out.shape))
+        pairs = [g.op.Gather(table, g.const(side), axis=0) for side in (0, 1)]
+    first, second = (g.op.Gather(x, places, axis=0) for places in pairs)
+    return _length(g, g.op.Sub(first, second), p, -1, False)
+
+
 @lowers(aten.cdist.default, aten._cdist_forward.default)
 def cdist(g: Emitter, x: Value, y: Value, p: float = 2.0, compute_mode: int | None = None) -> Value:
     """cdist(Tensor x1, Tensor x2, float p=2., int? compute_mode=None) -> Tensor"""

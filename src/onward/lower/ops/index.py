@@ -123,7 +123,8 @@ def take(g: Emitter, x: Value, index: Value) -> Value:
 def nonzero(g: Emitter, x: Value) -> Value:
     """nonzero(Tensor self) -> Tensor"""
     if g.rank(x) == 0:
-        raise g.unsupported("nonzero of a tensor without axes, whose result has no columns")
+        count = g.reshape(g.cast(g.cast(x, torch.bool), torch.int64), [1])  # of rows without columns
+        return _known(g, g.op.ConstantOfShape(g.op.Concat(count, g.const([0]), axis=0), value=torch.zeros(1).long()))
     return _known(g, g.op.Transpose(positions.nonzero_rows(g, x), perm=[1, 0]))
 
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from onward.capture.facts import Dim
+
 from ..bridge import as_dim
 from ..emitter import Emitter, Number, Size, SizeValue, Value
 from ..registry import lowers
@@ -131,15 +133,23 @@ def pad(g: Emitter, x: Value, pad: Sequence[Size], mode: str = "constant", value
 
 
 def _pad_from_inside(g: Emitter, x: Value, pad: Sequence[Size], mode: str) -> Value:
-    """Padding made of x's own elements. A reflection may reach what a negative amount cuts off: no crop before it."""
+    """Padding made of x's own elements. It may reach what a negative amount cuts off: no crop before it then."""
     pairs = _pairs(g.rank(x), pad)
-    crops = any(isinstance(p, int) and p < 0 for pair in pairs.values() for p in pair)
-    if not (crops and mode == "reflect"):
+    if not any(_reaches_cut(g.known_dims(x)[axis], pair, mode) for axis, pair in pairs.items()):
         x, pairs = _crop(g, x, pairs)
         fixed = all(isinstance(p, int) for pair in pairs.values() for p in pair)
         if g.opset >= 19 or (mode != "wrap" and (fixed or g.opset >= 11)):
             return g.pad(x, _onnx_pads(g.rank(x), pairs), mode)
     return _pad_by_gather(g, x, pairs, mode)
+
+
+def _reaches_cut(size: Dim, pair: tuple[Any, Any], mode: str) -> bool:
+    """Whether padding repeats elements that a negative amount on the other side cuts off."""
+    cut = -sum(p for p in pair if isinstance(p, int) and p < 0)
+    if mode == "edge":
+        grows = any(not isinstance(p, int) or p > 0 for p in pair)
+        return cut > 0 and grows and not (isinstance(size, int) and cut < size)
+    return cut > 0 and mode == "reflect"
 
 
 def _pad_by_gather(g: Emitter, x: Value, pairs: dict[int, tuple[Any, Any]], mode: str) -> Value:

@@ -166,11 +166,18 @@ def all_dim(g: Emitter, x: Value, dim: Axes = None, keepdim: bool = False) -> Va
 
 
 def _quantifier(g: Emitter, op: str, x: Value, dim: Axes, keepdim: bool) -> Value:
-    """Any is the maximum of truth values, all is their minimum. An empty list of axes reduces nothing here."""
-    truth = g.cast(x, torch.bool)
-    if isinstance(dim, (list, tuple)) and not dim:
-        return truth
-    return reduced(g, op, truth, dim, keepdim)
+    """Any is the maximum of truth values, all is their minimum. An empty list of axes reduces nothing here.
+
+    An axis that may have no elements is asked with integers: onnxruntime 1.31 finds the lowest one then, or the
+    highest, but fails on truth values.
+    """
+    if g.rank(x) == 0 or (isinstance(dim, (list, tuple)) and not dim):
+        return g.cast(x, torch.bool)
+    sizes = [g.known_dims(x)[axis] for axis in axes_of(g, x, dim)]
+    if all(isinstance(size, int) and size for size in sizes):
+        return reduced(g, op, g.cast(x, torch.bool), dim, keepdim)
+    truth = reduced(g, op, g.cast(g.cast(x, torch.bool), torch.int32), dim, keepdim)
+    return g.op.Greater(truth, g.const(0, torch.int32))
 
 
 @lowers(aten.count_nonzero.default, aten.count_nonzero.dim_IntList)

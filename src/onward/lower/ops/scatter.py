@@ -282,12 +282,20 @@ def scatter_reduce(
     result = scatter_at(g, start, dim, index, src, _REDUCTIONS[reduce])
     if reduce != "mean":
         return result
-    ones = g.const(1, torch.int64) if not g.dtype(x).is_floating_point else g.like(x, 1)
-    every = g.expand(ones, g.known_dims(x))
+    every = _ones(g, x, x)
     begin = every if include_self else scatter_at(g, every, dim, index, _spread(g, every, 0, index))
-    count = scatter_at(g, begin, dim, index, g.expand(ones, g.known_dims(index)), "add")
-    count = g.cast(count, g.dtype(x))
-    return g.op.Div(result, count) if g.dtype(x).is_floating_point else g.floor_divide(result, count)
+    return _divided(g, result, scatter_at(g, begin, dim, index, _ones(g, x, index), "add"))
+
+
+def _ones(g: Emitter, x: Value, like: Value) -> Value:
+    """What counts the summands of a mean of x: ones in the shape of another."""
+    return g.expand(g.const(1, g.dtype(x) if g.dtype(x).is_floating_point else torch.int64), g.known_dims(like))
+
+
+def _divided(g: Emitter, total: Value, count: Value) -> Value:
+    """The mean; integers are rounded down."""
+    count = g.cast(count, g.dtype(total))
+    return g.op.Div(total, count) if g.dtype(total).is_floating_point else g.floor_divide(total, count)
 
 
 def _neutral(g: Emitter, x: Value, reduce: str) -> Number:
@@ -351,21 +359,23 @@ def put(g: Emitter, x: Value, index: Value, source: Value, accumulate: bool = Fa
     return g.reshape(flat, g.known_dims(x))
 
 
-_ROW_REDUCTIONS = {"prod": "mul", "amax": "max", "amin": "min"}
-
-
 @lowers(aten.index_reduce.default)
 def index_reduce(
     g: Emitter, x: Value, dim: int, index: Value, source: Value, reduce: str, *, include_self: bool = True
 ) -> Value:
     """index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True)
     -> Tensor"""
-    if reduce not in _ROW_REDUCTIONS:
-        raise g.unsupported(f"reduce={reduce!r}")
-    if not include_self:
-        neutral = g.const(_neutral(g, x, reduce), g.dtype(x))
-        x = _along(g, x, dim, index, g.expand(neutral, g.known_dims(source)), None)
-    return _along(g, x, dim, index, source, _ROW_REDUCTIONS[reduce])
+
+    def start(over: Value, number: Number) -> Value:
+        """Without what is there before, the places that are written begin with a number that changes nothing."""
+        neutral = g.expand(g.const(number, g.dtype(over)), g.known_dims(source))
+        return over if include_self else _along(g, over, dim, index, neutral, None)
+
+    result = _along(g, start(x, _neutral(g, x, reduce)), dim, index, source, _REDUCTIONS[reduce])
+    if reduce != "mean":
+        return result
+    count = _along(g, start(_ones(g, x, x), 0), dim, index, _ones(g, x, source), "add")
+    return _divided(g, result, count)
 
 
 @lowers(aten.masked_scatter.default)

@@ -86,7 +86,7 @@ def unique(
 ) -> Sequence[Value | None]:
     """_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False)
     -> (Tensor, Tensor, Tensor)"""
-    found = _unique(g, x, None, return_inverse, return_counts)
+    found = _unique(g, g.reshape(x, [-1]) if g.rank(x) == 0 else x, None, return_inverse, return_counts)
     if found[1] is not None:
         found[1] = g.reshape(found[1], g.known_dims(x))
     return found
@@ -118,7 +118,7 @@ def unique_consecutive(
     -> (Tensor, Tensor, Tensor)"""
     shape = g.known_dims(x) if dim is None else (g.known_dims(x)[dim],)
     axis = 0 if dim is None else dim % g.rank(x)
-    rows = g.flatten(x) if dim is None else x
+    rows = g.reshape(x, [-1]) if dim is None else x
     size = g.dim_size(rows, axis)
     differs = g.not_equal(g.slice(rows, [1], [_FAR], [axis]), g.slice(rows, [0], [-1], [axis]))
     others = [each for each in range(g.rank(rows)) if each != axis]

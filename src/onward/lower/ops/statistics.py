@@ -1,10 +1,12 @@
-"""Variance, standard deviation and median."""
+"""Variance, standard deviation, medians and the most frequent value."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import torch
+
+from onward.capture.facts import Dim
 
 from ..emitter import Emitter, Number, Value
 from ..registry import lowers
@@ -101,8 +103,60 @@ def median_dim(g: Emitter, x: Value, dim: int, keepdim: bool = False) -> tuple[V
 
 def _median(g: Emitter, x: Value, axis: int, keepdim: bool) -> tuple[Value, Value]:
     """The lower of the two in the middle: the last of the smaller half."""
+    if g.known_dims(x)[axis] == 0:  # of nothing at all, PyTorch says nan
+        return g.expand(g.like(x, float("nan")), _without(g, x, axis, keepdim)), g.const(0)
     half: Any = (g.dim_size(x, axis) + 1) // 2
     found = g.topk(x, half, axis, largest=False, sorted=True)
     last = [g.slice(value, [-1], [2**63 - 1], [axis]) for value in found]
     values, indices = last if keepdim else [g.squeeze(value, [axis]) for value in last]
     return values, indices
+
+
+def _without(g: Emitter, x: Value, axis: int, keepdim: bool) -> list[Dim]:
+    """The shape after an axis is reduced."""
+    shape = g.known_dims(x)
+    return [*shape[:axis], *([1] if keepdim else []), *shape[axis + 1 :]]
+
+
+@lowers(aten.nanmedian.default)
+def nanmedian(g: Emitter, x: Value) -> Value:
+    """nanmedian(Tensor self) -> Tensor"""
+    return x if g.rank(x) == 0 else _nanmedian(g, g.flatten(x), 0, False)[0]
+
+
+@lowers(aten.nanmedian.dim)
+def nanmedian_dim(g: Emitter, x: Value, dim: int, keepdim: bool = False) -> tuple[Value, Value]:
+    """nanmedian.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"""
+    return (x, g.const(0)) if g.rank(x) == 0 else _nanmedian(g, x, dim % g.rank(x), keepdim)
+
+
+def _nanmedian(g: Emitter, x: Value, axis: int, keepdim: bool) -> tuple[Value, Value]:
+    """The middle one of those that are numbers, which come first in order; nan where none is."""
+    if not g.dtype(x).is_floating_point or g.known_dims(x)[axis] == 0:
+        return _median(g, x, axis, keepdim)
+    missing = g.op.IsNaN(x)
+    ordered, places = g.topk(g.where(missing, g.like(x, float("inf")), x), g.dim_size(x, axis), axis, largest=False)
+    count = g.reduce("ReduceSum", g.cast(g.op.Not(missing), torch.int64), [axis], keepdims=True)
+    middle = g.max(g.op.Div(g.op.Sub(count, g.const(1)), g.const(2)), g.const(0))
+    value, index = (g.gather_elements(each, middle, axis) for each in (ordered, places))
+    value = g.where(g.equal(count, g.const(0)), g.like(x, float("nan")), value)
+    return (value, index) if keepdim else (g.squeeze(value, [axis]), g.squeeze(index, [axis]))
+
+
+@lowers(aten.mode.default)
+def mode(g: Emitter, x: Value, dim: int = -1, keepdim: bool = False) -> tuple[Value, Value]:
+    """mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)
+
+    In order, equal elements are neighbours: the first of those with most equals has the smallest value, and as many
+    places further comes the last of them, which is the one that PyTorch names.
+    """
+    if g.rank(x) == 0:
+        return x, g.const(0)
+    axis = dim % g.rank(x)
+    ordered, places = g.topk(x, g.dim_size(x, axis), axis, largest=False)
+    same = g.equal(g.unsqueeze(ordered, [axis]), g.unsqueeze(ordered, [axis + 1]))
+    count = g.reduce("ReduceSum", g.cast(same, torch.int64), [axis])
+    first = g.op.ArgMax(count, axis=axis, keepdims=1)
+    last = g.op.Sub(g.op.Add(first, g.gather_elements(count, first, axis)), g.const(1))
+    values, indices = (g.gather_elements(each, last, axis) for each in (ordered, places))
+    return (values, indices) if keepdim else (g.squeeze(values, [axis]), g.squeeze(indices, [axis]))
