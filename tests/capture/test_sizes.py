@@ -76,8 +76,18 @@ def test_axes_that_must_be_equal_are_found_out() -> None:
 @pytest.mark.parametrize(
     ("function", "expression", "value", "reason"),
     [
-        (lambda x: x * (int(x.shape[0]) ** 3 % 5), "batch", 6, "no formula of the axes gives 1, 3, 4, 2"),
-        (lambda x: torch.stack([x[i] * 2 for i in range(x.shape[0])]), "batch", 6, "other sizes run other operations"),
+        (
+            lambda x: x * (int(x.shape[0]) ** 3 % 5),
+            "batch",
+            6,
+            ".* uses a number that no formula of the axes gives:\n    1 at batch = 6\n    3 at",
+        ),
+        (
+            lambda x: torch.stack([x[i] * 2 for i in range(x.shape[0])]),
+            "batch",
+            6,
+            "the model runs other operations at",
+        ),
         (lambda x: x * 2 if x.shape[0] % 4 == 0 else x, "(batch % 4) == 0", False, "a branch depends on the size"),
         (lambda x: x.sum(0) if len(x) < 9 else x.mean(0), "batch < 9", True, "a branch depends on the size"),
     ],
@@ -89,7 +99,7 @@ def test_a_frozen_axis_is_an_error_with_its_line(function: Any, expression: str,
     line = function.__code__.co_firstlineno
     assert "dynamic axis 'batch' (= 6) is frozen by the model" in text
     assert f"test_sizes.py:{line}: `{expression}` became {value!r}" in text
-    assert f"it could not be thawed: {reason}" in text
+    assert re.search(f"it could not be thawed: {reason}", text)
     assert "allow_static_axes=True" in text
     assert caught.value.source is not None and caught.value.source.endswith(f"test_sizes.py:{line}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import warnings
 from typing import Any
 
@@ -73,6 +74,110 @@ def test_a_kernel_size_that_is_the_whole_axis() -> None:
     program = traced(whole_pool, torch.randn(2, 3, 8, 12), {"x": {3: "width"}})
     x = torch.randn(2, 3, 8, 5)
     torch.testing.assert_close(execute(program, [x])[0], whole_pool(x))
+
+
+def test_what_was_thawed_is_told_and_not_warned_about() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        program = traced(padded_to_even, torch.randn(2, 3, 8, 11), AXES)
+    line = padded_to_even.__code__.co_firstlineno + 2
+    assert program.warnings == (
+        f"{__file__}:{line}: Python computes a plain number from sizes here (1 in the example). It was recovered as "
+        "`width % 2` and confirmed at width = 13 and 23, which were not used to find it. The file computes it anew for "
+        "every input: there is nothing to do.",
+    )
+
+
+def test_a_number_is_told_where_python_asked_for_it() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        half = int(x.shape[2] * 0.5)
+        return x[:, :, :half]
+
+    program = traced(function, torch.randn(2, 3, 8, 12), AXES)
+    assert [text.split(" and confirmed")[0] for text in program.warnings] == [
+        f"{__file__}:{function.__code__.co_firstlineno + 1}: Python computes a plain number from sizes here (4 in the "
+        "example). It was recovered as `int(height * 0.5)`"
+    ]
+
+
+def rows(x: torch.Tensor) -> torch.Tensor:
+    y = x.sum(2)
+    for row in range(int(x.shape[2] / 2)):
+        y = y + x[:, :, row]
+    return y.relu()
+
+
+def one_more(x: torch.Tensor) -> torch.Tensor:
+    x = x * 2
+    return x.relu() if int(x.shape[2]) > 20 else x
+
+
+def some_axes(x: torch.Tensor) -> torch.Tensor:
+    return x.new_zeros([int(size) for size in x.shape if int(size) < 20]).sum() + x
+
+
+def either(x: torch.Tensor) -> torch.Tensor:
+    return x * 2 if x.shape[2] % 2 == 0 else x + 1
+
+
+def cubed(x: torch.Tensor) -> torch.Tensor:
+    return x * (int(x.shape[2]) ** 3 % 5)
+
+
+PARTINGS = [
+    (
+        rows,
+        """the model runs other operations at other sizes. They part after aten.add.Tensor (FILE:3):
+    at batch = 2, height = 8, width = 12 comes aten.relu.default (FILE:4)
+    at batch = 4, height = 25, width = 61 comes aten.select.int (FILE:3)""",
+    ),
+    (
+        one_more,
+        """the model runs other operations at other sizes. They part after aten.mul.Tensor (FILE:1):
+    at batch = 2, height = 8, width = 12 the model is done
+    at batch = 4, height = 25, width = 61 comes aten.relu.default (FILE:2)""",
+    ),
+    (
+        some_axes,
+        """the model runs other operations at other sizes. They part at the very first:
+    at batch = 2, height = 8, width = 12 aten.new_zeros.default (FILE:1) takes 4 numbers
+    at batch = 4, height = 25, width = 61 aten.new_zeros.default (FILE:1) takes 2 numbers""",
+    ),
+    (
+        either,
+        """a branch depends on the size: the model runs other operations at other sizes. They part at the very first:
+    at batch = 2, height = 8, width = 12 comes aten.mul.Tensor (FILE:1)
+    at batch = 4, height = 25, width = 61 comes aten.add.Tensor (FILE:1)""",
+    ),
+    (
+        cubed,
+        """FILE:1 uses a number that no formula of the axes gives:
+    2 at batch = 2, height = 8, width = 12
+    0 at batch = 4, height = 25, width = 61
+    1 at batch = 7, height = 56, width = 25
+    4 at batch = 13, height = 19, width = 86""",
+    ),
+]
+
+
+@pytest.mark.parametrize(("function", "reason"), PARTINGS, ids=lambda value: getattr(value, "__name__", ""))
+def test_what_cannot_be_thawed_says_where_two_sizes_part(function: Any, reason: str) -> None:
+    with pytest.raises(onward.FrozenAxisError) as caught:
+        traced(function, torch.randn(2, 3, 8, 12), AXES)
+    first = function.__code__.co_firstlineno
+    lines = re.sub(r"FILE:(\d)", lambda match: f"{__file__}:{first + int(match[1])}", reason)
+    assert caught.value.details[-1] == f"it could not be thawed: {lines}"
+
+
+def test_a_plain_number_inside_a_size_is_not_overlooked() -> None:
+    """32 - width, where 32 is only the example's: the sizes that confirm it must not be on the same side."""
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        width = x.shape[3]
+        return F.pad(x, (0, 2 ** math.ceil(math.log2(width)) - width))
+
+    with pytest.raises(onward.FrozenAxisError, match="uses a number that no formula of the axes gives"):
+        traced(function, torch.randn(2, 3, 14, 21), AXES)
 
 
 def test_a_number_that_hides_in_a_tensor_is_not_believed() -> None:

@@ -75,7 +75,7 @@ class Decisions:
 
     def commit(self, size: Size) -> Any:
         """Python wants a plain number: it gets the example's."""
-        if not size.from_data and not size.is_uniform and not self._axes_of(size):
+        if not size.from_data and not size.is_uniform and not self.axes_of(size):
             self.warn(
                 f"how large a tensor is depends on data here, and Python goes on with its size in the example "
                 f"(`{written(size)}` is {size.values[0]!r}); inputs that would give another size are computed wrongly",
@@ -97,7 +97,7 @@ class Decisions:
         elif not size.is_uniform:
             self._committed.setdefault(size.values, size)
             freeze = Freeze(
-                axes=self._axes_of(size),
+                axes=self.axes_of(size),
                 expression=written(size),
                 value=size.values[0],
                 values=size.values,
@@ -137,7 +137,12 @@ class Decisions:
         """All sizes that Python asked for as whole numbers."""
         return [size for size in self._committed.values() if size.is_int()]
 
-    def _axes_of(self, size: Size) -> frozenset[str]:
+    def frozen_at(self, values: tuple[Any, ...]) -> Source | None:
+        """The line at which Python first asked for a number with these values."""
+        return next((freeze.source for freeze in self.freezes if freeze.values == values), None)
+
+    def axes_of(self, size: Size) -> frozenset[str]:
+        """The input axes that a size follows."""
         if isinstance(size.origin, Computed):
-            return frozenset[str]().union(*(self._axes_of(each) for each in size.origin.operands))
+            return frozenset[str]().union(*(self.axes_of(each) for each in size.origin.operands))
         return frozenset() if size.is_uniform else self._dims.depends_on(size.values)

@@ -30,6 +30,15 @@ def candidates(values: Sequence[Any], sizes: Sequence[Size]) -> Iterator[Size]:
         yield from _floats(values, sizes)
 
 
+def chosen(values: Sequence[Any], sizes: Sequence[Size]) -> Iterator[Size]:
+    """The smaller or the larger of two sizes, where that gives these values: what `sorted(x.shape)` holds."""
+    for first, second in itertools.combinations(sizes, 2):
+        for function in (torch.sym_min, torch.sym_max):
+            extreme = _compute(function, first, second)
+            if extreme.values == tuple(values):
+                yield extreme
+
+
 def _integers(values: Sequence[int], sizes: Sequence[Size]) -> Iterator[Size]:
     for size in sizes:
         yield from _floored_line(values, size)

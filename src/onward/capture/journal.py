@@ -13,100 +13,167 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torch._ops import OpOverload
 
-from .formulas import candidates
+from .facts import Source
+from .formulas import candidates, chosen
 from .sizes import SYMBOLIC, Size, symbol
+from .source import user_source
 
 if TYPE_CHECKING:
     from .tracer import Tracer
 
 _MOST = 8  # formulas kept for one number
 
-Entry = tuple[OpOverload, tuple[Any, ...]]
-
 
 class CannotThaw(Exception):
     """The runs differ in more than numbers, or a number has no formula."""
 
 
-class Journal:
-    """The ops of one run."""
+class Entry(NamedTuple):
+    """An op of a run: the numbers among its arguments, and the line of the user's that called it."""
 
-    def __init__(self) -> None:
+    op: OpOverload
+    numbers: tuple[Any, ...]
+    source: Source | None
+
+    def __str__(self) -> str:
+        return f"{self.op} ({self.source or 'an unknown line'})"
+
+
+class Journal:
+    """The ops of one run at some sizes of the axes."""
+
+    def __init__(self, sizes: Mapping[str, int]) -> None:
+        self.sizes = sizes
         self.entries: list[Entry] = []
 
     def enter(self, tracer: Tracer, op: OpOverload, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict]:
-        self.entries.append((op, tuple(_numbers((args, kwargs)))))
+        self.entries.append(Entry(op, tuple(_numbers((args, kwargs))), user_source()))
         return args, kwargs
 
 
-class Witness(NamedTuple):
-    """A journal at sizes that are no probe's."""
+class Thawed(NamedTuple):
+    """A number of Python's that turned out to follow the axes."""
 
-    sizes: Mapping[str, int]
-    journal: Journal
+    number: Any  # in the example
+    size: Size
+    source: Source | None  # where Python asked for it; if that is not known, where it was used
 
 
 class Comparison:
     """A run that knows the journals of the same model at the other probes' sizes.
 
     Witnesses are journals at further sizes, which decide between formulas. Where several fit all the same,
-    `preference` says which of them to take.
+    `preference` says which of them to take. Where a branch was taken on sizes, a number is one of these sizes or it is
+    not known: `2 if height > 40 else 3` has no formula, and one that fits by chance must not be found.
     """
 
-    def __init__(self, journals: list[Journal], witnesses: list[Witness], preference: int = 0) -> None:
+    def __init__(
+        self,
+        example: Mapping[str, int],
+        journals: list[Journal],
+        witnesses: list[Journal],
+        preference: int = 0,
+        *,
+        has_branches: bool = False,
+    ) -> None:
+        self._example, self._has_branches = example, has_branches
         self._journals, self._witnesses, self._preference = journals, witnesses, preference
         self._position = 0
+        self._last: Entry | None = None
         self._found: dict[tuple[Any, ...], Size] = {}
+        self.thawed: dict[tuple[Any, ...], Thawed] = {}
         self.most_choices = 1
 
     def enter(self, tracer: Tracer, op: OpOverload, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict]:
         position, self._position = self._position, self._position + 1
+        mine = tuple(_numbers((args, kwargs)))
+        entry = Entry(op, mine, user_source())
         others = []
         for journal in self._journals:
-            if position >= len(journal.entries) or journal.entries[position][0] is not op:
-                raise CannotThaw(f"other sizes run other operations, the first of them at {op}")
-            others.append(journal.entries[position][1])
-        mine = tuple(_numbers((args, kwargs)))
-        if any(len(each) != len(mine) for each in others):
-            raise CannotThaw(f"{op} takes other arguments at other sizes")
+            other = journal.entries[position] if position < len(journal.entries) else None
+            if other is None or other.op is not op or len(other.numbers) != len(mine):
+                raise CannotThaw(self._parting(entry, journal, other))
+            others.append(other.numbers)
+        self._last = entry
         columns = iter(range(len(mine)))
 
         def look(number: Any) -> Any:
             column = next(columns)
-            return self._seen(tracer, number, (number, *(each[column] for each in others)), position, column)
+            return self._seen(tracer, number, tuple(each[column] for each in others), position, column)
 
         new_args, new_kwargs = _replace((args, kwargs), look)
         return new_args, new_kwargs
 
     def finish(self) -> None:
-        if any(len(journal.entries) != self._position for journal in self._journals):
-            raise CannotThaw("other sizes run more operations")
+        for journal in self._journals:
+            if len(journal.entries) != self._position:
+                raise CannotThaw(self._parting(None, journal, journal.entries[self._position]))
 
-    def _seen(self, tracer: Tracer, number: Any, values: tuple[Any, ...], position: int, column: int) -> Any:
-        if isinstance(number, SYMBOLIC) or all(value == values[0] for value in values):
+    def _parting(self, mine: Entry | None, journal: Journal, other: Entry | None) -> str:
+        """Where the example's run and another part: the op, the line and the sizes of both."""
+        after = f"after {self._last}" if self._last else "at the very first"
+        here, there = (f"comes {each}" if each else "the model is done" for each in (mine, other))
+        if mine and other and mine.op is other.op:
+            here, there = (f"{each} takes {_count(len(each.numbers))}" for each in (mine, other))
+        runs = ((self._example, here), (journal.sizes, there))
+        return _table(
+            f"the model runs other operations at other sizes. They part {after}:",
+            [f"at {_at(sizes)} {what}" for sizes, what in runs],
+        )
+
+    def _seen(self, tracer: Tracer, number: Any, others: tuple[Any, ...], position: int, column: int) -> Any:
+        if isinstance(number, SYMBOLIC):
+            if number.node.from_data or number.node.values[1:] == others:
+                return number
+            number = number.node.values[0]  # Python put a plain number of the example into it: 32 - width
+        values = (number, *others)
+        if all(value == number for value in others):
             return number
         found = self._found.get(values)
         if found is None:
             fitting = [c for c in tracer.decisions.sizes_like(values) if self._holds(c, position, column)]
             if not fitting:
                 known = [*tracer.axis_sizes().values(), *tracer.decisions.committed()]
-                offered = candidates(values, list({size.values: size for size in known}.values()))
+                offered = (chosen if self._has_branches else candidates)(
+                    values, list({size.values: size for size in known}.values())
+                )
                 fitting = list(itertools.islice((c for c in offered if self._holds(c, position, column)), _MOST))
             if not fitting:
-                raise CannotThaw(f"no formula of the axes gives {', '.join(map(str, values))}")
+                raise CannotThaw(self._without_formula(values))
             self.most_choices = max(self.most_choices, len(fitting))
             found = self._found[values] = fitting[min(self._preference, len(fitting) - 1)]
+            source = tracer.decisions.frozen_at(values) or user_source()
+            self.thawed[values] = Thawed(number, found, source)
         return symbol(found)
+
+    def _without_formula(self, values: tuple[Any, ...]) -> str:
+        sizes = [self._example, *(journal.sizes for journal in self._journals)]
+        return _table(
+            f"{user_source() or 'an unknown line'} uses a number that no formula of the axes gives:",
+            [f"{value} at {_at(each)}" for value, each in zip(values, sizes, strict=True)],
+        )
 
     def _holds(self, size: Size, position: int, column: int) -> bool:
         """Whether a formula gives what the witnesses saw; one that cannot be evaluated there is not contradicted."""
         for witness in self._witnesses:
-            if position < len(witness.journal.entries):
-                _, numbers = witness.journal.entries[position]
+            if position < len(witness.entries):
+                numbers = witness.entries[position].numbers
                 value = size.at(witness.sizes)
                 if value is not None and (column >= len(numbers) or not math.isclose(value, numbers[column])):
                     return False
         return True
+
+
+def _table(title: str, rows: list[str]) -> str:
+    return "\n    ".join((title, *rows))
+
+
+def _at(sizes: Mapping[str, int]) -> str:
+    return ", ".join(f"{axis} = {size}" for axis, size in sizes.items())
+
+
+def _count(many: int) -> str:
+    return "one number" if many == 1 else f"{many or 'no'} numbers"
 
 
 def _is_number(value: Any) -> bool:

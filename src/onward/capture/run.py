@@ -92,12 +92,13 @@ class Request:
         return tuple(result)
 
 
-def write_journal(request: Request, inputs: Sequence[torch.Tensor]) -> Journal:
-    """Run the model with every axis fixed, and write down what it does."""
+def write_journal(request: Request, sizes: Mapping[str, int]) -> Journal:
+    """Run the model with every axis fixed at these sizes, and write down what it does."""
+    inputs = request.at_sizes(sizes)
     freedom: Freedom | None = FREE
     while True:
         tracer = _tracer(request, {}, 1, freedom=freedom)
-        tracer.pen = journal = Journal()
+        tracer.pen = journal = Journal(request.space.expand(sizes))
         traced = [tracer.input(label, tensor, []) for label, tensor in zip(request.call.names, inputs, strict=True)]
         args, kwargs = request.call.arguments(traced)
         try:

@@ -258,6 +258,8 @@ _SIGNS = {
     operator.or_: "or",
 }
 
+_PYTHONS_NAMES = {"trunc": "int", "sym_int": "int", "sym_float": "float", "sym_max": "max", "sym_min": "min"}
+
 
 def written(size: Size) -> str:
     """The expression as a person would write it: `batch > 2`, `height // 2 + 1`."""
@@ -267,10 +269,21 @@ def written(size: Size) -> str:
         operands = [written(operand) for operand in size.origin.operands]
         sign = _SIGNS.get(size.origin.function)
         if sign and len(operands) == 2:
-            operands = [f"({each})" if " " in each else each for each in operands]
+            operands = [f"({each})" if _is_open(each) else each for each in operands]
             return f"{operands[0]} {sign} {operands[1]}"
-        return f"{size.origin.function.__name__}({', '.join(operands)})"
+        name = size.origin.function.__name__
+        return f"{_PYTHONS_NAMES.get(name, name)}({', '.join(operands)})"
     return size.tracer.dims.describe(size.values)
+
+
+def _is_open(text: str) -> bool:
+    """Whether an expression has an operator outside of all parentheses: `a + b`, but not `int(a / b)`."""
+    depth = 0
+    for letter in text:
+        depth += {"(": 1, ")": -1}.get(letter, 0)
+        if letter == " " and depth == 0:
+            return True
+    return False
 
 
 SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)

@@ -10,6 +10,7 @@ axis), numbers without a formula, and results that differ leave the axis frozen,
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import warnings
 from collections.abc import Iterator, Mapping
 
@@ -18,81 +19,110 @@ from .axes import AxisSpace
 from .decisions import CaptureWarning
 from .elsewhere import ProbeRejected
 from .facts import CapturedProgram
-from .journal import CannotThaw, Comparison, Journal, Witness
+from .journal import CannotThaw, Comparison, Journal, Thawed
 from .mutable import answers
 from .probes import PROBES, Plan
 from .run import Frozen, Request, run, write_journal
+from .sizes import written
 
 
 def thaw(request: Request, plan: Plan, frozen: Frozen) -> CapturedProgram:
     """The program with its frozen numbers as sizes again, or CannotThaw."""
-    if any(isinstance(freeze.value, bool) for freeze in frozen.freezes):
-        raise CannotThaw("a branch depends on the size")
+    has_branches = any(isinstance(freeze.value, bool) for freeze in frozen.freezes)
+    try:
+        return _thaw(request, plan, has_branches)
+    except CannotThaw as error:
+        if has_branches:
+            raise CannotThaw(f"a branch depends on the size: {error}") from error
+        raise
+
+
+def _thaw(request: Request, plan: Plan, has_branches: bool) -> CapturedProgram:
     journals = [
         _journal(request, {axis: values[probe] for axis, values in plan.sizes.items()}) for probe in range(1, PROBES)
     ]
     witnesses = list(_witnesses(request, plan))
+    example = {axis: values[0] for axis, values in plan.sizes.items()}
+    used = {axis: {*values, *(each.sizes[axis] for each in witnesses)} for axis, values in plan.sizes.items()}
     preference, choices = 0, 1
     while preference < choices:
-        pen = Comparison(journals, witnesses, preference)
+        pen = Comparison(example, journals, witnesses, preference, has_branches=has_branches)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CaptureWarning)  # said by the first run already
             try:
                 program = run(request, plan, pen)
             except (ProbeRejected, Frozen) as error:
                 raise CannotThaw(f"the numbers do not go together: {error}") from error
-        if _confirmed(request, plan, program):
-            return program
+        confirmed = _confirmed(request, plan, program, used)
+        if confirmed is not None:
+            notes = tuple(dict.fromkeys(_note(each, confirmed) for each in pen.thawed.values()))
+            return dataclasses.replace(program, warnings=(*program.warnings, *notes))
         choices = min(pen.most_choices, 5)
         preference += 1
     raise CannotThaw("no formula of the axes that fits the probed sizes fits others too")
 
 
-def _witnesses(request: Request, plan: Plan) -> Iterator[Witness]:
+def _note(thawed: Thawed, confirmed: Mapping[str, list[int]]) -> str:
+    """Which line was thawed into which formula. Only collected: nothing is wrong, so nobody is warned."""
+    axes = thawed.size.tracer.decisions.axes_of(thawed.size)
+    sizes = [f"{axis} = {' and '.join(map(str, each))}" for axis, each in confirmed.items() if axis in axes]
+    return (
+        f"{thawed.source or 'unknown line'}: Python computes a plain number from sizes here ({thawed.number!r} in the "
+        f"example). It was recovered as `{written(thawed.size)}` and confirmed at {', '.join(sizes)}, which were not "
+        "used to find it. The file computes it anew for every input: there is nothing to do."
+    )
+
+
+def _witnesses(request: Request, plan: Plan) -> Iterator[Journal]:
     """Sizes that are not multiples of the example, where rounding shows; the model may well refuse them."""
     for step in (1, 3):
         sizes = {axis: values[0] + step for axis, values in plan.sizes.items()}
         if not request.space.allows(sizes):
             continue
         with contextlib.suppress(CannotThaw):
-            yield Witness(request.space.expand(sizes), _journal(request, sizes))
+            yield _journal(request, sizes)
 
 
 def _journal(request: Request, sizes: Mapping[str, int]) -> Journal:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CaptureWarning)
-            return write_journal(request, request.at_sizes(sizes))
+            return write_journal(request, sizes)
     except Exception as error:
         text = ", ".join(f"{axis} = {size}" for axis, size in sizes.items())
         raise CannotThaw(f"the model fails at {text}: {str(error).strip() or type(error).__name__}") from error
 
 
-def _confirmed(request: Request, plan: Plan, program: CapturedProgram) -> bool:
-    """Whether the program gives the model's results at two sizes of every axis that the probes did not have."""
+def _confirmed(
+    request: Request, plan: Plan, program: CapturedProgram, used: Mapping[str, set[int]]
+) -> dict[str, list[int]] | None:
+    """Two sizes of every axis at which the program gives the model's results, and that were not used to find it.
+
+    None if it does not give them.
+    """
+    confirmed: dict[str, list[int]] = {}
     for axis, values in plan.sizes.items():
-        done = 0
-        for size in _fresh(axis, values, request.space):
+        done = confirmed[axis] = []
+        for size in _fresh(axis, values[0], used[axis], request.space):
             inputs = request.at_sizes({**{name: each[0] for name, each in plan.sizes.items()}, axis: size})
             try:
                 wanted = answers(request.model, request.call, program.results, inputs)
             except Exception:  # a size that the model itself refuses proves nothing: the next one may
                 continue
             if not same_results(wanted, program, inputs):
-                return False
-            done += 1
-            if done == 2:
+                return None
+            done.append(size)
+            if len(done) == 2:
                 break
-        if done == 0:
+        if not done:
             raise CannotThaw(f"no other size of {axis!r} could be run to confirm it")
-    return True
+    return confirmed
 
 
-def _fresh(axis: str, values: tuple[int, ...], space: AxisSpace) -> Iterator[int]:
-    """Sizes that the probes did not have; where bounds leave none, those of the probes are all there are."""
-    example = values[0]
+def _fresh(axis: str, example: int, used: set[int], space: AxisSpace) -> Iterator[int]:
+    """Sizes that were not used yet; where bounds leave none, those that were are all there are."""
     low, high = space.limits([axis])
-    near = (example + 1, example + 2, example - 1, example + 3, 8 * example, 13 * example)
+    near = (example + 2, 2 * example + 1, example + 1, example - 1, example + 3, 4 * example, 8 * example, 13 * example)
     sizes = near if high is None else (*near, example - 2, (low + high) // 2, low, high)
-    fresh = [size for size in dict.fromkeys(sizes) if size not in values and space.allows({axis: size})]
-    yield from fresh or ([size for size in values[1:] if size != example] if high is not None else [])
+    fresh = [size for size in dict.fromkeys(sizes) if size not in used and space.allows({axis: size})]
+    yield from fresh or ([size for size in sorted(used) if size != example] if high is not None else [])
