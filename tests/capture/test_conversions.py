@@ -20,6 +20,11 @@ from onward.capture.conversions import _with_our_calls
 from ..contract.control import check
 from .test_data_sizes import OTHER_NUMBERS, ROWS, TABLE, draw
 
+
+def _name(model: Any) -> str:
+    return getattr(model, "__name__", type(model).__name__)
+
+
 EXAMPLE = (TABLE, torch.tensor(3))
 READ_OUT = r"the graph keeps the example's answer"
 
@@ -122,7 +127,7 @@ FOLLOWED = [
 
 
 @pytest.mark.parametrize("opset", [9, 17, 26])
-@pytest.mark.parametrize("model", FOLLOWED, ids=lambda model: getattr(model, "__name__", "module"))
+@pytest.mark.parametrize("model", FOLLOWED, ids=_name)
 def test_the_number_is_followed(model: Callable[..., Any], opset: int) -> None:
     others = [*OTHER_NUMBERS, (-TABLE.abs(), torch.tensor(5))]
     with warnings.catch_warnings():
@@ -161,7 +166,7 @@ def chosen(x: Tensor, n: Tensor) -> Tensor:
     return x * 2 if int(n) > 2 else x
 
 
-@pytest.mark.parametrize("model", [ByKey(), ByName(), as_often, root, chosen], ids=str)
+@pytest.mark.parametrize("model", [ByKey(), ByName(), as_often, root, chosen], ids=_name)
 def test_what_needs_a_plain_number_keeps_the_examples_with_a_warning(model: Callable[..., Any]) -> None:
     with pytest.warns(onward.CaptureWarning, match=READ_OUT):
         program = check(model, EXAMPLE, [(draw(11, 4), torch.tensor(3))], dynamic_axes=ROWS)
