@@ -25,6 +25,7 @@ from .higher_order import HIGHER_ORDER
 from .journal import Comparison, Journal
 from .layouts import COPIES_IF_IT_MUST, Layout, LayoutKernels, is_view_elsewhere
 from .levels import Level, import_node, known_size
+from .linalg import algorithm_for
 from .memory import leaves, storage
 from .plain import PlainTensors
 from .pools import POOLS, whole_axis
@@ -276,12 +277,25 @@ class Tracer:
 
     # --- recording -------------------------------------------------------------------------------------------------
     def _decompose(self, op: OpOverload, args: tuple, kwargs: dict[str, Any]) -> Any:
-        """Run what PyTorch says the op is made of; NotImplemented if it does not say, or says it wrongly.
+        """Run what the op is made of, by our own table or by PyTorch's; NotImplemented if nobody says, or wrongly.
 
-        A decomposition that fails leaves the op as it is, to be reported as missing by its own name.
+        A decomposition of PyTorch's that fails leaves the op as it is, to be reported as missing by its own name.
         """
         self.decisions.inside += 1
         self._within.append(op)
+        try:
+            algorithm = algorithm_for(op, args)
+            if algorithm is not None:
+                with self.model_again():
+                    result = algorithm(self, *args, **kwargs)
+                if result is not NotImplemented:
+                    return result
+            return self._decompose_by_pytorch(op, args, kwargs)
+        finally:
+            self._within.pop()
+            self.decisions.inside -= 1
+
+    def _decompose_by_pytorch(self, op: OpOverload, args: tuple, kwargs: dict[str, Any]) -> Any:
         try:
             with self.mode_again():
                 result = op.decompose(*args, **kwargs)
@@ -293,9 +307,6 @@ class Tracer:
             raise
         except Exception:  # PyTorch's rule failed, not the model: the op is recorded whole
             return NotImplemented
-        finally:
-            self._within.pop()
-            self.decisions.inside -= 1
 
     def mode_again(self) -> Any:
         """The mode that brings ops to this tracer; a session sets it, and decompositions run under it."""
