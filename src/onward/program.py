@@ -145,7 +145,7 @@ class Program(TorchNames):
             random=random_outputs(self.model),
             state=len(captured.call.state),
         )
-        verification.raise_unless_ok()
+        verification.raise_unless_ok(captured.warnings)
         return verification
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -56,6 +56,13 @@ def capture(model: Any, args: Any, kwargs: Mapping[str, Any] | None, options: Ex
             is_primitive=keeps_whole(options.operator_export_type, has_lowering),
             allow_static_axes=options.allow_static_axes,
             weights=weights,
+            accepts=lambda program: lower_program(
+                program,
+                options.opset_version,
+                registry=registry,
+                custom_opsets=options.custom_opsets,
+                operators=options.operator_export_type,
+            ),
         )
     return Taken(program, weights, modes)
 

@@ -190,3 +190,26 @@ def test_a_side_must_do_at_sizes_that_the_model_takes() -> None:
 
     with pytest.raises(onward.FrozenAxisError, match="a branch depends on the size"):
         traced(function, torch.randn(2, 8), LINE)
+
+
+def test_squeeze_asks_for_the_size_of_the_axes_that_it_keeps() -> None:
+    with pytest.warns(CaptureWarning, match=r"holds where `batch == 1` is False, and batch = 1 would take the other"):
+        traced(lambda x: x.squeeze(0), torch.randn(4, 3), {"x": {0: "batch"}})
+    quietly(lambda x: x.squeeze(1), torch.randn(4, 1), {"x": {0: "batch"}})
+
+
+def test_a_number_of_pieces_that_grows_with_an_axis_is_refused() -> None:
+    with pytest.raises(onward.ExportError, match="it returns 1 tensors at the example's sizes and [0-9]+ at others"):
+        traced(lambda x: x.split(5, 1)[0], torch.randn(5, 5), {"x": {1: "width"}})
+
+
+def test_a_difference_that_was_warned_of_is_told_with_the_warning() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if x.shape[0] == 1 else x + 1
+
+    with pytest.warns(CaptureWarning), pytest.raises(onward.VerifyError) as caught:
+        onward.export(model, torch.randn(4, 3), dynamic_axes={"x": {0: "batch"}}, verify=True)
+    first, *_, hint = str(caught.value).splitlines()
+    assert first == "onnxruntime and PyTorch disagree at other sizes or values than the example's"
+    assert "the export has warned: " in str(caught.value) and "`batch == 1`" in str(caught.value)
+    assert "Dim(..., min=2)" in hint

@@ -238,6 +238,44 @@ def test_sizes_that_the_model_refuses_are_fixed_without_complaint() -> None:
     assert any("written as fixed: axis 1 of 'input'" in each for each in program.warnings)
 
 
+def auto(model: Any, *example: torch.Tensor) -> Any:
+    """A model with every axis AUTO, verified, and not a word to the user."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        shapes = tuple((AUTO,) * each.dim() for each in example)
+        names = [f"in_{place}" for place in range(len(example))]
+        return onward.export(model, example, dynamic_shapes=shapes, input_names=names, verify=True)
+
+
+def test_an_axis_of_one_that_broadcasts_is_fixed() -> None:
+    program = auto(lambda x, y: x + y, torch.randn(5, 1), torch.randn(7))
+    assert [port.shape for port in program.inputs] == [("in_0_axis_0", 1), ("in_1_axis_0",)]
+
+
+def test_an_axis_that_squeeze_would_drop_starts_at_two() -> None:
+    program = auto(lambda x: x.squeeze(), torch.randn(5, 1))
+    assert program.inputs[0].shape == ("in_0_axis_0", 1)
+    assert program.inputs[0].bounds == {0: (2, None)}
+    assert any("written for sizes from 2 on: axis 0 of 'in_0'" in each for each in program.warnings)
+
+
+def test_an_axis_that_only_a_mask_binds_is_one_with_the_masks() -> None:
+    program = auto(torch.masked_select, torch.randn(4, 3), torch.rand(4, 3) > 0.5)
+    assert program.inputs[0].shape == program.inputs[1].shape == ("in_0_axis_0", "in_0_axis_1")
+
+
+def test_an_axis_that_has_no_dynamic_form_in_onnx_is_fixed() -> None:
+    program = auto(torch.nn.functional.conv2d, torch.randn(2, 3, 8, 9), torch.randn(4, 3, 3, 5))
+    assert program.inputs[0].shape == ("in_0_axis_0", "in_0_axis_1", "in_0_axis_2", "in_0_axis_3")
+    assert program.inputs[1].shape == ("in_1_axis_0", "in_0_axis_1", 3, 5)
+    assert any("written as fixed: axis 2 of 'in_1', axis 3 of 'in_1': " in each for each in program.warnings)
+
+
+def test_what_never_has_a_form_in_onnx_is_still_an_error() -> None:
+    with pytest.raises(onward.UnsupportedOpError, match="aten.resize"):
+        auto(lambda x: torch.ops.aten.resize.default(x, [3]), torch.randn(3))
+
+
 def test_a_frozen_axis_is_placed_though_its_root_is_none() -> None:
     def model(x: torch.Tensor) -> torch.Tensor:
         return torch.cat([x[i] for i in range(x.shape[0])])

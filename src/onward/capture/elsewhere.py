@@ -42,6 +42,9 @@ class Elsewhere:
 
     def layouts(self, op: OpOverload, args: tuple, kwargs: dict[str, Any], nodes: tuple, out: Any) -> tuple[Any, ...]:
         """For every other probe, the layout of each result; `nodes` are the arguments as fx has them."""
+        if op is aten.masked_select.default:  # tensor and mask must fit together, wherever its size comes from
+            fitting = torch.broadcast_shapes(*(_at_probe(each, 0).size for each in args))
+            self.probe(aten.logical_and.default, args, {}, torch.empty(fitting, device="meta"))
         if is_data_sized(op, nodes):
             asked = fx.map_arg(nodes, self._tracer.here)
             return self.data_sizes.layouts(

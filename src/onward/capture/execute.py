@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from .facts import CapturedProgram
+from .facts import CapturedProgram, TensorFact
 
 aten = torch.ops.aten
 
@@ -25,8 +25,13 @@ _BY_VALUE: dict[Any, Any] = {
 }
 
 
+class Misfit(Exception):
+    """A result is not what the program says of it: the graph was made for other sizes."""
+
+
 def execute(program: CapturedProgram, inputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-    """The program's outputs for these inputs, in order."""
+    """The program's outputs for these inputs, in order. Raises Misfit where the graph does not hold for them: an op
+    that gives three pieces here and gave two to the tracer has only two in a file."""
     values: dict[fx.Node, Any] = {}
     given = iter(inputs)
     last_use = {used: node for node in program.graph.nodes for used in node.all_input_nodes}
@@ -39,6 +44,7 @@ def execute(program: CapturedProgram, inputs: Sequence[torch.Tensor]) -> tuple[t
             elif node.op == "call_function":
                 args, kwargs = fx.map_arg((node.args, node.kwargs), values.__getitem__)
                 values[node] = _BY_VALUE.get(node.target, node.target)(*args, **kwargs)
+                _check(node, values[node], node.meta.get("val"))
             else:
                 outputs = fx.map_arg(node.args[0], values.__getitem__)
                 return tuple(outputs)
@@ -46,3 +52,15 @@ def execute(program: CapturedProgram, inputs: Sequence[torch.Tensor]) -> tuple[t
                 if last_use[used] is node:
                     del values[used]
     raise ValueError("the graph has no output")
+
+
+def _check(node: fx.Node, result: Any, fact: Any) -> None:
+    """Number of results and rank must be those of the trace."""
+    if isinstance(fact, TensorFact) and isinstance(result, torch.Tensor):
+        if result.dim() != fact.rank:
+            raise Misfit(f"{node.name} is {tuple(result.shape)} in place of {fact.shape}")
+    elif isinstance(fact, tuple) and isinstance(result, (tuple, list)):
+        if len(fact) != len(result):
+            raise Misfit(f"{node.name} gives {len(result)} results in place of {len(fact)}")
+        for each, of in zip(result, fact, strict=True):
+            _check(node, each, of)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -41,6 +41,26 @@ def size(tracer: Tracer, tensor: Traced, axis: int | None = None) -> Any:
     if axis is not None:
         return tracer.decisions.commit(_size_of(tracer, tensor, axis))
     return [tracer.decisions.commit(_size_of(tracer, tensor, i)) for i in range(tensor.fact.rank)]
+
+
+SQUEEZES = frozenset(
+    getattr(packet, name) for packet in (aten.squeeze, aten.squeeze_copy) for name in ("default", "dim", "dims")
+)
+
+
+def note_squeeze(tracer: Tracer, tensor: Traced, axes: int | Sequence[int] | None = None) -> None:
+    """`squeeze` asks every axis that it is given, or all of them, whether its size is 1: a branch on sizes."""
+    asked = range(tensor.fact.rank) if axes is None or not tensor.fact.rank else _as_list(axes)
+    one = Size(tracer, (1,) * tracer.probes, None)
+    for axis in asked:
+        size = _size_of(tracer, tensor, axis)
+        answers = tuple(value == 1 for value in size.values)
+        if not size.is_uniform and not any(answers):
+            tracer.decisions.assume(Size(tracer, answers, Computed(operator.eq, (size, one))))
+
+
+def _as_list(axes: int | Sequence[int]) -> Sequence[int]:
+    return [axes] if isinstance(axes, int) else axes
 
 
 def sym_stride(tracer: Tracer, tensor: Traced, axis: int | None = None) -> Any:

@@ -6,21 +6,48 @@ from collections.abc import Mapping
 
 import torch
 
+_FEW = 16
+
 
 def resized(tensor: torch.Tensor, sizes: Mapping[int, int], seed: int = 0) -> torch.Tensor:
-    """A tensor with other sizes on some axes. Integers repeat theirs in order (they may be ids, masks or positions);
-    floating point values are the tensor's own in another order, each once before any comes twice: ops that break ties
-    break them in many ways."""
+    """A tensor with other sizes on some axes. Integers repeat theirs in order (they may be ids, masks or positions).
+    Floating point values are the tensor's own in another order, each once before any comes again, and then a little
+    smaller: ops that break ties break them in many ways. A few whole numbers stay what they are (they may be flags). A
+    sorted list of numbers (boundaries, offsets) stays sorted.
+    """
     shape = [sizes.get(axis, size) for axis, size in enumerate(tensor.size())]
     if shape == list(tensor.size()):
         return tensor
     count = torch.Size(shape).numel()
     if (tensor.is_floating_point() or tensor.is_complex()) and tensor.numel():
         draw = torch.Generator().manual_seed(seed)
-        rounds = [torch.randperm(tensor.numel(), generator=draw) for _ in range(-(-count // tensor.numel()) or 1)]
-        return tensor.reshape(-1)[torch.cat(rounds)[:count]].reshape(shape)
+        flat = tensor.reshape(-1)
+        rounds = [
+            _smaller(flat[torch.randperm(flat.numel(), generator=draw)], number)
+            for number in range(-(-count // flat.numel()) or 1)
+        ]
+        result = torch.cat(rounds)[:count].reshape(shape)
+        return result.sort().values if _is_sorted(tensor) else result
+    in_order = _is_sorted(tensor)
     for axis, size in enumerate(shape):
         if tensor.size(axis):
             repeats = -(-size // tensor.size(axis))
             tensor = torch.cat([tensor] * repeats, dim=axis).narrow(axis, 0, size)
-    return tensor.contiguous()
+    return tensor.sort().values if in_order else tensor.contiguous()
+
+
+def _smaller(values: torch.Tensor, times: int) -> torch.Tensor:
+    """Numbers moved towards zero, the more the oftener they have been used; not those that may be flags."""
+    if times == 0 or values.is_complex():
+        return values
+    moved = values.isfinite()
+    if values.unique().numel() <= _FEW:
+        moved &= values != values.round()
+    return torch.where(moved, values * (1 - times / (times + 64)), values)
+
+
+def _is_sorted(tensor: torch.Tensor) -> bool:
+    """Whether this is a list of at least two different numbers, the smallest first."""
+    if tensor.dim() != 1 or tensor.numel() < 2 or tensor.is_complex() or tensor.dtype is torch.bool:
+        return False
+    return bool((tensor[1:] >= tensor[:-1]).all()) and bool(tensor[0] < tensor[-1])

@@ -50,11 +50,25 @@ def _broadcast(*args: Any, **kwargs: Any) -> Size | None:
     return tuple(result)
 
 
+@_rule(aten.batch_norm.default, aten.instance_norm.default)
+def _by_channel(x: Any, *parameters: Any, **kwargs: Any) -> Size:
+    for each in parameters:
+        if hasattr(each, "size") and tuple(each.size) != tuple(x.size[1:2]):
+            raise ProbeFailure(f"sizes {x.size} and {each.size} do not go together")
+    return tuple(x.size)
+
+
+@_rule(aten.native_batch_norm.default)
+def _native_batch_norm(x: Any, *parameters: Any) -> list[Size]:
+    """PyTorch checks nothing here, and reads beyond the end of parameters that are too short."""
+    size = _by_channel(x, *parameters)
+    saved = (x.size[1] if parameters[4] else 0,)
+    return [size, saved, saved]
+
+
 @_rule(
-    aten.batch_norm.default,
     aten.layer_norm.default,
     aten.group_norm.default,
-    aten.instance_norm.default,
     aten.rms_norm.default,
     aten.dropout.default,
     aten.softmax.int,

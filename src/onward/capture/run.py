@@ -70,6 +70,11 @@ class Request:
         }
         return replace(self, axes=axes, space=self.space.without(fixed))
 
+    def from_two_on(self, axis: str) -> Request:
+        """The same with an axis that is never 1."""
+        high = self.space.limits([axis])[1]
+        return replace(self, space=replace(self.space, bounds={**self.space.bounds, axis: (2, high)}))
+
     def following(self, formulas: Mapping[str, Formula]) -> Request:
         """The same with some axes following others."""
         return replace(self, space=replace(self.space, formulas={**self.space.formulas, **formulas}))

@@ -10,13 +10,13 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 
-from ..errors import CaptureError, FrozenAxisError, RefusedSizesError
+from ..errors import CaptureError, FrozenAxisError, LoweringError, RefusedSizesError
 from .assumptions import agrees_at, contradicted
 from .axes import AxisSpace
 from .complaints import all_sizes_refused, frozen_axis, no_sizes_left, places_of
 from .decisions import CaptureWarning
 from .elsewhere import ProbeRejected
-from .facts import CapturedProgram
+from .facts import Assumption, CapturedProgram
 from .inputs import AxisNames, Call
 from .layouts import LayoutKernels
 from .mutable import answers
@@ -26,6 +26,15 @@ from .source import warn_user
 from .thaw import CannotThaw, thaw
 from .weights import Weights, weights_of
 from .willing import as_a_sum, sum_note, unwilling
+
+
+class Narrowed(Exception):
+    """The program is right, but not at all sizes of an axis that need not be dynamic."""
+
+    def __init__(self, program: CapturedProgram, assumption: Assumption, sizes: Mapping[str, int]) -> None:
+        place = assumption.source or "an unknown line"
+        super().__init__(f"the model takes another way at {place}, where `{assumption.expression}` changes")
+        self.program, self.sizes = program, sizes
 
 
 def trace(
@@ -39,8 +48,13 @@ def trace(
     is_primitive: Callable[[OpOverload], bool],
     allow_static_axes: bool = False,
     weights: Weights | None = None,
+    accepts: Callable[[CapturedProgram], Any] | None = None,
 ) -> CapturedProgram:
-    """Capture `model` called with `call`, with the named axes dynamic."""
+    """Capture `model` called with `call`, with the named axes dynamic.
+
+    `accepts` raises LoweringError for a program that has no form in ONNX: of the axes that need not be dynamic, those
+    are fixed that stand in its way.
+    """
     weights, space = weights or weights_of(model), space or AxisSpace()
     request = Request(model, call, axes, is_primitive, LayoutKernels(), output_names, output_axes or {}, weights, space)
     fixed: set[str] = set()
@@ -48,7 +62,23 @@ def trace(
     while True:
         try:
             program = _first_that_works(request.without(fixed))
+            if accepts is not None and space.optional & program.axes.keys():
+                accepts(program)
             return dataclasses.replace(program, warnings=(*notes, *program.warnings))
+        except Narrowed as narrowed:
+            for axis, size in narrowed.sizes.items():
+                if size == 1:
+                    request = request.from_two_on(axis)
+                    notes.append(f"written for sizes from 2 on: {places_of(axis, axes)}: {narrowed}")
+                else:
+                    fixed.add(axis)
+                    notes.append(f"written as fixed: {places_of(axis, axes)}: {narrowed}")
+        except LoweringError as error:
+            newly = unwilling(request.without(fixed), lambda request: (accepts or id)(_in_short(request)))
+            if not newly:
+                raise
+            fixed |= newly
+            notes.append(f"written as fixed: {places_of(newly, axes)}: {error.what}")
         except (FrozenAxisError, RefusedSizesError) as error:
             found = as_a_sum(request.without(fixed), error, _in_short)
             if found is not None:
@@ -83,7 +113,10 @@ def _in_short(request: Request) -> CapturedProgram:
     """Only to find out whether it works: with axes tied that could be, and without the plans for rare cases."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CaptureWarning)
-        return _first_that_works(request, in_short=True)
+        try:
+            return _first_that_works(request, in_short=True)
+        except Narrowed as narrowed:
+            return narrowed.program
 
 
 def _first_that_works(request: Request, *, in_short: bool = False) -> CapturedProgram:
@@ -111,7 +144,7 @@ def _first_that_works(request: Request, *, in_short: bool = False) -> CapturedPr
         except CannotThaw as cannot:
             reason = reason or str(cannot)
         except CaptureError:
-            if not plan.other_side:  # there the model may refuse the very example
+            if not plan.enlarged:  # there the model may refuse the very example
                 raise
     if frozen:
         raise frozen_axis(frozen.freezes, example, request.axes, reason, request.space.formulas)
@@ -195,8 +228,10 @@ def _settled(request: Request, plan: Plan, program: CapturedProgram, *, after_fr
     differing = contradicted(program, answer)
     if after_freeze and differing and (_is_one_sided(plan) or any(each in program.sides for each, _ in differing)):
         raise CannotThaw("a branch depends on the size")
+    example = request.example_sizes()
+    if plan.enlarged and not agrees_at(program, answer, example):
+        raise CannotThaw("a branch depends on the size")
     if after_freeze and (_is_one_sided(plan) or _is_limit(plan) or plan.side):
-        example = request.example_sizes()
         others = [{**example, axis: size + step} for axis, size in example.items() for step in (1, 2, 4)]
         allowed = filter(request.space.allows, others)
         if not all(agrees_at(program, answer, each) for each in (example, *allowed)):
@@ -210,6 +245,9 @@ def _settled(request: Request, plan: Plan, program: CapturedProgram, *, after_fr
     if plan.other_side:
         inputs, wanted = answer(request.example_sizes())
         program = dataclasses.replace(program, example_inputs=inputs, example_outputs=tuple(wanted))
+    for assumption, sizes in differing:
+        if request.space.optional.issuperset(sizes):
+            raise Narrowed(program, assumption, sizes)
     notes = []
     for assumption, sizes in differing:
         notes.append(assumption.text(sizes))

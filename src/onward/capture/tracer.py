@@ -29,7 +29,7 @@ from .linalg import algorithm_for
 from .memory import leaves, storage
 from .plain import PlainTensors
 from .pools import POOLS, whole_axis
-from .queries import DATA_QUERIES, METADATA_QUERIES, NUMBER_QUERIES
+from .queries import DATA_QUERIES, METADATA_QUERIES, NUMBER_QUERIES, SQUEEZES, note_squeeze
 from .sizes import SYMBOLIC, AxisOf, Computed, NumberOf, Origin, Size, symbol, written
 from .source import ScopeStack, user_source
 from .tensor import Traced
@@ -329,6 +329,8 @@ class Tracer:
         return (args[0], indices, *args[2:])
 
     def record(self, op: OpOverload, args: tuple, kwargs: dict[str, Any]) -> Any:
+        if op in SQUEEZES and isinstance(args[0], Traced):
+            note_squeeze(self, *args)
         (real_args, real_kwargs), (node_args, node_kwargs), traced = self._split(args, kwargs)
         if op in _HIDDEN_WRITES and real_args[_HIDDEN_WRITES[op][1]]:
             positions, _ = _HIDDEN_WRITES[op]

@@ -13,7 +13,7 @@ import itertools
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any
 
-from ..errors import CaptureError, FrozenAxisError
+from ..errors import CaptureError, FrozenAxisError, LoweringError
 from .axes import Formula
 from .complaints import places_of
 from .inputs import example_sizes
@@ -84,6 +84,6 @@ def _grouped(axes: Iterable[str], key: Callable[[str], Hashable]) -> list[list[s
 def _works(request: Request, capture: Capture) -> bool:
     try:
         capture(request)
-    except CaptureError:
+    except (CaptureError, LoweringError):
         return False
     return True

@@ -42,7 +42,8 @@ class Verification:
         errors = [comparison.max_scaled_error for check in self.checks for comparison in check.comparisons]
         return max(errors, default=0.0)
 
-    def raise_unless_ok(self) -> None:
+    def raise_unless_ok(self, warned: Sequence[str] = ()) -> None:
+        """`warned` is what the export has said of the model: of a branch that other sizes take, for example."""
         if self.ok:
             return
         details = [
@@ -53,6 +54,13 @@ class Verification:
         ]
         if not details:
             raise VerifyError("nothing was verified", details=[f"{c.label}: {c.skipped}" for c in self.checks])
+        if warned and all(check.ok for check in self.checks if check.label == "example"):
+            raise VerifyError(
+                "onnxruntime and PyTorch disagree at other sizes or values than the example's",
+                details=[*details, *(f"the export has warned: {text}" for text in warned)],
+                hint="keep to what the warning allows, for example with Dim(..., min=2) in dynamic_shapes, or change "
+                "the line that it names",
+            )
         raise VerifyError(
             "onnxruntime and PyTorch disagree",
             details=details,

@@ -19,9 +19,9 @@ _NATIVE = (torch.float32, torch.float64)
 @lowers(aten.pixel_shuffle.default)
 def pixel_shuffle(g: Emitter, x: Value, factor: int) -> Value:
     """pixel_shuffle(Tensor self, int upscale_factor) -> Tensor; [.., C * r * r, H, W] -> [.., C, H * r, W * r]"""
-    lead, (channels, height, width) = _image(g, x)
+    lead, (_, height, width) = _image(g, x)
     order = [0, 3, 1, 4, 2]  # [C, r, r, H, W] -> [C, H, r, W, r]
-    return _by_transpose(g, x, lead, [channels // factor**2, factor, factor, height, width], order)
+    return _by_transpose(g, x, lead, [g.out.shape[-3], factor, factor, height, width], order)
 
 
 @lowers(aten.pixel_shuffle.default, since=11)
@@ -40,7 +40,7 @@ def pixel_unshuffle(g: Emitter, x: Value, factor: int) -> Value:
     SpaceToDepth puts the position in a block before the channel, PyTorch after it: a Gather over channels mends that.
     """
     lead, (channels, _, _) = _image(g, x)
-    if g.dtype(x) not in _NATIVE:
+    if g.dtype(x) not in _NATIVE or not isinstance(channels, int):
         height, width = g.out.shape[-2:]
         return _by_transpose(g, x, lead, [channels, height, factor, width, factor], [0, 2, 4, 1, 3])
     images, shape = _batched(g, x)
@@ -54,20 +54,18 @@ def pixel_unshuffle(g: Emitter, x: Value, factor: int) -> Value:
 @lowers(aten.channel_shuffle.default, aten.native_channel_shuffle.default)
 def channel_shuffle(g: Emitter, x: Value, groups: int) -> Value:
     """channel_shuffle(Tensor self, SymInt groups) -> Tensor"""
-    channels = g.known_dims(x)[1]
+    lead, channels, *rest = g.known_dims(x)
     if not isinstance(channels, int):
-        raise g.unsupported("a dynamic number of channels")
+        each = g.dim_size(x, 1) // groups
+        return _by_transpose(g, x, [lead], [groups, each, *rest], [1, 0, *range(2, 2 + len(rest))])
     order = torch.arange(channels).reshape(groups, -1).t().reshape(-1)
     return g.op.Gather(x, g.const_tensor(order), axis=1)
 
 
-def _image(g: Emitter, x: Value) -> tuple[Sequence[Any], tuple[int, Any, Any]]:
+def _image(g: Emitter, x: Value) -> tuple[Sequence[Any], tuple[Any, Any, Any]]:
     """The leading axes; channels, height and width."""
-    shape = g.known_dims(x)
-    channels = shape[-3]
-    if not isinstance(channels, int):
-        raise g.unsupported("a dynamic number of channels")
-    return shape[:-3], (channels, shape[-2], shape[-1])
+    *lead, channels, height, width = g.known_dims(x)
+    return lead, (channels, height, width)
 
 
 def _by_transpose(g: Emitter, x: Value, lead: Sequence[Any], parts: Sequence[Any], order: Sequence[int]) -> Value:

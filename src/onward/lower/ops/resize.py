@@ -23,6 +23,7 @@ from ..registry import lowers
 from ._spatial import apply_matrix, by_axes
 
 aten = torch.ops.aten
+_FAR = 1 << 14  # pictures are not larger
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +143,7 @@ def _native(g: Emitter, x: Value, axes: Sequence[_Axis], mode: _Mode) -> bool:
     if g.opset < mode.since:
         return False
     if mode.mode == "nearest":
-        return all(not axis.static or _same_neighbours(axis, mode) for axis in axes)
+        return all(_same_neighbours(axis, mode) if axis.static else _rounds_alike(axis, mode) for axis in axes)
     if mode.antialias and mode.align:  # onnxruntime 1.31 lays the corners elsewhere
         return False
     return g.dtype(x) is not torch.float64  # onnxruntime 1.31 interpolates in float32
@@ -192,6 +193,16 @@ def _same_neighbours(axis: _Axis, mode: _Mode) -> bool:
     else:
         places = np.floor(places / scale)
     return bool(np.array_equal(places.clip(0, size - 1), _neighbours(axis, mode).numpy()))  # type: ignore[operator]
+
+
+def _rounds_alike(axis: _Axis, mode: _Mode) -> bool:
+    """The same for an axis of any size that a factor scales: dividing by 0.6 is not always multiplying by 1 / 0.6."""
+    if axis.factor is None:
+        return True
+    places, scale = np.arange(_FAR, dtype=np.float32), np.float32(axis.factor)
+    shift = np.float32(0.5 if mode.coordinates == "half_pixel" else 0)
+    divided, multiplied = (places + shift) / scale, (places + shift) * np.float32(1 / axis.factor)
+    return bool(np.array_equal(np.floor(divided), np.floor(multiplied)))
 
 
 def _neighbours(axis: _Axis, mode: _Mode) -> torch.Tensor:
