@@ -39,7 +39,6 @@ _register("Atan", aten.atan.default, aten.arctan.default)
 _register("Asinh", aten.asinh.default, aten.arcsinh.default)
 _register("Acosh", aten.acosh.default, aten.arccosh.default)
 _register("Tanh", aten.tanh.default)
-_register("Erf", aten.erf.default, aten.special_erf.default)
 _register("Sigmoid", aten.sigmoid.default, aten.special_expit.default)
 
 
@@ -132,13 +131,6 @@ def logit(g: Emitter, x: Value, eps: float | None = None) -> Value:
     x = _floats(g, x)
     x = x if eps is None else g.clip(x, eps, 1 - eps)
     return g.op.Log(g.op.Div(x, g.op.Sub(g.like(x, 1), x)))
-
-
-@lowers(aten.erfc.default, aten.special_erfc.default)
-def erfc(g: Emitter, x: Value) -> Value:
-    """erfc(Tensor self) -> Tensor"""
-    x = _floats(g, x)
-    return g.op.Sub(g.like(x, 1), g.op.Erf(x))
 
 
 @lowers(aten.sinc.default, aten.special_sinc.default)
