@@ -277,8 +277,15 @@ TABLES: dict[str, tuple[Function, float, float]] = {
 }  # fmt: skip
 
 
+def quadrature(count: int) -> str:
+    """Gauss's points between 0 and 1, and their weights."""
+    points, weights = numpy.polynomial.legendre.leggauss(count)
+    lists = [tuple(((points + 1) / 2).tolist()), tuple((weights / 2).tolist())]
+    return f"# To integrate from 0 to 1.\nPOINTS = {lists[0]!r}\nWEIGHTS = {lists[1]!r}\n"
+
+
 def main() -> None:
-    parts = [table(name, *what) for name, what in TABLES.items()]
+    parts = [*(table(name, *what) for name, what in TABLES.items()), quadrature(32)]
     TARGET.write_text(HEADER + "\n".join(parts), encoding="utf-8")
 
 

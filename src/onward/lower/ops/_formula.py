@@ -126,6 +126,10 @@ def formula(*ops: Any) -> Callable[[Callable[..., Real]], Callable[..., Real]]:
     return decorate
 
 
+def number(g: Emitter, value: float, dtype: torch.dtype = torch.float64) -> Real:
+    return Real(g, g.const(value, dtype))
+
+
 def real(g: Emitter, x: Value | Number | SizeValue) -> Real:
     """An argument as the number that PyTorch would compute with, in float64."""
     exact = isinstance(x, Value) and g.dtype(x).is_floating_point
@@ -178,6 +182,15 @@ def log1p(x: Real) -> Real:
     rounded = total - 1
     tiny = rounded.equals(0)
     return where(tiny, x, log(total) * (x / where(tiny, 1, rounded)))
+
+
+def expm1(x: Real) -> Real:
+    """exp(x) - 1, right for small x too, by the same trick"""
+    power = exp(x)
+    rounded = log(power)
+    tiny = rounded.equals(0)
+    usual = x < -30  # where the power may be 0, and its logarithm no number
+    return where(tiny, x, where(usual, power - 1, (power - 1) * (x / where(tiny | usual, 1, rounded))))
 
 
 def sin_pi(x: Real) -> Real:
@@ -238,10 +251,9 @@ def any_of(condition: Real) -> Real:
     return Real(g, g.reduce("ReduceSum", counted, range(rank), keepdims=False) if rank else counted) > 0
 
 
-def like_result(g: Emitter, x: Real | float) -> Real:
+def like_result(x: Real) -> Real:
     """Stretched to the shape of the result."""
-    value = x.value if isinstance(x, Real) else g.const(x, torch.float64)
-    return Real(g, g.expand(value, g.out.shape))
+    return Real(x.g, x.g.expand(x.value, x.g.out.shape))
 
 
 Step = Callable[..., tuple[Real, Sequence[Real]]]

@@ -18,6 +18,7 @@ from ._formula import (
     like_result,
     log,
     new_axis,
+    number,
     polynomial,
     rational,
     real,
@@ -116,7 +117,7 @@ def _up_to_positive(s: Real, q: Real) -> tuple[Real, Real]:
         further = where(negative, at + 1, at)
         return any_of(further < 0), [further, where(negative, total + at**-s, total)]
 
-    start = [like_result(q.g, q), like_result(q.g, 0.0)]
+    start = [like_result(q), like_result(number(q.g, 0.0))]
     at, total = repeat(step, any_of(q < 0), start, [s])
     return at, total
 
