@@ -252,6 +252,41 @@ def _dtype_of(data: Any) -> torch.dtype:
     return torch.get_default_dtype() if isinstance(data, (float, torch.SymFloat)) else torch.int64
 
 
+@intercepts(torch.equal, torch.Tensor.equal)
+def equal(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """`torch.equal(x, y)`: a truth value that the graph computes. An `if` on it keeps the example's side, with a
+    warning."""
+    x, y = args if len(args) == 2 else (args[0], kwargs["other"])
+    if not _depends_on_inputs(tracer, x, y) or x.dtype is not y.dtype:
+        return NotImplemented
+    if x.dim() != y.dim() or any(a != b for a, b in zip(x.shape, y.shape, strict=True)):
+        return False
+    return (x == y).all().item()
+
+
+@intercepts(torch.allclose, torch.Tensor.allclose)
+def allclose(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """`torch.allclose(x, y)`, likewise."""
+    if not _depends_on_inputs(tracer, *args, *kwargs.values()):
+        return NotImplemented
+    return torch.isclose(*args, **kwargs).all().item()
+
+
+@intercepts(torch.nn.functional.one_hot)
+def one_hot(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """`one_hot(x)` has as many classes as the data says: a number that the graph computes."""
+    given = args[1] if len(args) > 1 else kwargs.get("num_classes", -1)
+    x = args[0] if args else kwargs["tensor"]
+    if given != -1 or not _depends_on_inputs(tracer, x):
+        return NotImplemented
+    classes = torch.arange((x.max() + 1).item(), device=x.device)
+    return (x.unsqueeze(-1) == classes).long()
+
+
+def _depends_on_inputs(tracer: Tracer, *values: Any) -> bool:
+    return any(isinstance(each, Traced) and not is_made_of_weights(tracer.node_of(each)) for each in values)
+
+
 @intercepts(torch.Tensor.tolist)
 def to_list(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """`sizes.tolist()` of a few numbers: each of them is a number that Python may go on computing with."""

@@ -144,6 +144,10 @@ def run(request: Request, plan: Plan, pen: Comparison | None = None) -> Captured
                 (position, tracer.output_node(leaf))
                 for position, leaf in enumerate(leaves)
                 if isinstance(leaf, (torch.Tensor, *SYMBOLIC))
+            ] or [  # a model may answer yes or no alone, and tensors of other shapes are never equal
+                (position, tracer.output_node(torch.tensor(leaf)))
+                for position, leaf in enumerate(leaves)
+                if isinstance(leaf, bool)
             ]
             state = [tracer.output_node(each) for each in state_after(tracer, request.model, call, traced)]
             assigned = assigned_buffers(request.model, request.weights)

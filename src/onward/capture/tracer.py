@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import operator
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -17,6 +16,7 @@ from .aliasing import Cell, ViewStep
 from .axes import AxisSpace, Formula
 from .data_sizes import Freedom
 from .decisions import Decisions
+from .decompositions import own_rule
 from .dims import DimTable
 from .elsewhere import Elsewhere, ProbeRejected
 from .facts import Dim, SizeFact, TensorFact
@@ -300,7 +300,7 @@ class Tracer:
             with self.mode_again():
                 result = op.decompose(*args, **kwargs)
                 if result is NotImplemented:
-                    rule = torch._decomp.decomposition_table.get(op) or _onnx_decomposition(op)
+                    rule = torch._decomp.decomposition_table.get(op) or own_rule(op)
                     return NotImplemented if rule is None else rule(*args, **kwargs)
                 return result
         except (ProbeRejected, KeyboardInterrupt):
@@ -464,12 +464,6 @@ def _protect(real_args: tuple, positions: tuple[int, ...]) -> tuple:
     return tuple(
         value.clone() if index in positions and value is not None else value for index, value in enumerate(real_args)
     )
-
-
-def _onnx_decomposition(op: OpOverload) -> Callable[..., Any] | None:
-    """What the operators of `torch.onnx.ops` are made of, if somebody uses them."""
-    home = sys.modules.get("torch.onnx.ops") if op.namespace == "onnx" else None
-    return home.aten_decompositions().get(op) if home is not None else None
 
 
 def _number_dtype(value: Any) -> torch.dtype:

@@ -205,6 +205,14 @@ LENGTHS = [
         for p in (0, 1, 2, 3, float("inf"))
     ],
     case("pdist of a known number", F.pdist, [f32(5, 4)], opsets=FEW),
+    case(
+        "bilinear",
+        lambda x, y, w, b: F.bilinear(x, y, w, b),
+        [f32(2, 3, 4), f32(2, 3, 5, seed=1), f32(6, 4, 5, seed=2), f32(6, seed=3)],
+        dynamic={0: {0: "n"}, 1: {0: "n"}},
+        opsets=SOME_OPSETS,
+    ),
+    case("bilinear of vectors", F.bilinear, [f32(4), f32(5, seed=1), f32(6, 4, 5, seed=2)], opsets=FEW),
     case("cdist p=1", lambda x, y: torch.cdist(x, y, 1), [f32(3, 4), f32(5, 4, seed=1)], opsets=FEW),
     case(
         "pairwise_distance",

@@ -1,4 +1,4 @@
-"""Finding values: isin, bucketize, searchsorted, unique, bincount."""
+"""Finding values: isin, bucketize, searchsorted, unique."""
 
 from __future__ import annotations
 
@@ -83,13 +83,6 @@ CASES = [
         opsets=SOME_OPSETS,
     ),
     case("unique used twice", lambda x: x.unique() + x.unique(), [OTHER], since=11, opsets=FEW),
-    case("bincount", lambda x: torch.bincount(x), [OTHER], dynamic={0: {0: "n"}}),
-    case("bincount minlength", lambda x: torch.bincount(x, minlength=9), [OTHER], opsets=FEW),
-    case("bincount weights", lambda x, w: torch.bincount(x, w), [OTHER, f32(7)], opsets=FEW),
-    case("histc", lambda x: torch.histc(x, 5, -1, 2), [f32(20)], dynamic={0: {0: "n"}}),
-    case("histc between its own ends", lambda x: torch.histc(x, 7), [f32(4, 5)], opsets=SOME_OPSETS),
-    case("histc of equal numbers", lambda x: torch.histc(x * 0 + 3, 4), [f32(6)], opsets=FEW),
-    case("histc of whole numbers", lambda x: torch.histc(x, 4, 0, 3), [torch.arange(-2.0, 7.0)], opsets=FEW),
     case(
         "unique of one number",
         lambda x: torch.unique(x[0], return_inverse=True, return_counts=True),

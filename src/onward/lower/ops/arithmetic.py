@@ -8,6 +8,7 @@ import torch
 
 from ..emitter import Emitter, Number, SizeValue, Value
 from ..registry import lowers
+from .integers import integer_power
 
 aten = torch.ops.aten
 
@@ -106,17 +107,17 @@ def _number(g: Emitter, x: Value) -> float | None:
 
 # Powers
 
-_LAST_PRODUCT = 4  # integers to a power up to this one are multiplied out, which is exact
-
 
 @lowers(aten.pow.Tensor_Scalar, aten.float_power.Tensor_Scalar)
 def pow_tensor_scalar(g: Emitter, x: Value, exponent: Number | SizeValue) -> Value:
     """pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor"""
     base = g.cast(x, g.out_dtype)
+    if not g.out_dtype.is_floating_point:
+        if isinstance(exponent, SizeValue):
+            return integer_power(g, base, g.as_value(exponent))
+        return _multiplied_out(g, base, int(exponent))
     if isinstance(exponent, SizeValue):
         return g.pow(base, g.as_value(exponent))
-    if not g.out_dtype.is_floating_point:
-        return _integer_power(g, base, int(exponent))
     if exponent == -0.5:
         return g.op.Reciprocal(g.op.Sqrt(base))
     if exponent == -2:
@@ -127,14 +128,18 @@ def pow_tensor_scalar(g: Emitter, x: Value, exponent: Number | SizeValue) -> Val
 @lowers(aten.pow.Tensor_Tensor, aten.pow.Scalar, aten.float_power.Tensor_Tensor, aten.float_power.Scalar)
 def pow_tensor_tensor(g: Emitter, x: Operand, exponent: Value) -> Value:
     """pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor"""
-    return g.op.Pow(*g.promote(x, exponent))
+    base, power = g.promote(x, exponent)
+    return g.op.Pow(base, power) if g.out_dtype.is_floating_point else integer_power(g, base, power)
 
 
-def _integer_power(g: Emitter, x: Value, exponent: int) -> Value:
-    if not 1 <= exponent <= _LAST_PRODUCT:
-        return g.op.Pow(x, g.like(x, exponent))
-    square = g.op.Mul(x, x) if exponent > 1 else x
-    return {1: x, 2: square}.get(exponent) or g.op.Mul(square, x if exponent == 3 else square)
+def _multiplied_out(g: Emitter, x: Value, exponent: int) -> Value:
+    """An integer to a known power, which PyTorch wants to be none below zero: squares, and products of them."""
+    result = None
+    for place in range(exponent.bit_length()):
+        x = g.op.Mul(x, x) if place else x
+        if exponent >> place & 1:
+            result = x if result is None else g.op.Mul(result, x)
+    return g.expand(g.like(x, 1), g.known_dims(x)) if result is None else result
 
 
 @lowers(aten.square.default)

@@ -1,4 +1,4 @@
-"""Triangles and diagonals of matrices, and products of vectors in space."""
+"""Triangles and diagonals of matrices, products of vectors in space, and of pairs of vectors with matrices."""
 
 from __future__ import annotations
 
@@ -58,3 +58,14 @@ def linalg_cross(g: Emitter, x: Value, y: Value, *, dim: int = -1) -> Value:
 
     left = g.op.Mul(turned(x, forwards), turned(y, backwards))
     return g.op.Sub(left, g.op.Mul(turned(x, backwards), turned(y, forwards)))
+
+
+@lowers(aten.bilinear.default)
+def bilinear(g: Emitter, x: Value, y: Value, weight: Value, bias: Value | None = None) -> Value:
+    """bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor: x^T W y for every W"""
+    count, width, height = g.known_dims(weight)
+    left = g.reshape(g.op.Transpose(weight, perm=[1, 0, 2]), [width, -1])
+    rows = g.reshape(g.op.MatMul(x, left), [*g.known_dims(x)[:-1], count, height])
+    product = g.op.MatMul(rows, g.unsqueeze(y, [g.rank(y)]))
+    result = g.squeeze(product, [g.rank(product) - 1])
+    return result if bias is None else g.op.Add(result, bias)

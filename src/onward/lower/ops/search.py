@@ -1,4 +1,4 @@
-"""Finding values: membership, places in a sorted row, different values, counts."""
+"""Finding values: membership, places in a sorted row, different values."""
 
 from __future__ import annotations
 
@@ -140,22 +140,6 @@ def unique_consecutive(
     return [values, inverse, counts]
 
 
-@lowers(aten.bincount.default)
-def bincount(g: Emitter, x: Value, weights: Value | None = None, minlength: int | SizeValue = 0) -> Value:
-    """bincount(Tensor self, Tensor? weights=None, SymInt minlength=0) -> Tensor"""
-    x = g.cast(x, torch.int64)
-    largest = x if isinstance(g.known_dims(x)[0], int) else g.op.Concat(x, g.const([-1]), axis=0)  # there may be none
-    bins = g.op.Add(g.reduce("ReduceMax", largest, [0], keepdims=True), g.const([1]))
-    if minlength != 0:
-        bins = g.max(bins, g.size(minlength))
-    dtype = g.out_dtype
-    numbers = g.arange(0, g.squeeze(bins, [0]), 1, torch.int64)
-    hits = g.cast(g.equal(g.unsqueeze(x, [1]), g.unsqueeze(numbers, [0])), dtype)
-    if weights is not None:
-        hits = g.op.Mul(hits, g.unsqueeze(g.cast(weights, dtype), [1]))
-    return g.reduce("ReduceSum", g.annotate(hits, (*g.known_dims(x), *g.out.shape)), [0])
-
-
 @lowers(aten.nonzero_static.default)
 def nonzero_static(g: Emitter, x: Value, *, size: int | SizeValue, fill_value: int = -1) -> Value:
     """nonzero_static(Tensor self, *, SymInt size, int fill_value=-1) -> Tensor"""
@@ -163,25 +147,3 @@ def nonzero_static(g: Emitter, x: Value, *, size: int | SizeValue, fill_value: i
     places = g.op.Transpose(positions.nonzero_rows(g, x), perm=[1, 0])
     filler = g.expand(g.const(fill_value), [size, rank])
     return g.slice(g.op.Concat(places, filler, axis=0), [0], [size], [0])
-
-
-@lowers(aten.histc.default)
-def histc(g: Emitter, x: Value, bins: int = 100, low: float = 0, high: float = 0) -> Value:
-    """histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor
-
-    Bins of equal width between two ends, which are the data's own where they are given as equal. What lies outside is
-    not counted, and the upper end belongs to the last bin.
-    """
-    x = g.reshape(x, [-1])
-    if low == high:
-        first, last = g.reduce("ReduceMin", x, [0], keepdims=True), g.reduce("ReduceMax", x, [0], keepdims=True)
-        alone = g.equal(first, last)
-        lower = g.where(alone, g.op.Sub(first, g.like(x, 1)), first)
-        upper = g.where(alone, g.op.Add(last, g.like(x, 1)), last)
-    else:
-        lower, upper = g.like(x, low), g.like(x, high)
-    place = g.op.Floor(g.op.Div(g.op.Mul(g.op.Sub(x, lower), g.like(x, bins)), g.op.Sub(upper, lower)))
-    place = g.where(g.equal(x, upper), g.like(x, bins - 1), place)
-    numbers = g.const_tensor(torch.arange(bins, dtype=g.dtype(x)))
-    hits = g.cast(g.equal(g.unsqueeze(place, [1]), numbers), g.out_dtype)
-    return g.reduce("ReduceSum", hits, [0])
