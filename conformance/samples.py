@@ -5,12 +5,15 @@ from __future__ import annotations
 import itertools
 import random
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from torch.utils import _pytree as pytree
+
+from .invariants import INVARIANTS
 
 _DRAWN_PER_WANTED = 8  # many samples cannot be judged; look at so many before giving up
 
@@ -42,6 +45,7 @@ class Sample:
     expected: list[torch.Tensor]
     other_inputs: tuple[torch.Tensor, ...] | None
     other_expected: list[torch.Tensor] | None
+    invariants: Callable[[list[torch.Tensor]], list[torch.Tensor]] | None = None  # where answers are not unique
 
 
 def samples(info: Any, dtype: torch.dtype, count: int, seed: int = 0) -> tuple[list[Sample], Counter[str]]:
@@ -53,6 +57,7 @@ def samples(info: Any, dtype: torch.dtype, count: int, seed: int = 0) -> tuple[l
         passed_over[f"no samples: {type(error).__name__}"] += 1
         return [], passed_over
     found: list[Sample] = []
+    invariants = INVARIANTS.get(info.name)
     for (leaves, structure, text), other in itertools.zip_longest(drawn, again[: len(drawn)]):
         model = OneCall(info.op, leaves, structure).eval()
         inputs = _tensors(leaves)
@@ -62,7 +67,7 @@ def samples(info: Any, dtype: torch.dtype, count: int, seed: int = 0) -> tuple[l
             continue
         others = _tensors(other[0]) if other is not None and other[2] == text else None
         other_expected = _eager(model, others)[0] if others is not None else None
-        found.append(Sample(text[:200], model, inputs, expected, others, other_expected))
+        found.append(Sample(text[:200], model, inputs, expected, others, other_expected, invariants))
         if len(found) == count:
             break
     return found, passed_over

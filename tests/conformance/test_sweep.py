@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import onward
+from conformance.invariants import INVARIANTS
 from conformance.judge import Settings, compare, exporter, judge
 from conformance.operators import chosen, why_left_out
 from conformance.report import failures, passes, summary
@@ -60,6 +61,17 @@ def test_results_are_compared_by_number_shape_kind_and_value() -> None:
     assert compare([x], [torch.ones(3)]) == "result 0 has shape [3] in place of [2]"
     assert compare([x], [x.long()]) == "result 0 has dtype torch.int64 in place of torch.float32"
     assert compare([x.long()], [x.long() + 1]) == "result 0 differs in 2 of 2 values"
+
+
+@pytest.mark.parametrize("name", ["linalg.eigh", "linalg.svd", "svd"])
+def test_vectors_are_right_with_either_sign_and_wrong_otherwise(name: str) -> None:
+    x = torch.randn(2, 4, 4, generator=torch.Generator().manual_seed(0))
+    right = list(getattr(torch if name == "svd" else torch.linalg, name.split(".")[-1])(x + x.mT))
+    flipped = [each * (-1 if each.dim() == 3 else 1) for each in right]
+    assert compare(right, flipped, INVARIANTS[name]) == ""
+    turned = right[-1].roll(1, -1)
+    assert "differs" in compare(right, [*right[:-1], turned], INVARIANTS[name])
+    assert "differs" in compare(right, [*right[:-1], right[-1] * 1.1], INVARIANTS[name])
 
 
 def test_what_is_out_of_scope_says_why() -> None:

@@ -1,6 +1,6 @@
 """Linear algebra for which ONNX has no operator, as short algorithms that are traced in the operator's place."""
 
-from . import cholesky, lu, triangular
+from . import cholesky, inverses, jacobi, lu, qr, triangular
 from .table import algorithm_for
 
 __all__ = ["algorithm_for"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .cholesky import identity_like
-from .table import Tensors, as_columns, computes, entry, first_failure, indices, is_empty, outer, repeat
+from .table import Tensors, as_columns, computes, entry, first_failure, indices, is_empty, outer, repeat, shorter
 from .triangular import same_batch, solve_triangular
 
 if TYPE_CHECKING:
@@ -21,8 +21,7 @@ def eliminate(tracer: Tracer, matrix: torch.Tensor, count: Any = None) -> Tensor
 
     With `count`, only so many columns are eliminated: of [A | B] remains [U | U @ X] with A @ X = B.
     """
-    m, n = matrix.shape[-2:]
-    count = min(m, n) if count is None else count
+    count = shorter(tracer, matrix) if count is None else count
     if is_empty(count):
         return matrix.clone(), torch.zeros((*matrix.shape[:-2], 0), dtype=torch.int32)
     rows, columns = indices(matrix, -2), indices(matrix, -1)
@@ -68,10 +67,9 @@ def permutation(tracer: Tracer, pivots: torch.Tensor, rows: torch.Tensor) -> tor
     return repeat(tracer, pivots.shape[-1], (order,), turn)[0][0]
 
 
-def halves(packed: torch.Tensor) -> Tensors:
+def halves(tracer: Tracer, packed: torch.Tensor) -> Tensors:
     """L and U of what the elimination left."""
-    m, n = packed.shape[-2:]
-    k = min(m, n)
+    k = shorter(tracer, packed)
     lower, upper = packed[..., :, :k].tril(-1), packed[..., :k, :].triu()
     rows, columns = indices(lower, -2), indices(lower, -1)
     return lower + (rows.unsqueeze(-1) == columns).to(lower.dtype), upper
@@ -106,7 +104,7 @@ def lu_unpack(
     """lu_unpack(Tensor LU_data, Tensor LU_pivots, bool unpack_data=True, bool unpack_pivots=True) ->
     (Tensor P, Tensor L, Tensor U)"""
     nothing = torch.empty(0, dtype=packed.dtype)
-    lower, upper = halves(packed) if unpack_data else (nothing, nothing)
+    lower, upper = halves(tracer, packed) if unpack_data else (nothing, nothing)
     if not unpack_pivots:
         return nothing, lower, upper
     order = permutation(tracer, pivots, indices(packed, -2))

@@ -20,6 +20,7 @@ from torch._ops import OpOverload
 
 from ...tables import registrar
 from ..control import capture_loop
+from ..source import user_source
 
 if TYPE_CHECKING:
     from ..tracer import Tracer
@@ -58,6 +59,20 @@ def repeat(
 def is_empty(*sizes: Any) -> bool:
     """Whether there is nothing to loop over; an axis that may vary is taken to have something."""
     return any(type(size) is int and size == 0 for size in sizes)
+
+
+def shorter(tracer: Tracer, matrix: torch.Tensor) -> Any:
+    """The smaller of the sizes of a matrix, one of which may vary.
+
+    The probes keep a tall matrix tall: as with a branch of the model's own, sizes on the other side are tried after the
+    trace, and warned of where the program fails there.
+    """
+    m, n = matrix.shape[-2:]
+    is_tall = m >= n
+    if isinstance(is_tall, torch.SymBool) and is_tall.node.is_uniform:
+        tracer.decisions.branches.note(is_tall.node, user_source())
+        return n if is_tall.node.values[0] else m
+    return min(m, n)
 
 
 def indices(matrix: torch.Tensor, axis: int) -> torch.Tensor:
