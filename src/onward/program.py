@@ -13,7 +13,7 @@ import torch
 from onnx_ir.tensor_adapters import to_torch_dtype
 
 from .capture import Call, CapturedProgram, Port
-from .capture.facts import SymDim, TensorFact
+from .capture.facts import ListFact, Output, SymDim, TensorFact
 from .capture.inputs import bind_call
 from .capture.model import Modes, in_modes, without_compiling
 from .capture.mutable import answers
@@ -183,10 +183,10 @@ class Program(TorchNames):
         """Start again from the buffers as they were when the model was exported."""
         self._state = dict(self._first_state)
 
-    def _keep_state(self, outputs: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
+    def _keep_state(self, outputs: Sequence[Output]) -> Sequence[Output]:
         """The outputs that are the model's own; the others are the state of the next call."""
         count = len(outputs) - len(self._state)
-        self._state = dict(zip(self._state, outputs[count:], strict=True))
+        self._state = {name: _tensor(each) for name, each in zip(self._state, outputs[count:], strict=True)}
         return outputs[:count]
 
     def apply_weights(self, state_dict: Mapping[str, torch.Tensor]) -> Program:
@@ -276,7 +276,7 @@ class Program(TorchNames):
         weights = [value for value in self.model.graph.inputs if LIVE in value.meta and value.const_value is None]
         return {str(value.name): self._captured.constants[value.meta[LIVE]].tensor for value in weights}
 
-    def _eager(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    def _eager(self, inputs: Sequence[torch.Tensor]) -> list[Output]:
         """The original model's outputs for other inputs, flat, in the order of `outputs`."""
         captured = self._captured
         keys = {weight.name: weight.key for weight in captured.weights.state}
@@ -310,7 +310,7 @@ class OpenedProgram(Program):
     def output_names(self) -> tuple[str, ...]:
         return tuple(str(value.name) for value in self.model.graph.outputs)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> dict[str, torch.Tensor]:
+    def __call__(self, *args: Any, **kwargs: Any) -> dict[str, Output]:
         """Run it in onnxruntime, called as the original is. Returns every output by its name."""
         outputs = self._own_session().run(self._inputs_of(self._bound(args, kwargs)))
         return dict(zip(self.output_names, outputs, strict=True))
@@ -330,7 +330,14 @@ def _port(value: ir.Value, axes: Mapping[str, tuple[int, ...]]) -> Port:
     """What the graph says of a value. The sizes of a name that is no input axis are not known outside of lowering."""
     names = [size if isinstance(size, int) else str(size.value or "?") for size in value.shape or ()]
     shape = tuple(size if isinstance(size, int) else SymDim(axes.get(size, ()), size) for size in names)
-    return Port(str(value.name), TensorFact(to_torch_dtype(value.dtype or ir.DataType.UNDEFINED), shape))
+    kind = ListFact if isinstance(value.type, ir.SequenceType) else TensorFact
+    return Port(str(value.name), kind(to_torch_dtype(value.dtype or ir.DataType.UNDEFINED), shape))
+
+
+def _tensor(output: Output) -> torch.Tensor:
+    if not isinstance(output, torch.Tensor):
+        raise TypeError("the state of a model is made of tensors")
+    return output
 
 
 def _same(first: Any, second: Any) -> bool:

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import onnx
 import pytest
 import torch
 
+import onward
+
 from ..contract.control import check
+from . import script_flow_rows, script_module_rows, script_structure_rows  # noqa: F401  (they fill the table)
+from .script_list_rows import LIST_ROWS
 from .script_table import ROWS, Row
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -35,3 +40,29 @@ def test_a_script_is_exported_with_all_its_ways(row: Row, opset: int) -> None:
         dynamic_axes=row.axes,
         opset_version=max(opset, row.first_opset),
     )
+
+
+@pytest.mark.parametrize("opset", (9, 11, 13, 17, 26))
+@pytest.mark.parametrize("row", LIST_ROWS, ids=lambda row: row.name)
+def test_a_script_with_lists_is_exported_from_its_first_opset_on(row: Row, opset: int) -> None:
+    scripted = torch.jit.script(row.model().eval() if isinstance(row.model, type) else row.model)
+    if opset < row.first_opset:
+        with pytest.raises(onward.LoweringError, match=rf"no form in opset {opset} \(exists from {row.first_opset}\)"):
+            onward.export(scripted, row.example, dynamic_axes=row.axes, opset_version=opset)
+        return
+    program = onward.export(scripted, row.example, dynamic_axes=row.axes, opset_version=opset)
+    onnx.checker.check_model(program.proto(), full_check=True)
+    program.verify()
+    for inputs in row.others:
+        _same(program(*inputs), scripted(*inputs))
+
+
+def _same(actual: Any, expected: Any) -> None:
+    """Numbers come out of the file as tensors, and a list of them whose length depends on data as one tensor."""
+    if isinstance(actual, torch.Tensor):
+        torch.testing.assert_close(actual, torch.as_tensor(expected, dtype=actual.dtype), rtol=1e-4, atol=1e-5)
+        return
+    assert type(actual) is type(expected)
+    assert len(actual) == len(expected)
+    for key in actual if isinstance(actual, dict) else range(len(actual)):
+        _same(actual[key], expected[key])

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
 import torch
 
@@ -207,10 +209,79 @@ def test_a_list_that_is_only_appended_to_is_an_output_of_the_loop() -> None:
 
 
 def ragged(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
-    outs: list[torch.Tensor] = []
+    outs = [x]
     for i in range(int(n)):
         outs.append(x[: i + 1])
     return torch.cat(outs)
+
+
+def returned(x: torch.Tensor, n: torch.Tensor) -> list[torch.Tensor]:
+    outs: list[torch.Tensor] = []
+    for i in range(int(n)):
+        outs.append(x * i)
+    return outs
+
+
+@pytest.mark.parametrize(("function", "first_opset"), [(ragged, 13), (returned, 11)])
+@pytest.mark.parametrize("opset", OPSETS)
+def test_a_list_that_is_no_tensor_is_a_sequence(function: Callable[..., Any], first_opset: int, opset: int) -> None:
+    script, example, axes = torch.jit.script(function), (torch.randn(4, 3), torch.tensor(3)), {"x": {0: "batch"}}
+    if opset < first_opset:
+        with pytest.raises(onward.LoweringError) as caught:
+            onward.export(script, example, dynamic_axes=axes, opset_version=opset)
+        assert f"has no form in opset {opset} (exists from {first_opset})" in str(caught.value)
+        assert f"try opset_version={first_opset}" in str(caught.value)
+        assert "test_c02_lists.py" in str(caught.value)
+        return
+    others = [(torch.randn(rows, 3), torch.tensor(n)) for rows in (1, 6) for n in (0, 1, 5)]
+    check(script, example, others, reference=function, dynamic_axes=axes, opset_version=opset)
+
+
+def test_a_sequence_is_an_output_like_any_other(tmp_path: Path) -> None:
+    script, example = torch.jit.script(returned), (torch.randn(4, 3), torch.tensor(3))
+    program = onward.export(
+        script, example, output_names=["outs"], dynamic_axes={"x": {0: "batch"}}, f=tmp_path / "model.onnx", verify=True
+    )
+    assert kinds(program) == ["Loop", "SplitToSequence"]
+    assert str(program.outputs[0]) == "list of float32[batch, 3]"
+    assert "outs: list of float32[batch, 3]" in repr(program)
+    assert "%outs : Sequence[Float(batch, 3)] = onnx::SplitToSequence" in str(program)
+    kind = onnx.load(tmp_path / "model.onnx").graph.output[0].type.sequence_type.elem_type.tensor_type
+    assert [dim.dim_param or dim.dim_value for dim in kind.shape.dim] == ["batch", 3]
+    named = {"x": example[0], "n": example[1]}
+    onward.optimize(tmp_path / "model.onnx", output=tmp_path / "smaller.onnx", verify=True, inputs=named)
+    assert [type(each) for each in program.with_outputs(["loop"])(*example).values()] == [list, torch.Tensor]
+
+
+def tuples_returned(x: torch.Tensor, n: torch.Tensor) -> list[tuple[torch.Tensor, int]]:
+    outs: list[tuple[torch.Tensor, int]] = []
+    for i in range(int(n)):
+        outs.append((x, i))
+    return outs
+
+
+def of_different_ranks(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    outs = [x]
+    for _ in range(int(n)):
+        outs.append(x[0])
+    return outs[-1]
+
+
+def lists_of_lists(x: torch.Tensor, n: torch.Tensor) -> int:
+    outs: list[list[torch.Tensor]] = []
+    for i in range(int(n)):
+        inner: list[torch.Tensor] = []
+        for _ in range(i):
+            inner.append(x)
+        outs.append(inner)
+    return len(outs)
+
+
+def keys_from_data(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    found = {1: x}
+    for i in range(int(n)):
+        found[i] = x + i
+    return found[1]
 
 
 def new_keys(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
@@ -223,7 +294,10 @@ def new_keys(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize(
     ("function", "text"),
     [
-        (ragged, "cannot be a tensor: the shape of its elements depends on the turn of the loop"),
+        (of_different_ranks, "has no form in ONNX: its elements are float32[9, 3] and float32[3]"),
+        (lists_of_lists, "has no form in ONNX: its elements are lists whose length depends on data"),
+        (keys_from_data, "TorchScript's aten::_set_item is given a key of a dict that depends on data or on a size"),
+        (tuples_returned, "a script returns a list of tuples whose length depends on data"),
         (new_keys, "a dict changes its structure inside a branch or a loop that depends on data: [a, b] becomes [a]"),
     ],
 )

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from onward.errors import VerifyError
-from onward.verify import Check, Tolerance, Verification, check, compare, tolerances
+from onward.verify import Check, Tolerance, Verification, check, compare, compare_output, tolerances
 
 FLOATS = [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2]
 COMPLEX = [torch.complex64, torch.complex128]
@@ -178,3 +178,24 @@ def test_verifying_nothing_is_not_success() -> None:
     assert not empty.ok and str(empty).endswith("nothing was verified")
     with pytest.raises(VerifyError, match=r"nothing was verified\n  batch=1: the model refuses it"):
         empty.raise_unless_ok()
+
+
+@pytest.mark.parametrize(
+    ("actual", "text"),
+    [
+        ([torch.ones(2), torch.zeros(3)], None),
+        ([torch.ones(2), torch.ones(3)], "output 'y[1]' differs in 3 of 3 elements"),
+        ([torch.ones(2), torch.zeros(2)], "output 'y[1]': the shape is [2], expected [3]"),
+        ([torch.ones(2)], "output 'y': it is a list of 1 tensor, expected a list of 2 tensors"),
+        (torch.ones(2), "output 'y': it is a tensor, expected a list of 2 tensors"),
+    ],
+)
+def test_lists_are_compared_by_their_elements(actual: torch.Tensor | list[torch.Tensor], text: str | None) -> None:
+    results = compare_output([torch.ones(2), torch.zeros(3)], actual, "y")
+    wrong = [str(each) for each in results if not each.ok]
+    assert len(wrong) == (text is not None) and all(text in each for each in wrong if text)
+
+
+def test_empty_lists_agree() -> None:
+    assert all(each.ok for each in compare_output([], [], "y"))
+    assert not any(each.ok for each in compare_output([], [torch.ones(1)], "y"))

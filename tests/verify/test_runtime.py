@@ -135,10 +135,26 @@ def test_a_failure_at_run_time_keeps_its_cause_and_names_the_run() -> None:
 
 def test_outputs_that_are_not_tensors_are_named() -> None:
     model = onnx.parser.parse_model(
-        """<ir_version: 10, opset_import: ["": 17]> g (float[a] x) => (seq(float[a]) y) { y = SequenceConstruct(x) }"""
+        """<ir_version: 10, opset_import: ["": 17]> g (float[a] x) => (optional(float[a]) y) { y = Optional(x) }"""
     )
-    with pytest.raises(VerifyError, match=r"the output 'y' is a seq\(tensor\(float\)\); only tensors"):
+    with pytest.raises(VerifyError, match=r"the output 'y' is a optional\(tensor\(float\)\); only tensors and lists"):
         Session(model, threads=1).run([torch.ones(2)])
+
+
+@pytest.mark.parametrize("kind", ["float", "float16", "bool", "uint16", "int64"])
+def test_a_sequence_comes_back_as_a_list(kind: str) -> None:
+    model = onnx.parser.parse_model(
+        f"""<ir_version: 10, opset_import: ["": 17]> g ({kind}[a] x, {kind}[b] z) => (seq({kind}) y, {kind}[a] w)
+        {{ y = SequenceConstruct(x, z, x)
+           w = Identity(x) }}"""
+    )
+    dtype = getattr(torch, kind)
+    x, z = torch.tensor([1, 0, 1]).to(dtype), torch.tensor([]).to(dtype)
+    y, w = Session(model, threads=1).run([x, z])
+    assert isinstance(y, list) and [(each.dtype, each.tolist()) for each in y] == [
+        (dtype, each.tolist()) for each in (x, z, x)
+    ]
+    assert isinstance(w, torch.Tensor) and torch.equal(w, x)
 
 
 def test_verify_run_compares_each_output() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import zip_longest
 from typing import Any
 
 import torch
@@ -17,7 +18,7 @@ from torch import fx
 
 from .axes import AxisSpace
 from .execute import execute
-from .facts import Assumption, CapturedProgram, Source
+from .facts import Assumption, CapturedProgram, Output, Source
 from .sizes import AxisOf, Computed, Size, written
 
 _TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-8, torch.float16: 2e-2, torch.bfloat16: 1e-1}
@@ -185,7 +186,7 @@ def _needs_kernels(size: Size) -> bool:
     return not size.is_uniform and size.tracer.dims.name_of(size.values) is None
 
 
-Run = Callable[[Sizes], tuple[tuple[torch.Tensor, ...], list[torch.Tensor]]]
+Run = Callable[[Sizes], tuple[tuple[torch.Tensor, ...], list[Output]]]
 
 
 def contradicted(program: CapturedProgram, run: Run) -> list[tuple[Assumption, Sizes]]:
@@ -216,15 +217,21 @@ def agrees_at(program: CapturedProgram, run: Run, sizes: Sizes) -> bool:
     return same_results(wanted, program, inputs)
 
 
-def same_results(wanted: Iterable[torch.Tensor], program: CapturedProgram, inputs: tuple[torch.Tensor, ...]) -> bool:
+def _tensors(want: Output, have: Output) -> Iterable[tuple[torch.Tensor | None, torch.Tensor | None]]:
+    """One output as pairs of tensors; None is what one of two lists has no more."""
+    return zip_longest(want, have) if isinstance(want, list) else [(want, have)]  # type: ignore[list-item]
+
+
+def same_results(wanted: Iterable[Output], program: CapturedProgram, inputs: tuple[torch.Tensor, ...]) -> bool:
     """Whether the program, run in PyTorch, gives these results."""
     try:
         with torch.random.fork_rng(devices=[]):  # the model ran so: both draw the same numbers
             got = execute(program, inputs)
     except Exception:  # sizes that do not fit together
         return False
-    for want, have in zip(wanted, got, strict=True):
-        if want.shape != have.shape or want.dtype != have.dtype:
+    pairs = [pair for both in zip(wanted, got, strict=True) for pair in _tensors(*both)]
+    for want, have in pairs:
+        if want is None or have is None or want.shape != have.shape or want.dtype != have.dtype:
             return False
         tolerance = _TOLERANCE.get(want.dtype, 0.0)
         finite = want[want.isfinite()] if want.is_floating_point() else want[:0]

@@ -18,12 +18,12 @@ from torch import fx
 from torch.utils._python_dispatch import _disable_current_modes
 
 from ..errors import CaptureError
-from .facts import Dim, SizeFact, TensorFact
-from .layouts import Layout
+from .facts import Dim, ListFact, SizeFact, TensorFact
 from .levels import Level
 from .regions import FOREVER, Body, branch, dtype_of, loop
 from .sizes import SYMBOLIC, NumberOf, Size, symbol
-from .tensor import Traced
+from .tensor import Traced, computed
+from .traced_list import TracedList
 from .tree import Structure, flatten
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ _ATTEMPTS = 6  # a body's carried values settle in two or three
 class Leaf:
     """A value that a body takes or gives: what is known of it, and what it is for the example."""
 
-    fact: TensorFact | SizeFact
+    fact: TensorFact | SizeFact | ListFact
     example: Any
 
 
@@ -47,7 +47,7 @@ class Side:
     """A body that has been traced, and what Python got from it."""
 
     level: Level
-    leaves: list[Any]  # tensors as (node, Leaf); everything else as it is
+    leaves: list[Any]  # tensors and lists of them as (node, Leaf); everything else as it is
     structure: Structure
     writes: dict[int, tuple[Traced, fx.Node, torch.Tensor]]  # memory from outside: by base, its new content
 
@@ -99,6 +99,8 @@ def _merged(tracer: Tracer, first: Leaf, second: Leaf, taken: bool) -> Leaf:
     chosen = first if taken else second
     if isinstance(first.fact, SizeFact) or isinstance(second.fact, SizeFact):
         return chosen
+    if isinstance(first.fact, ListFact) or isinstance(second.fact, ListFact):
+        return Leaf(_joined(tracer, first.fact, second.fact, "the two branches return"), chosen.example)
     if first.fact.dtype is not second.fact.dtype or first.fact.rank != second.fact.rank:
         raise _cannot(
             tracer,
@@ -111,6 +113,17 @@ def _merged(tracer: Tracer, first: Leaf, second: Leaf, taken: bool) -> Leaf:
         for axis, (a, b) in enumerate(zip(first.fact.shape, second.fact.shape, strict=True))
     )
     return Leaf(TensorFact(first.fact.dtype, shape), chosen.example)
+
+
+def _joined(tracer: Tracer, first: Any, second: Any, what: str) -> ListFact:
+    """What is known of a list that is one or the other."""
+    if type(first) is not type(second) or first.dtype is not second.dtype or first.rank != second.rank:
+        raise _cannot(
+            tracer,
+            f"{what} {_text(first)} and {_text(second)}",
+            "keep tensors of one dtype and one number of axes in a list",
+        )
+    return first.joined(second)
 
 
 # --- loops -----------------------------------------------------------------------------------------------------------
@@ -214,6 +227,11 @@ def _widen(tracer: Tracer, inputs: list[Leaf], outputs: list[tuple[fx.Node, Leaf
                     "convert it before the loop",
                 )
             continue
+        if isinstance(before.fact, ListFact) or isinstance(after.fact, ListFact):
+            fact = _joined(tracer, before.fact, after.fact, "the loop carries")
+            changed = changed or fact != before.fact
+            inputs[place] = Leaf(fact, before.example)
+            continue
         if before.fact.dtype is not after.fact.dtype or before.fact.rank != after.fact.rank:
             raise _cannot(
                 tracer,
@@ -252,6 +270,8 @@ def _after(tracer: Tracer, leaf: Leaf, end: Any, free: dict[int, tuple[Any, ...]
     """A carried value after the last turn."""
     if isinstance(leaf.fact, SizeFact):
         return Leaf(leaf.fact, end.item() if isinstance(end, torch.Tensor) else end)
+    if isinstance(leaf.fact, ListFact):
+        return Leaf(leaf.fact, end)
     shape = tuple(
         _fresh(tracer, end.size(axis), "carried", ("after", end.size(axis), *free[axis])) if axis in free else dim
         for axis, dim in enumerate(leaf.fact.shape)
@@ -276,7 +296,7 @@ def _goes_on(condition: tuple[fx.Node, Leaf]) -> bool:
 
 # --- bodies ----------------------------------------------------------------------------------------------------------
 class _Tensor(tuple):
-    """A tensor among a body's results: (node, Leaf)."""
+    """A tensor, or a list of them, among a body's results: (node, Leaf)."""
 
     __slots__ = ()
 
@@ -300,6 +320,8 @@ def _trace_side(tracer: Tracer, function: Callable[[], Any]) -> Side:
                 traced = leaf if isinstance(leaf, Traced) else tracer.plain.lift(leaf)
                 node = tracer.here(tracer.node_of(traced))
                 found.append(_Tensor((node, Leaf(traced.fact, traced.example.clone()))))
+            elif isinstance(leaf, TracedList):
+                found.append(_Tensor((tracer.here(leaf.node), Leaf(leaf.fact, leaf.example))))
             else:
                 found.append(leaf)
         writes = {id(base): (base, tracer.here(tracer.node_of(base)), base.example.clone()) for base in level.written}
@@ -363,22 +385,15 @@ def _results(tracer: Tracer, operation: Any, args: tuple, leaves: list[Leaf]) ->
         if isinstance(leaf.fact, SizeFact):
             made.append(tracer.number(tracer.make(aten.item.default, (picked,), {}, leaf.fact), leaf.example))
         else:
-            made.append(_tensor(tracer, picked, leaf))
+            made.append(_value(tracer, picked, leaf))
     return made
 
 
-def _tensor(tracer: Tracer, node: fx.Node, leaf: Leaf) -> Traced:
+def _value(tracer: Tracer, node: fx.Node, leaf: Leaf) -> Traced | TracedList:
+    if isinstance(leaf.fact, ListFact):
+        return TracedList(tracer, node, leaf.fact, leaf.example)
     assert isinstance(leaf.fact, TensorFact)
-    example = leaf.example.clone(memory_format=torch.contiguous_format)
-    layouts = tuple(_layout(leaf.fact, probe) for probe in range(1, tracer.probes))
-    traced = Traced(example, layouts, leaf.fact, tracer)
-    tracer.own(traced, node)
-    return traced
-
-
-def _layout(fact: TensorFact, probe: int) -> Layout:
-    sizes = [dim if isinstance(dim, int) else dim.values[probe] for dim in fact.shape]
-    return Layout.of(torch.empty(sizes, dtype=fact.dtype, device="meta"))
+    return computed(tracer, node, leaf.fact, leaf.example)
 
 
 def _input(tracer: Tracer, name: str, leaf: Leaf) -> Any:
@@ -390,7 +405,7 @@ def _input(tracer: Tracer, name: str, leaf: Leaf) -> Any:
             values = (leaf.example, *tracer.elsewhere.data_sizes.numbers(leaf.example))
             node.meta["val"] = SizeFact(values)
         return symbol(Size(tracer, values, NumberOf(node)))
-    return _tensor(tracer, node, leaf)
+    return _value(tracer, node, leaf)
 
 
 def _leaf(tracer: Tracer, value: Any) -> tuple[Any, Leaf]:
@@ -403,6 +418,8 @@ def _leaf(tracer: Tracer, value: Any) -> tuple[Any, Leaf]:
         node, now = _number(tracer, value)
         values = value.node.values if isinstance(value, SYMBOLIC) else (value,) * tracer.probes
         return node, Leaf(SizeFact(values), now)
+    if isinstance(value, TracedList):
+        return value.node, Leaf(value.fact, value.example)
     raise _cannot(tracer, f"a loop carries {value!r}", "carry tensors and numbers")
 
 
@@ -423,16 +440,20 @@ def _examples(tracer: Tracer, level: Level) -> list[Any]:
         if origin.op == "get_attr":
             found.append(tracer.plain.constants[str(origin.target)].tensor)
         else:
-            found.append(fact.values[0] if isinstance(fact, SizeFact) else level.examples[origin].clone())
+            found.append(fact.values[0] if isinstance(fact, SizeFact) else _copied(level.examples[origin]))
     return found
+
+
+def _copied(example: torch.Tensor | Sequence[torch.Tensor]) -> Any:
+    return example.clone() if isinstance(example, torch.Tensor) else example
 
 
 def _fresh(tracer: Tracer, example: int, stem: str, key: Any = None) -> Dim:
     return tracer.dims.dim((example, *tracer.elsewhere.data_sizes.fresh(key or object(), example, stem)))
 
 
-def _tensor_fact(fact: TensorFact | SizeFact) -> TensorFact:
-    return fact if isinstance(fact, TensorFact) else TensorFact(dtype_of(fact), ())
+def _tensor_fact(fact: TensorFact | SizeFact | ListFact) -> TensorFact | ListFact:
+    return TensorFact(dtype_of(fact), ()) if isinstance(fact, SizeFact) else fact
 
 
 def _same_number(first: Any, second: Any) -> bool:
@@ -440,8 +461,10 @@ def _same_number(first: Any, second: Any) -> bool:
     return isinstance(first, plain) and type(first) is type(second) and first == second
 
 
-def _text(fact: TensorFact) -> str:
-    return f"{str(fact.dtype).removeprefix('torch.')}[{', '.join(map(str, fact.shape))}]"
+def _text(fact: TensorFact | ListFact) -> str:
+    sizes = ", ".join("?" if dim is None else str(dim) for dim in fact.shape)
+    text = f"{str(fact.dtype).removeprefix('torch.')}[{sizes}]"
+    return f"a list of {text}" if isinstance(fact, ListFact) else text
 
 
 def _cannot(tracer: Tracer, what: str, hint: str) -> CaptureError:

@@ -2,7 +2,8 @@
 
 A captured program is a `torch.fx.Graph` of functional ATen overloads. Each node carries
 
-    meta["val"]     TensorFact, a tuple/list of them (multi-output ops), or SizeFact (a number computed from sizes)
+    meta["val"]     TensorFact, a tuple/list of them (multi-output ops), SizeFact (a number computed from sizes), or
+                    ListFact (a list of tensors whose length depends on data or sizes)
     meta["scope"]   Scope: the module that was running
     meta["call"]    ModuleCall: which call of that module, or absent if the front end does not tell
     meta["source"]  Source: the line of the user's code, or None
@@ -24,7 +25,7 @@ from torch import fx
 from .axes import AxisSpace, Bounds
 from .derived import Derived
 from .inputs import Call
-from .tree import Structure, flatten
+from .tree import Path, Structure, flatten
 from .weights import Weights
 
 
@@ -56,6 +57,23 @@ class TensorFact:
     @property
     def is_static(self) -> bool:
         return all(isinstance(dim, int) for dim in self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class ListFact:
+    """A list of tensors that nobody knows the length of: their dtype, their dimensions, None where they differ."""
+
+    dtype: torch.dtype
+    shape: tuple[Dim | None, ...]
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    def joined(self, other: TensorFact | ListFact) -> ListFact:
+        """What holds for elements of both; the ranks are equal."""
+        pairs = zip(self.shape, other.shape, strict=True)
+        return ListFact(self.dtype, tuple(a if a == b else None for a, b in pairs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +177,7 @@ class Port:
     """One input or output of the program: its name and what is known of it."""
 
     name: str
-    fact: TensorFact
+    fact: TensorFact | ListFact
     bounds: Mapping[int, Bounds] = field(default_factory=dict, compare=False)  # {axis: (smallest, largest or None)}
 
     @property
@@ -167,9 +185,14 @@ class Port:
         return self.fact.dtype
 
     @property
+    def is_list(self) -> bool:
+        """Whether it is a list of tensors, a sequence in ONNX; dtype, shape and axes are then those of its elements."""
+        return isinstance(self.fact, ListFact)
+
+    @property
     def shape(self) -> tuple[int | str, ...]:
-        """Sizes, and names where an axis is dynamic."""
-        return tuple(dim if isinstance(dim, int) else dim.name for dim in self.fact.shape)
+        """Sizes, and names where an axis is dynamic; `?` where the elements of a list differ."""
+        return tuple("?" if dim is None else dim if isinstance(dim, int) else dim.name for dim in self.fact.shape)
 
     @property
     def axes(self) -> dict[int, str]:
@@ -177,7 +200,11 @@ class Port:
         return {axis: dim.name for axis, dim in enumerate(self.fact.shape) if isinstance(dim, SymDim)}
 
     def __str__(self) -> str:
-        return f"{str(self.dtype).removeprefix('torch.')}[{', '.join(map(str, self.shape))}]"
+        text = f"{str(self.dtype).removeprefix('torch.')}[{', '.join(map(str, self.shape))}]"
+        return f"list of {text}" if self.is_list else text
+
+
+Output = torch.Tensor | list[torch.Tensor]  # what a program returns at one port
 
 
 @dataclass(frozen=True)
@@ -187,6 +214,7 @@ class Results:
     leaves: tuple[Any, ...]
     structure: Structure
     positions: tuple[int, ...]  # of the outputs among the leaves
+    lists: Mapping[Path, torch.dtype | None] = field(default_factory=dict)  # lists of unknown length; of numbers: dtype
 
     def assemble(self, outputs: Sequence[Any]) -> Any:
         leaves = list(self.leaves)
@@ -194,10 +222,16 @@ class Results:
             leaves[position] = output
         return self.structure.unflatten(leaves)
 
-    def select(self, result: Any) -> list[torch.Tensor]:
+    def select(self, result: Any) -> list[Output]:
         """The outputs among what another call of the model returned."""
-        leaves, _ = flatten(result)
-        return [torch.as_tensor(leaves[position]) for position in self.positions]
+        leaves, structure = flatten(result, self.lists)
+        return [self._output(structure.paths[position], leaves[position]) for position in self.positions]
+
+    def _output(self, path: Path, leaf: Any) -> Output:
+        if path not in self.lists:
+            return torch.as_tensor(leaf)
+        dtype = self.lists[path]
+        return [torch.as_tensor(each) for each in leaf] if dtype is None else torch.tensor(leaf, dtype=dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +269,7 @@ class CapturedProgram:
     call: Call  # how the inputs were passed
     results: Results  # how the outputs are given back
     example_inputs: tuple[torch.Tensor, ...]  # the tensors that the eager run saw, in the order of `inputs`
-    example_outputs: tuple[torch.Tensor, ...]  # what it answered, in the order of `outputs`
+    example_outputs: tuple[Output, ...]  # what it answered, in the order of `outputs`
     model_name: str
     axes: dict[str, tuple[int, ...]]  # every independent dynamic axis by name: its fingerprint
     warnings: tuple[str, ...] = ()

@@ -40,7 +40,7 @@ class Level:
         self.sizes: dict[Any, fx.Node | AxisOf] = {}  # numbers that the graph has already
         self.operands: list[fx.Node] = []  # what it takes from outside, as the next level out has it
         self.origins: list[fx.Node] = []  # the same, as the graph has it in which it was made
-        self.examples: dict[fx.Node, torch.Tensor] = {}  # what tensors from outside hold for the example
+        self.examples: dict[fx.Node, Any] = {}  # what tensors, and lists of them, from outside hold for the example
         self.views: dict[Any, Traced] = {}  # of plain memory that was written to
         self._imported: dict[fx.Node, fx.Node] = {}
         self._last_placeholder: fx.Node | None = None

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ..errors import CaptureError, InputError
-from .facts import Results, TensorFact
+from .facts import Output, Results, TensorFact
 from .inputs import Call, unique_names
 from .memory import geometry, storage
 from .state import own_state
@@ -205,7 +205,7 @@ def answers(
     results: Results,
     inputs: Sequence[torch.Tensor],
     weights: Mapping[str, torch.Tensor] | None = None,
-) -> list[torch.Tensor]:
+) -> list[Output]:
     """What the model returns for these inputs, buffers among them, and what its buffers are then; it stays as it is."""
     args, kwargs = call.arguments([each.clone() for each in inputs])
     state = dict(zip((each.key for each in call.state), inputs[len(call.positions) :], strict=True))

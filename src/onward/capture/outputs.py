@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from ..errors import InputError
 from .decisions import Decisions
 from .dims import DimTable
-from .facts import SymDim, TensorFact
+from .facts import ListFact, SymDim, TensorFact
 from .inputs import NAMES_HINT, AxisNames, check_axis, checked_names, unique_names
 from .tree import Path
 
@@ -43,7 +43,7 @@ def _default(path: Path) -> str:
 def name_output_axes(
     dims: DimTable,
     decisions: Decisions,
-    facts: Mapping[str, TensorFact],
+    facts: Mapping[str, TensorFact | ListFact],
     wanted: Mapping[str, AxisNames],
     input_names: Sequence[str],
 ) -> None:
@@ -58,6 +58,9 @@ def name_output_axes(
         for axis, name in axes.items():
             dim = facts[output].shape[check_axis(output, axis, facts[output].rank)]
             asked = f"dynamic_axes[{output!r}][{axis}] is {name!r}"
+            if dim is None:
+                decisions.note(f"{asked}, but the tensors of that list differ there: it is written without a name")
+                continue
             if not isinstance(dim, SymDim):
                 decisions.note(f"{asked}, but the model always gives {dim} there: it is written as {dim}")
                 continue

@@ -1,4 +1,4 @@
-"""Control flow in a captured program: bodies, and the two operators that run them.
+"""What a captured program has beside ATen's operators: control flow, and lists whose length depends on data.
 
     branch(predicate, yes, yes_operands, no, no_operands) -> tuple
     loop(limit, condition, carried, body, operands) -> tuple: the carried values, then what every turn gave, stacked
@@ -7,7 +7,13 @@ A body is a graph of its own. Its placeholders are its inputs (for a loop: the n
 values), then what it takes from outside, in the order of the operands that go with it. It returns a flat tuple; a
 loop's body returns whether to go on, the carried values, and what is to be stacked.
 
-Both are plain functions, so a captured program with control flow runs in PyTorch as it is.
+    list_of(tensors)  list_empty(dtype)  list_split(x, sizes, axis)  list_unbind(x, axis) -> list
+    list_insert(items, tensor, index)  list_erase(items, index) -> list
+    list_item(items, index)  list_cat(items, axis)  list_stack(items, axis) -> tensor    list_length(items) -> number
+
+A list is a value like any other: what changes it gives a new one.
+
+All are plain functions, so a captured program that has them runs in PyTorch as it is.
 """
 
 from __future__ import annotations
@@ -19,7 +25,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from .facts import SizeFact, TensorFact
+from .facts import ListFact, SizeFact, TensorFact
 
 FOREVER = 2**63 - 1  # the limit of a loop that only its condition ends
 
@@ -92,8 +98,62 @@ def _stack(slices: list[torch.Tensor], fact: TensorFact) -> torch.Tensor:
     return torch.empty((0, *sizes), dtype=fact.dtype)
 
 
-def dtype_of(fact: TensorFact | SizeFact) -> torch.dtype:
-    """A value's dtype in a file; numbers are tensors there."""
-    if isinstance(fact, TensorFact):
+def dtype_of(fact: TensorFact | SizeFact | ListFact) -> torch.dtype:
+    """A value's dtype in a file, or that of a list's elements; numbers are tensors there."""
+    if isinstance(fact, (TensorFact, ListFact)):
         return fact.dtype
     return {bool: torch.bool, int: torch.int64, float: torch.float64}[fact.kind]
+
+
+# --- lists -----------------------------------------------------------------------------------------------------------
+def list_of(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """These tensors; there is at least one."""
+    return list(tensors)
+
+
+def list_empty(dtype: torch.dtype) -> list[torch.Tensor]:
+    """No tensors, of this dtype."""
+    return []
+
+
+def list_split(x: torch.Tensor, sizes: Any, axis: int) -> list[torch.Tensor]:
+    """Parts of one size, the last perhaps smaller, or of the sizes that a tensor holds."""
+    return list(x.split(sizes.tolist() if isinstance(sizes, torch.Tensor) else int(sizes), axis))
+
+
+def list_unbind(x: torch.Tensor, axis: int) -> list[torch.Tensor]:
+    """The slices along an axis, without it."""
+    return list(x.unbind(axis))
+
+
+def list_insert(items: Sequence[torch.Tensor], tensor: torch.Tensor, index: Any = None) -> list[torch.Tensor]:
+    """With one tensor more, before the index or at the end."""
+    made = list(items)
+    made.insert(len(made) if index is None else int(index), tensor)
+    return made
+
+
+def list_erase(items: Sequence[torch.Tensor], index: Any) -> list[torch.Tensor]:
+    """Without the tensor at an index, which may be negative."""
+    made = list(items)
+    del made[int(index)]
+    return made
+
+
+def list_item(items: Sequence[torch.Tensor], index: Any) -> torch.Tensor:
+    """The tensor at an index, which may be negative."""
+    return items[int(index)]
+
+
+def list_length(items: Sequence[torch.Tensor]) -> int:
+    return len(items)
+
+
+def list_cat(items: Sequence[torch.Tensor], axis: int) -> torch.Tensor:
+    """All of them, one after the other along an axis."""
+    return torch.cat(list(items), axis)
+
+
+def list_stack(items: Sequence[torch.Tensor], axis: int) -> torch.Tensor:
+    """All of them along a new axis."""
+    return torch.stack(list(items), axis)

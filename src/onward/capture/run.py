@@ -17,7 +17,7 @@ from .conversions import conversions_followed
 from .data_sizes import FREE, Freedom
 from .decisions import Freeze
 from .elsewhere import ProbeRejected
-from .facts import CapturedProgram, Port, Results, SymDim, TensorFact
+from .facts import CapturedProgram, ListFact, Port, Results, SymDim, TensorFact
 from .inputs import AxisNames, Call, solve_roots
 from .journal import CannotThaw, Comparison, Journal
 from .layouts import Layout, LayoutKernels, dense_like
@@ -30,8 +30,9 @@ from .session import session
 from .sizes import SYMBOLIC
 from .source import user_source
 from .state import state_kept
+from .traced_list import TracedList, TracedNumbers
 from .tracer import Tracer
-from .tree import flatten
+from .tree import Path, Structure, flatten
 from .weights import Weights
 
 
@@ -143,7 +144,7 @@ def run(request: Request, plan: Plan, pen: Comparison | None = None) -> Captured
             results = [
                 (position, tracer.output_node(leaf))
                 for position, leaf in enumerate(leaves)
-                if isinstance(leaf, (torch.Tensor, *SYMBOLIC))
+                if isinstance(leaf, (torch.Tensor, TracedList, TracedNumbers, *SYMBOLIC))
             ] or [  # a model may answer yes or no alone, and tensors of other shapes are never equal
                 (position, tracer.output_node(torch.tensor(leaf)))
                 for position, leaf in enumerate(leaves)
@@ -169,7 +170,7 @@ def run(request: Request, plan: Plan, pen: Comparison | None = None) -> Captured
     if not results:
         raise CaptureError(f"{name} returned no tensor", hint="return at least one tensor from forward")
     _note_updates(tracer)
-    check_state(call, inputs, [fact for _, fact, _ in state])
+    check_state(call, inputs, [fact for _, fact, _ in state if isinstance(fact, TensorFact)])  # buffers are tensors
     tracer.graph.output(tuple(node for node, _, _ in (*(each for _, each in results), *state)))
     assumptions, sides = tracer.decisions.branches.assumptions(), tracer.decisions.branches.sides()
     _drop_unused(tracer)
@@ -187,7 +188,12 @@ def run(request: Request, plan: Plan, pen: Comparison | None = None) -> Captured
         inputs=tuple(_port(label, fact, space) for label, fact in zip(call.names, inputs, strict=True)),
         outputs=tuple(_port(label, fact, space) for label, fact in named.items()),
         call=call,
-        results=Results(tuple(None if i in positions else leaf for i, leaf in enumerate(leaves)), structure, positions),
+        results=Results(
+            tuple(None if i in positions else leaf for i, leaf in enumerate(leaves)),
+            structure,
+            positions,
+            _lists(structure, leaves, results),
+        ),
         example_inputs=examples,
         example_outputs=tuple(real for _, _, real in (*(each for _, each in results), *state)),
         model_name=name,
@@ -208,7 +214,18 @@ def _followed(tracer: Tracer, model: Any) -> Iterator[None]:
         yield
 
 
-def _port(name: str, fact: TensorFact, space: AxisSpace) -> Port:
+def _lists(
+    structure: Structure, leaves: Sequence[Any], results: Sequence[tuple[int, tuple[Any, Any, Any]]]
+) -> dict[Path, torch.dtype | None]:
+    """Where the model returns lists of unknown length: of tensors, or of numbers of a dtype."""
+    return {
+        structure.paths[position]: None if isinstance(leaves[position], TracedList) else fact.dtype
+        for position, (_, fact, _) in results
+        if isinstance(leaves[position], (TracedList, TracedNumbers))
+    }
+
+
+def _port(name: str, fact: TensorFact | ListFact, space: AxisSpace) -> Port:
     """An input or output with the bounds of its axes, as far as the user gave some."""
     bounds: dict[int, Bounds] = {}
     for axis, dim in enumerate(fact.shape):

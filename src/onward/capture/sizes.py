@@ -176,10 +176,6 @@ class Size:
         return all(self.values) and self.tracer.decisions.is_settled(self)
 
 
-def _sym_ite(condition: bool, then: Number, otherwise: Number) -> Number:
-    return then if condition else otherwise
-
-
 # Method name on the node -> the function it computes. The function is also the target of the fx node recorded for it.
 _METHODS: dict[str, Callable[..., Any]] = {
     "add": operator.add,
@@ -221,7 +217,7 @@ _METHODS: dict[str, Callable[..., Any]] = {
     "bitwise_or": operator.or_,
     "lshift": operator.lshift,
     "rshift": operator.rshift,
-    "sym_ite": _sym_ite,
+    "sym_ite": torch.sym_ite,
 }
 
 
@@ -292,6 +288,13 @@ SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 def is_from_data(value: Any) -> bool:
     """Whether a number depends on what is in a tensor."""
     return isinstance(value, SYMBOLIC) and value.node.from_data
+
+
+def either(condition: Any, then: Any, otherwise: Any) -> Any:
+    """`then if condition else otherwise` of numbers of one type. PyTorch's own function takes its own nodes alone."""
+    node: Any = condition.node
+    numbers = [each.node if isinstance(each, SYMBOLIC) else node.wrap_int(each) for each in (then, otherwise)]
+    return symbol(node.sym_ite(*numbers))
 
 
 def size_lines(size: Size) -> frozenset[Any]:

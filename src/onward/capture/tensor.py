@@ -80,3 +80,16 @@ def _tracer_in(value: Any) -> Tracer | None:
             if isinstance(each, Traced):
                 return each.tracer
     return None
+
+
+def computed(tracer: Tracer, node: fx.Node, fact: TensorFact, example: torch.Tensor) -> Traced:
+    """A new tensor that a node computes, in memory of its own; its other probes are as the fact says."""
+    layouts = tuple(_layout(fact, probe) for probe in range(1, tracer.probes))
+    traced = Traced(example.clone(memory_format=torch.contiguous_format), layouts, fact, tracer)
+    tracer.own(traced, node)
+    return traced
+
+
+def _layout(fact: TensorFact, probe: int) -> Layout:
+    sizes = [dim if isinstance(dim, int) else dim.values[probe] for dim in fact.shape]
+    return Layout.of(torch.empty(sizes, dtype=fact.dtype, device="meta"))

@@ -16,7 +16,7 @@ from .axes import AxisSpace
 from .complaints import all_sizes_refused, frozen_axis, no_sizes_left, places_of
 from .decisions import CaptureWarning
 from .elsewhere import ProbeRejected
-from .facts import Assumption, CapturedProgram
+from .facts import Assumption, CapturedProgram, Output
 from .inputs import AxisNames, Call
 from .layouts import LayoutKernels
 from .mutable import answers
@@ -221,7 +221,7 @@ def _settled(request: Request, plan: Plan, program: CapturedProgram, *, after_fr
     """
     start = {axis: values[0] for axis, values in plan.sizes.items()}
 
-    def answer(sizes: Mapping[str, int]) -> tuple[tuple[torch.Tensor, ...], list[torch.Tensor]]:
+    def answer(sizes: Mapping[str, int]) -> tuple[tuple[torch.Tensor, ...], list[Output]]:
         inputs = request.at_sizes({**start, **sizes})
         return inputs, answers(request.model, request.call, program.results, inputs)
 

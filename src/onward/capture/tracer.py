@@ -19,7 +19,7 @@ from .decisions import Decisions
 from .decompositions import own_rule
 from .dims import DimTable
 from .elsewhere import Elsewhere, ProbeRejected
-from .facts import Dim, SizeFact, TensorFact
+from .facts import Dim, ListFact, Output, SizeFact, TensorFact
 from .foreach import foreach, is_foreach
 from .higher_order import HIGHER_ORDER
 from .journal import Comparison, Journal
@@ -33,6 +33,7 @@ from .queries import DATA_QUERIES, METADATA_QUERIES, NUMBER_QUERIES, SQUEEZES, n
 from .sizes import SYMBOLIC, AxisOf, Computed, NumberOf, Origin, Size, symbol, written
 from .source import ScopeStack, user_source
 from .tensor import Traced
+from .traced_list import TracedList, TracedNumbers
 from .traits import traits
 from .weights import Weights, is_made_of_weights
 from .writes import IN_PLACE_VIEWS, Writes
@@ -442,8 +443,12 @@ class Tracer:
         return node
 
     # --- the result ------------------------------------------------------------------------------------------------
-    def output_node(self, value: Any) -> tuple[fx.Node, TensorFact, torch.Tensor]:
+    def output_node(self, value: Any) -> tuple[fx.Node, TensorFact | ListFact, Output]:
         """A model's output: its node, what is known of it, and the example's answer."""
+        if isinstance(value, TracedList):
+            return value.node, value.fact, list(value.example)
+        if isinstance(value, TracedNumbers):  # floats as those that are returned one by one
+            value = value.tensor.to(torch.float32) if value.kind is float else value.tensor
         value = self.plain.stand_in(value)
         if isinstance(value, SYMBOLIC):
             value = self.dispatch(aten.scalar_tensor.default, (value,), {"dtype": _number_dtype(value)})

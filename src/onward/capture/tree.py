@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -32,22 +32,22 @@ class Structure:
         return self._rebuild(iter(leaves))
 
 
-def flatten(value: Any) -> tuple[list[Any], Structure]:
-    """All leaves in order, and the structure that puts them back."""
+def flatten(value: Any, whole: Collection[Path] = ()) -> tuple[list[Any], Structure]:
+    """All leaves in order, and the structure that puts them back; containers at the paths in `whole` are leaves."""
     leaves: list[Any] = []
     paths: list[Path] = []
-    rebuild = _walk(value, (), leaves, paths)
+    rebuild = _walk(value, (), leaves, paths, whole)
     return leaves, Structure(tuple(paths), rebuild)
 
 
-def _walk(value: Any, path: Path, leaves: list[Any], paths: list[Path]) -> Rebuild:
-    parts = _parts(value)
+def _walk(value: Any, path: Path, leaves: list[Any], paths: list[Path], whole: Collection[Path]) -> Rebuild:
+    parts = None if path in whole else _parts(value)
     if parts is None:
         leaves.append(value)
         paths.append(path)
         return lambda rest: next(rest)
     children, build = parts
-    rebuilds = [_walk(child, (*path, name), leaves, paths) for name, child in children]
+    rebuilds = [_walk(child, (*path, name), leaves, paths, whole) for name, child in children]
     return lambda rest: build([rebuild(rest) for rebuild in rebuilds])
 
 

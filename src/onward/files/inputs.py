@@ -8,6 +8,7 @@ import onnx_ir as ir
 import torch
 from onnx_ir.tensor_adapters import to_torch_dtype
 
+from ..capture.facts import Output
 from ..errors import InputError, VerifyError
 from ..verify import Session
 
@@ -16,7 +17,7 @@ _HINT = "give them: inputs={name: tensor, ...}"
 Feeds = dict[str, torch.Tensor]
 
 
-def made_up_inputs(model: ir.Model, session: Session) -> tuple[Feeds, list[torch.Tensor]]:
+def made_up_inputs(model: ir.Model, session: Session) -> tuple[Feeds, list[Output]]:
     """Inputs that the model runs with, and what it answers. Axes with a name have one size wherever they appear."""
     refused: VerifyError | None = None
     for size in _SIZES:

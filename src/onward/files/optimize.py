@@ -8,11 +8,12 @@ from typing import Any
 import onnx_ir as ir
 import torch
 
+from ..capture.facts import Output as Answer
 from ..errors import InputError, VerifyError
 from ..options import check_flag
 from ..passes import tidy_file
 from ..program import Program
-from ..verify import Session, compare
+from ..verify import Session, compare_output
 from .edit import Output, check_output, hand_back, has_data_file
 from .inputs import made_up_inputs
 from .load import AnyModel, load, load_copy
@@ -72,14 +73,14 @@ def _compare(before: AnyModel, after: ir.Model, inputs: Mapping[str, torch.Tenso
         feeds, expected = made_up_inputs(load(before, weights=False), original)
     actual = Session(after).run(feeds)
     for name, wanted, got in zip(original.output_names, expected, actual, strict=True):
-        result = compare(wanted, got, name)
-        if not result.ok:
-            _blame(original, feeds, name, wanted, str(result))
+        for result in compare_output(wanted, got, name):
+            if not result.ok:
+                _blame(original, feeds, name, wanted, str(result))
 
 
-def _blame(original: Session, feeds: Mapping[str, torch.Tensor], name: str, wanted: torch.Tensor, text: str) -> None:
+def _blame(original: Session, feeds: Mapping[str, torch.Tensor], name: str, wanted: Answer, text: str) -> None:
     again = dict(zip(original.output_names, original.run(feeds), strict=True))[name]
-    if not compare(wanted, again, name).ok:
+    if not all(each.ok for each in compare_output(wanted, again, name)):
         raise VerifyError(
             f"the model gives another '{name}' each time it runs, so there is nothing to compare",
             hint="it draws random numbers; leave verify out",

@@ -13,7 +13,7 @@ import numpy as np
 import onnx_ir as ir
 import torch
 
-from onward.capture.facts import Dim, Scope, Source, SymDim, TensorFact
+from onward.capture.facts import Dim, ListFact, Scope, Source, SymDim, TensorFact
 from onward.errors import LoweringError
 from onward.lower import constants, dims, dtypes, schemas, simplify
 from onward.lower.fold import MAX_BYTES, fold
@@ -49,6 +49,7 @@ class Session:
     def __init__(self) -> None:
         self.dtypes: dict[Value, torch.dtype] = {}
         self.dims: dict[Value, Shape] = {}
+        self.lists: dict[Value, ListFact] = {}  # sequences: what is known of their elements
         self.tensors: dict[Value, torch.Tensor] = {}
         self.live: dict[Value, None] = {}  # weights that are read as they are, and are no constants to anybody
         self.by_value: dict[Any, Value] = {}  # small constants by content, big and named ones by memory
@@ -296,7 +297,8 @@ class Core:
 
     @property
     def out(self) -> Any:
-        """What capture knows of the result of the node being lowered: a TensorFact, a tuple of them, or a SizeFact."""
+        """What capture knows of the result of the node being lowered: a TensorFact, a tuple of them, a SizeFact, or a
+        ListFact."""
         return self._session.place.fact
 
     @property
@@ -435,11 +437,11 @@ class Core:
         schema = schemas.find(op, self.opset)
         return schema is not None and schema.runs
 
-    def needs_opset(self, opset: int) -> LoweringError:
-        """The error for what a newer opset can do."""
-        op = self._session.place.op or "this operator"
+    def needs_opset(self, opset: int, what: str | None = None) -> LoweringError:
+        """The error for what a newer opset can do; `what` says it where it is not the operator as such."""
+        what = what or self._session.place.op or "this operator"
         return self._error(
-            f"{op} has no lowering for opset {self.opset} (exists from {opset})",
+            f"{what} has no lowering for opset {self.opset} (exists from {opset})",
             f"try opset_version={opset}, or register one of your own: onward.register_custom_op_symbolic(...)",
         )
 

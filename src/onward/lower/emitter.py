@@ -23,6 +23,7 @@ dtype differs from what capture saw is cast to it; one whose shape contradicts c
 
 **Facts.**  g.out (TensorFact, or a tuple)  g.out_dtype  g.dims(x) -> (int | SymDim, ...) or None  g.known_dims(x)
     g.rank(x)  g.dtype(x)  g.annotate(x, dims, dtype) where propagation cannot know  g.opset
+    g.fact_of_list(x) -> ListFact of a sequence, or None  g.annotate_list(x, fact)
     g.place.op, g.place.scope, g.place.source: the ATen node being lowered
 
 **Dtypes.**  g.cast(x, dtype)  g.promote(x, 2, y) -> all as g.out_dtype  g.promote(x, y, dtype=...)
@@ -59,7 +60,7 @@ import onnx_ir as ir
 import torch
 from onnx_ir.tensor_adapters import from_torch_dtype
 
-from onward.capture.facts import Dim
+from onward.capture.facts import Dim, ListFact
 from onward.lower import dtypes, schemas
 from onward.lower.bridge_math import Bridge
 from onward.lower.core import Number, Place, Value
@@ -133,6 +134,12 @@ class Emitter(Bridge):
         self.inputs.append(value)
         return self.annotate(value, shape, dtype)
 
+    def input_list(self, name: str, fact: ListFact) -> Value:
+        """The same for a sequence."""
+        value = ir.Value(name=self._session.unique(name))
+        self.inputs.append(value)
+        return self.annotate_list(value, fact)
+
     def graph(self, outputs: Sequence[Value]) -> ir.Graph:
         """The finished body, to be given as an attribute."""
         own = {value for node in self.nodes for value in node.outputs}
@@ -157,10 +164,40 @@ class Emitter(Bridge):
 
     def identity(self, x: Value) -> Value:
         """A copy of x under a name of its own; what `g.op.Identity` would drop."""
+        fact = self._session.lists.get(x)
+        if fact is not None:
+            return self._identity_of_list(x, fact)
         node = ir.Node("", "Identity", [x], num_outputs=1)
         self.nodes.append(node)
         made = node.outputs[0]
         return self.annotate(made, self.dims(x), self._session.dtypes.get(x))
+
+    def _identity_of_list(self, x: Value, fact: ListFact) -> Value:
+        """The same for a sequence, which Identity takes from opset 14 on: before, one more element comes and goes."""
+        if self.opset >= 14:
+            nodes = [ir.Node("", "Identity", [x], num_outputs=1)]
+        else:
+            more = self.const_tensor(torch.zeros((1,) * fact.rank, dtype=fact.dtype))
+            nodes = [ir.Node("", "SequenceInsert", [x, more], num_outputs=1)]
+            nodes.append(ir.Node("", "SequenceErase", [nodes[0].outputs[0]], num_outputs=1))
+        self.nodes += nodes
+        for node in nodes:
+            self.annotate_list(node.outputs[0], fact)
+        return nodes[-1].outputs[0]
+
+    # Lists
+
+    def fact_of_list(self, x: Value) -> ListFact | None:
+        """What is known of the elements of a sequence; None for any other value."""
+        return self._session.lists.get(x)
+
+    def annotate_list(self, x: Value, fact: ListFact) -> Value:
+        """State that a value is a sequence. Returns the value."""
+        self._session.lists[x] = fact
+        self._session.dtypes.pop(x, None)  # some operators have one by their attributes: it is not the value's
+        x.type = ir.SequenceType(ir.TensorType(dtypes.to_onnx(fact.dtype)))
+        x.shape = onnx_shape(fact.shape)
+        return x
 
     # Local functions
 
@@ -207,9 +244,9 @@ def _kind(dtype: torch.dtype) -> int:
     return 3 if dtype.is_complex else 2 if dtype.is_floating_point else 0 if dtype is torch.bool else 1
 
 
-def onnx_shape(shape: Sequence[Dim]) -> ir.Shape:
+def onnx_shape(shape: Sequence[Dim | None]) -> ir.Shape:
     """Dimensions as ONNX writes them: numbers, names, or nothing where there is no name."""
-    return ir.Shape([dim if isinstance(dim, int) else dim.name or None for dim in shape])
+    return ir.Shape([dim if dim is None or isinstance(dim, int) else dim.name or None for dim in shape])
 
 
 def used_values(node: ir.Node) -> list[Value]:

@@ -62,6 +62,8 @@ def op_name(op: Any) -> str:
     if isinstance(key, str):
         return key.replace("::", ".", 1)
     module = getattr(key, "__module__", None) or ""
+    if module.startswith("onward."):  # what capture has beside ATen's operators
+        return str(key.__name__)
     return f"{module.lstrip('_')}.{key.__name__}".lstrip(".")
 
 

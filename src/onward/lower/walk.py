@@ -14,7 +14,7 @@ import onnx_ir as ir
 import torch
 from torch import fx
 
-from onward.capture.facts import CapturedProgram, Constant, SizeFact, SymDim, TensorFact
+from onward.capture.facts import CapturedProgram, Constant, ListFact, SizeFact, SymDim, TensorFact
 from onward.capture.regions import Body
 from onward.errors import ExportError, LoweringError, UnsupportedOpError
 from onward.lower import registry as registries
@@ -22,6 +22,7 @@ from onward.lower.aten_nodes import encode
 from onward.lower.constants import SMALL
 from onward.lower.core import Place
 from onward.lower.emitter import Emitter, SizeValue, Value, drop_dead, onnx_shape, used_values
+from onward.lower.lists import check_lists
 from onward.lower.operator_forms import OperatorForms, number_dtype, results_of
 from onward.lower.regions import FENCE, MODELS_OWN, REGIONS, Choice, Regions
 from onward.lower.sizes import is_size_function
@@ -132,6 +133,7 @@ class _Walk:
         self.forms = OperatorForms(operators)
 
     def run(self) -> ir.Graph:
+        check_lists(_all_nodes(self.program.graph), self.opset)
         missing = missing_lowerings(self.program.graph, self.opset, self.registry)
         missing = {target: nodes for target, nodes in missing.items() if not self.forms.can_write(target)}
         if missing:
@@ -292,6 +294,8 @@ class _Walk:
             return [self._settle(item, item_fact) for item, item_fact in zip(result, facts, strict=False)]
         if isinstance(result, Value) and isinstance(fact, TensorFact):
             return self._settle_tensor(result, fact)
+        if isinstance(result, Value) and isinstance(fact, ListFact):
+            return result if self.g.fact_of_list(result) is not None else self.g.annotate_list(result, fact)
         if isinstance(result, Value) and isinstance(fact, SizeFact):
             return SizeValue(fact.values, "given", (result,))
         if isinstance(fact, TensorFact) and isinstance(result, (int, float, SizeValue)):
@@ -351,12 +355,14 @@ class _Walk:
         outputs: list[Value] = []
         own = {value for emitted in g.nodes for value in emitted.outputs}
         for result, port in zip(results, self.program.outputs, strict=True):
-            value = g.as_value(self._value(result), port.fact.dtype)
+            value = self._value(result)
+            if not port.is_list:
+                value = g.as_value(value, port.fact.dtype)
             if (value not in own and value.producer() is None) or value in outputs:
                 value = g.identity(value)
             value.name = port.name
-            value.shape = None
-            g.describe(value, port.fact.shape)
+            value.shape = onnx_shape(port.fact.shape)
+            g.describe(value)
             outputs.append(value)
         self._name(g.nodes[first:], outputs, self.session.place)
         self._restore_weights(outputs)

@@ -1,6 +1,6 @@
 """Verification: the written model in onnxruntime against PyTorch, with tolerances that fit the type."""
 
-from onward.verify.compare import Comparison, Tolerance, check, compare, raise_unless_ok, tolerances
+from onward.verify.compare import Comparison, Tolerance, check, compare, compare_output, raise_unless_ok, tolerances
 from onward.verify.randomness import random_outputs
 from onward.verify.report import Check, Verification
 from onward.verify.run import verify_run
@@ -15,6 +15,7 @@ __all__ = [
     "Verification",
     "check",
     "compare",
+    "compare_output",
     "load_onnxruntime",
     "raise_unless_ok",
     "random_outputs",

@@ -22,7 +22,7 @@ import torch
 
 from onward.errors import VerifyError
 
-__all__ = ["Comparison", "Tolerance", "check", "compare", "tolerances"]
+__all__ = ["Comparison", "Tolerance", "check", "compare", "compare_output", "tolerances"]
 
 
 @dataclass(frozen=True)
@@ -146,6 +146,30 @@ def compare(
     if not expected.numel() or random is not None:
         return Comparison(name, expected.dtype, shape, allowed, 0, random=random)
     return _compare_values(expected, actual, name, allowed)
+
+
+def compare_output(
+    expected: torch.Tensor | Sequence[torch.Tensor],
+    actual: torch.Tensor | Sequence[torch.Tensor],
+    name: str,
+    tolerance: Tolerance | None = None,
+    *,
+    random: str | None = None,
+) -> list[Comparison]:
+    """Compare one output: a tensor, or a list of tensors, whose length must agree too, element by element."""
+    if isinstance(expected, torch.Tensor) and isinstance(actual, torch.Tensor):
+        return [compare(expected, actual, name, tolerance, random=random)]
+    if isinstance(expected, torch.Tensor) or isinstance(actual, torch.Tensor) or len(expected) != len(actual):
+        problem = f"it is {_kind(actual)}, expected {_kind(expected)}"
+        return [Comparison(name, torch.float32, (), tolerance or EXACT, 0, problem=problem)]
+    if not expected:
+        return [Comparison(name, torch.float32, (), tolerance or EXACT, 0)]
+    pairs = enumerate(zip(expected, actual, strict=True))
+    return [compare(want, have, f"{name}[{place}]", tolerance, random=random) for place, (want, have) in pairs]
+
+
+def _kind(value: torch.Tensor | Sequence[torch.Tensor]) -> str:
+    return "a tensor" if isinstance(value, torch.Tensor) else f"a list of {len(value)} tensor{'s' * (len(value) != 1)}"
 
 
 def _compare_values(expected: torch.Tensor, actual: torch.Tensor, name: str, tolerance: Tolerance) -> Comparison:

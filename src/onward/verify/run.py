@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import torch
-
+from onward.capture.facts import Output
 from onward.errors import VerifyError
-from onward.verify.compare import Comparison, Tolerance, compare
+from onward.verify.compare import Comparison, Tolerance, compare_output
 from onward.verify.runtime import Inputs, Session
 
 
@@ -15,12 +14,13 @@ def verify_run(
     session: Session,
     label: str,
     inputs: Inputs,
-    expected: Sequence[torch.Tensor],
+    expected: Sequence[Output],
     *,
     tolerances: Mapping[str, Tolerance] | None = None,
     random: Mapping[str, str] | None = None,
 ) -> list[Comparison]:
-    """Run and compare every output; differences are in the result, failures to run are raised with the label.
+    """Run and compare every output, a list by its elements; differences are in the result, failures to run are raised
+    with the label.
 
     `expected` follows the order of the graph's outputs. `tolerances` replaces the table's, by output name.
     `random` has the outputs that depend on random numbers and the operators that draw them: of these only type and
@@ -40,6 +40,7 @@ def verify_run(
     except VerifyError as error:
         raise VerifyError(error.what, details=[*error.details, f"run: {label}"], hint=error.hint) from error.__cause__
     return [
-        compare(wanted, got, name, chosen.get(name), random=(random or {}).get(name))
+        comparison
         for name, wanted, got in zip(names, expected, actual, strict=True)
+        for comparison in compare_output(wanted, got, name, chosen.get(name), random=(random or {}).get(name))
     ]

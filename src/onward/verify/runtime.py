@@ -18,6 +18,7 @@ import onnx_ir as ir
 import torch
 from onnx_ir.tensor_adapters import from_torch_dtype, to_torch_dtype
 
+from onward.capture.facts import Output
 from onward.errors import InputError, MissingDependencyError, VerifyError
 from onward.write import model_bytes, write_model
 from onward.write.tensors import byte_length
@@ -86,11 +87,11 @@ class Session:
     def output_names(self) -> list[str]:
         return list(self._outputs)
 
-    def run(self, inputs: Inputs) -> list[torch.Tensor]:
-        """Run once. Inputs by position or by name; outputs in the order of the graph."""
+    def run(self, inputs: Inputs) -> list[Output]:
+        """Run once. Inputs by position or by name; outputs in the order of the graph, a sequence as a list."""
         for name, node in self._outputs.items():
-            if not node.type.startswith("tensor("):
-                raise VerifyError(f"the output '{name}' is a {node.type}; only tensors can be read back")
+            if not node.type.startswith(("tensor(", "seq(tensor(")):
+                raise VerifyError(f"the output '{name}' is a {node.type}; only tensors and lists can be read back")
         onnxruntime = load_onnxruntime()
         named = self._named(inputs)
         # `held` keeps the memory alive that onnxruntime only points to.
@@ -101,7 +102,7 @@ class Session:
         }
         with _told_clearly("onnxruntime fails to run the model"):
             results = self._session.run_with_ort_values(self.output_names, feeds)
-        return [_to_torch(name, value) for name, value in zip(self.output_names, results, strict=True)]
+        return [_output(name, value) for name, value in zip(self.output_names, results, strict=True)]
 
     def _named(self, inputs: Inputs) -> dict[str, torch.Tensor]:
         if isinstance(inputs, torch.Tensor):
@@ -219,6 +220,35 @@ def _to_array(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
     dense = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
     array = dense.as_strided((dense.numel(),), (1,)).view(torch.uint8).numpy()  # a single element may have any stride
     return array.view(_BITS[dense.element_size()]).reshape(tuple(dense.shape))
+
+
+def _output(name: str, value: Any) -> Output:
+    """onnxruntime's Python has no way to look into a sequence that keeps every type: a small model reads it."""
+    if not value.is_tensor_sequence():
+        return _to_torch(name, value)
+    onnxruntime = load_onnxruntime()
+    length, item = _readers(value.data_type())
+    (many,) = length.run_with_ort_values(["length"], {"items": value})
+    places = (onnxruntime.OrtValue.ortvalue_from_numpy(np.array(i, dtype=np.int64)) for i in range(many.numpy().item()))
+    return [_to_torch(name, item.run_with_ort_values(["item"], {"items": value, "at": at})[0]) for at in places]
+
+
+@functools.cache
+def _readers(kind: str) -> tuple[Any, Any]:
+    """Models that tell the length of a sequence of a type, and one of its elements."""
+    onnxruntime = load_onnxruntime()
+    element = ir.DataType[kind.removeprefix("seq(tensor(").removesuffix("))").upper()]
+    items = onnx.helper.make_tensor_sequence_value_info("items", int(element), None)
+    at, length = (onnx.helper.make_tensor_value_info(name, onnx.TensorProto.INT64, []) for name in ("at", "length"))
+    item = onnx.helper.make_tensor_value_info("item", int(element), None)
+    opsets = [onnx.helper.make_opsetid("", 11)]
+    found = []
+    for op, inputs, output in (("SequenceLength", [items], length), ("SequenceAt", [items, at], item)):
+        node = onnx.helper.make_node(op, [each.name for each in inputs], [output.name])
+        graph = onnx.helper.make_graph([node], "reader", inputs, [output])
+        model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=6)
+        found.append(onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"]))
+    return found[0], found[1]
 
 
 def _to_torch(name: str, value: Any) -> torch.Tensor:

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import torch
 
 from ..capture.axes import AxisSpace
-from ..capture.facts import Port, SymDim
+from ..capture.facts import Output, Port, SymDim
 from ..capture.resizing import resized
 from .report import Check, Verification
 from .run import verify_run
 from .runtime import Session
 
-Eager = Callable[[Sequence[torch.Tensor]], Sequence[torch.Tensor]]
+Eager = Callable[[Sequence[torch.Tensor]], Sequence[Output]]
 _PER_AXIS = 2
 
 
@@ -22,7 +22,7 @@ def verify_at_sizes(
     inputs: Sequence[Port],
     axes: Mapping[str, tuple[int, ...]],
     example: Sequence[torch.Tensor],
-    expected: Sequence[torch.Tensor],
+    expected: Sequence[Output],
     eager: Eager,
     space: AxisSpace | None = None,
     *,
@@ -37,11 +37,12 @@ def verify_at_sizes(
     space = space or AxisSpace()
     start = {axis: probed[0] for axis, probed in axes.items()}
 
-    def run(label: str, given: Sequence[torch.Tensor], wanted: Sequence[torch.Tensor]) -> Iterator[Check]:
+    def run(label: str, given: Sequence[torch.Tensor], wanted: Sequence[Output]) -> Iterator[Check]:
         yield Check(label, tuple(verify_run(session, label, given, wanted, random=random)))
         if state:
             label = f"{label}, next step"
-            following = [*given[: len(given) - state], *wanted[len(wanted) - state :]]
+            left = [each for each in wanted[len(wanted) - state :] if isinstance(each, torch.Tensor)]  # all of them
+            following = [*given[: len(given) - state], *left]
             try:
                 wanted = eager(following)
             except Exception as error:  # a cache that is full: no next step, and said so

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ...errors import CaptureError
+from ..traced_list import TracedNumbers
 from ..tree import flatten
+from .columns import as_list
 from .interpreter import Interpreter
 from .lists import ScriptList, plain
 from .optionals import Maybe
@@ -33,18 +35,23 @@ def _run(tracer: Tracer, called: Any, args: tuple, kwargs: dict[str, Any]) -> An
 
 
 def _given_back(tracer: Tracer, result: Any) -> Any:
-    """What Python gets: lists of the script become Python's."""
-    result = plain(result)
-    for each in flatten(result)[0]:
-        if isinstance(each, ScriptList):
-            what, hint = "a list whose length depends on data", "return torch.stack or torch.cat of the list"
-        elif isinstance(each, Maybe):
-            what, hint = "a value that is None or not, depending on data", "return a tensor, and whether it counts"
-        else:
-            continue
-        module = tracer.scopes.current.path or None
-        raise CaptureError(f"a script returns {what}", source=tracer.where(), module=module, hint=hint)
-    return result
+    """What Python gets: lists of the script become Python's, or the graph's own."""
+    leaves, structure = flatten(plain(result))
+    return structure.unflatten([_leaf(tracer, each) for each in leaves])
+
+
+def _leaf(tracer: Tracer, value: Any) -> Any:
+    if isinstance(value, ScriptList):
+        if value.rows is not None and value.rows.element.structure.paths == ((),):
+            kind, column = value.rows.element.leaves[0], value.rows.only
+            return TracedNumbers(kind, column) if isinstance(kind, type) else as_list(column, tracer)
+        what, hint = "a list of tuples whose length depends on data", "return a list for every item of the tuples"
+    elif isinstance(value, Maybe):
+        what, hint = "a value that is None or not, depending on data", "return a tensor, and whether it counts"
+    else:
+        return value
+    module = tracer.scopes.current.path or None
+    raise CaptureError(f"a script returns {what}", source=tracer.where(), module=module, hint=hint)
 
 
 def _bound(schema: Any, args: tuple, kwargs: dict[str, Any], skip: int) -> list[Any]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from .lists import Element, Rows, ScriptDict, ScriptList, ScriptObject, element_of
+from .lists import Element, Rows, ScriptDict, ScriptList, ScriptObject, element_of, list_with
 from .optionals import Maybe
 
 Attributes = dict[tuple[Any, str], Any]
@@ -24,7 +24,8 @@ class Form(enum.IntEnum):
     SAME = 0  # it is one container from outside, and stays it
     ITEMS = 1  # item by item
     APPENDED = 2  # a list that a loop only appends to: what every turn appends, stacked over the turns
-    ROWS = 3  # a list whose length depends on data
+    ROWS = 3  # a list whose length depends on data: a tensor with a row for each element, while they have one shape
+    LIST = 4  # the same, as a list of the graph's own
 
 
 class Fixed:
@@ -51,7 +52,7 @@ class _Encoded(NamedTuple):
     """A list whose length depends on data."""
 
     element: Fixed
-    tensors: list[Any]
+    columns: list[Any]
 
 
 class _EncodedObject(NamedTuple):
@@ -75,7 +76,7 @@ def encode(value: Any, is_outside: Callable[[Any], bool], form: Form = Form.SAME
         return Fixed(value)
     if isinstance(value, ScriptList):
         if value.rows is not None:
-            return _Encoded(Fixed(value.rows.element), list(value.rows.tensors))
+            return _Encoded(Fixed(value.rows.element), list(value.rows.columns))
         return [encode(each, is_outside) for each in value]
     if type(value) is tuple:
         return tuple(encode(each, is_outside) for each in value)
@@ -93,9 +94,7 @@ def decode(value: Any) -> Any:
     if isinstance(value, Fixed):
         return value.value
     if isinstance(value, _Encoded):
-        found = ScriptList()
-        found.become((), Rows(value.element.value, tuple(value.tensors)))
-        return found
+        return list_with(Rows(value.element.value, tuple(value.columns)))
     if isinstance(value, _EncodedOptional):
         inner = decode(value.value)
         return Maybe(value.present, inner) if not isinstance(value.present, bool) else inner if value.present else None

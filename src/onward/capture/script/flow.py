@@ -15,18 +15,20 @@ import torch
 
 from ...errors import CaptureError
 from ..control import NUMBERS, capture_branch, capture_loop
+from ..traced_list import TracedList
 from ..tree import Structure, flatten
+from .columns import NotAlike
 from .containers import Attributes, Fixed, Form, Place, Snapshot, decode, element_in, encode
 from .lists import (
     UNINITIALIZED,
     Element,
-    NotAlike,
     Rows,
     ScriptList,
     as_tensor,
     element_of,
     filler,
     is_known_outside,
+    list_with,
     plain,
 )
 from .optionals import Maybe, is_open
@@ -56,6 +58,7 @@ class Flow:
         self._places: dict[Any, Place] = {}
         self._forms: dict[Any, Form] = {}
         self._elements: dict[Any, Element] = {}
+        self._reasons: dict[Any, str] = {}  # why lists have no element that others are like
         self._optional: set[Any] = set()  # values that are None or not, depending on data
 
     # --- branches ----------------------------------------------------------------------------------------------------
@@ -111,7 +114,7 @@ class Flow:
         given = [*carried, *(place.get() for place in places)]
         initial = [self._encode(slot, value, ready) for slot, value in zip(slots, given, strict=True)]
         leaves, structure = flatten(initial)
-        moving = [isinstance(leaf, (torch.Tensor, *NUMBERS)) for leaf in leaves]
+        moving = [isinstance(leaf, (torch.Tensor, TracedList, *NUMBERS)) for leaf in leaves]
         news: list[list[Any]] = []
 
         def step(number: Any, current: Any) -> Any:
@@ -131,7 +134,9 @@ class Flow:
             results, _ = flatten(encoded)
             self._same_constants(leaves, results, moving)
             news[:] = [list(place.get()) for place in appended]
-            slices = [piece for items in news for piece in self._slices(items)]
+            slices = [
+                piece for place, items in zip(appended, news, strict=True) for piece in self._slices(place, items)
+            ]
             return going, [leaf for leaf, m in zip(results, moving, strict=True) if m], slices
 
         start = [leaf for leaf, m in zip(leaves, moving, strict=True) if m]
@@ -144,17 +149,20 @@ class Flow:
             place.put(decode(value))
         return [decode(value) for value in made[: len(carried)]]
 
-    def _slices(self, items: list[Any]) -> list[torch.Tensor]:
+    def _slices(self, place: Place, items: list[Any]) -> list[Any]:
         """What a turn appends to a list, per leaf of its elements; several elements are stacked."""
         if not items:
             return []
         element = element_of(items[0])
         outside = self._tracer.levels[:-1]
         if not all(is_known_outside(self._tracer, outside, fact) for fact in element.facts):
-            raise NotAlike("the shape of its elements depends on the turn of the loop")
+            raise Again(self, place, Form.LIST, element)  # the shape depends on the turn
         if len(items) == 1:
             return [as_tensor(leaf) for leaf in flatten(plain(items[0]))[0]]
-        return list(Rows.of(items).tensors)
+        columns = Rows.of(items, self._tracer).columns
+        if any(isinstance(each, TracedList) for each in columns):
+            raise Again(self, place, Form.LIST, element)
+        return list(columns)
 
     def _extend(self, appended: list[Place], news: list[list[Any]], stacked: list[Any]) -> None:
         """After a loop, the lists that it only appended to."""
@@ -163,12 +171,12 @@ class Flow:
             if not items:
                 continue
             element = element_of(items[0])
-            tensors = [next(rest) for _ in element.leaves]
+            columns = [next(rest) for _ in element.leaves]
             if len(items) > 1:
-                tensors = [each.flatten(0, 1) for each in tensors]
-            rows, old = Rows(element, tuple(tensors)), place.get()
+                columns = [each.flatten(0, 1) for each in columns]
+            rows, old = Rows(element, tuple(columns)), place.get()
             if old.rows is not None or old:
-                rows = (old.rows or Rows.of(old)).plus(rows)
+                rows = (old.rows or Rows.of(old, self._tracer)).plus(rows)
             old.become((), rows)
 
     def _same_constants(self, before: list[Any], after: list[Any], moving: list[bool]) -> None:
@@ -178,7 +186,7 @@ class Flow:
                     f"a loop that depends on data is entered with {_name(was)} and goes on with {_name(now)}",
                     "give it a tensor or a number before the loop",
                 )
-            if moves and not isinstance(now, (torch.Tensor, *NUMBERS)):
+            if moves and not isinstance(now, (torch.Tensor, TracedList, *NUMBERS)):
                 raise self._cannot(
                     f"a loop that depends on data is entered with {_name(was)} and goes on with {_name(now)}",
                     "keep a tensor or a number in it",
@@ -198,8 +206,8 @@ class Flow:
                 self._raise_form(again)
             except NotAlike as error:
                 raise self._cannot(
-                    f"a list that changes inside a branch or a loop that depends on data cannot be a tensor: {error}",
-                    "append tensors of one shape, or collect the results with torch.cat",
+                    f"a list that changes inside a branch or a loop that depends on data has no form in ONNX: {error}",
+                    "keep tensors of one dtype and one number of axes in it, or collect the results with torch.cat",
                 ) from error
             finally:
                 del self._open[depth:]
@@ -224,24 +232,30 @@ class Flow:
         found = [place for place in self._places.values() if self._forms[place.id] is not Form.APPENDED]
         for place in found:
             value = place.get()
-            if self._forms[place.id] is Form.ROWS and isinstance(value, ScriptList) and value.rows is None:
-                value.become((), self._rows(place, value))
+            if isinstance(value, ScriptList) and self._forms[place.id] >= Form.ROWS:
+                rows = self._rows(place, value)
+                if rows is not value.rows:
+                    value.become((), rows)
         return found
 
     def _rows(self, slot: Slot, value: ScriptList) -> Rows:
-        element = self._elements.get(_key(slot))
+        """A list as the slot's form wants it: rows, or lists of the graph's own."""
+        element, form = self._elements.get(_key(slot)), self._forms[_key(slot)]
         if value.writer is not None:
-            raise Again(value.writer, Place(value), Form.ROWS, element)
+            raise Again(value.writer, Place(value), form, element)
+        dense = form is not Form.LIST
+        if value.rows is not None:
+            return value.rows if dense else value.rows.as_lists(self._tracer)
         if value:
-            return Rows.of(value)
+            return Rows.of(value, self._tracer, dense=dense)
         if element is None:
-            raise NotAlike("it is empty")
-        return Rows.empty(self._tracer, element)
+            raise NotAlike(self._reasons.get(_key(slot), "it is empty"))
+        return Rows.empty(self._tracer, element, dense=dense)
 
     def _encode(self, slot: Slot, value: Any, ready: Snapshot) -> Any:
         key = _key(slot)
         form = self._forms.get(key, Form.SAME)
-        element = _element(value)
+        element = self._element(key, value)
         if element is not None:
             self._elements.setdefault(key, element)
         if value is UNINITIALIZED and key in self._elements:
@@ -249,17 +263,22 @@ class Flow:
         if key in self._optional and not isinstance(value, Maybe):
             filled = filler(self._tracer, self._elements[key]) if value is None else value
             value = Maybe(value is not None, filled)
-        if form is Form.ROWS and isinstance(value, ScriptList) and value.rows is None:
-            rows = self._rows(slot, value)
-            value = ScriptList()
-            value.become((), rows)
+        if form >= Form.ROWS and isinstance(value, ScriptList):
+            value = list_with(self._rows(slot, value))
         return encode(value, ready.is_outside, form)
+
+    def _element(self, key: Any, value: Any) -> Element | None:
+        try:
+            return element_in(value)
+        except NotAlike as error:
+            self._reasons[key] = str(error)
+            return None
 
     def _note_changes(self, ready: Snapshot) -> None:
         """A container that changes and is not known to is a reason to begin again."""
         for place in ready.changed():
             if place.id not in self._places:
-                raise Again(self, place, Form.ITEMS, _element(place.get()))
+                raise Again(self, place, Form.ITEMS, self._element(place.id, place.get()))
 
     def _agree(self, slot: Slot, one: Any, other: Any, was: Any, value: Any) -> None:
         """Two encoded forms of one value must have one structure."""
@@ -275,6 +294,8 @@ class Flow:
         if first.paths == second.paths and not _differ(leaves, others):
             return
         form = self._forms.get(_key(slot), Form.SAME)
+        if first.paths == second.paths and not _differ(leaves, others, but_lists=True):
+            raise Again(self, slot, Form.LIST)
         if form is Form.SAME:
             raise Again(self, slot, Form.ITEMS)
         if isinstance(was, ScriptList) and isinstance(value, ScriptList) and form < Form.ROWS:
@@ -292,13 +313,6 @@ class Flow:
         return CaptureError(what, source=tracer.where(), module=tracer.scopes.current.path or None, hint=hint)
 
 
-def _element(value: Any) -> Element | None:
-    try:
-        return element_in(value)
-    except NotAlike:
-        return None
-
-
 def _inside(value: Any) -> Element | None:
     return element_of(value.value) if isinstance(value, Maybe) else None
 
@@ -307,8 +321,13 @@ def _key(slot: Slot) -> Any:
     return slot.id if isinstance(slot, Place) else ("value", slot)
 
 
-def _differ(leaves: list[Any], others: list[Any]) -> bool:
-    return any(isinstance(one, Fixed) and one != other for one, other in zip(leaves, others, strict=True))
+def _differ(leaves: list[Any], others: list[Any], *, but_lists: bool = False) -> bool:
+    """Whether a fixed part is another, or a list of the graph's own has come in place of rows."""
+    return any(
+        (isinstance(one, Fixed) and one != other)
+        or (isinstance(one, TracedList) != isinstance(other, TracedList) and not but_lists)
+        for one, other in zip(leaves, others, strict=True)
+    )
 
 
 def _paths(structure: Structure) -> str:

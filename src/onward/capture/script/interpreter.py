@@ -8,20 +8,21 @@ a loop that depends on data, or on a dynamic size, is kept.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from ...errors import CaptureError
 from ..elsewhere import ProbeRejected
-from ..sizes import SYMBOLIC
+from ..sizes import SYMBOLIC, is_from_data
 from ..source import at_source
+from .columns import NotAlike
 from .containers import Attributes, Snapshot
 from .flow import Flow
 from .graphs import CALL_METHOD, prepared, source_of
-from .list_operators import concerns, on_rows, unbound
-from .lists import NotAlike, ScriptDict, ScriptObject, adopt, plain
+from .list_operators import concerns, on_rows, parted, unbound
+from .lists import ScriptDict, ScriptList, ScriptObject, adopt, plain
 from .operators import AS_TEXT, GENERAL, ON_CONTAINERS, PLAIN
 from .optionals import Maybe, concerns_optionals, on_optionals
 
@@ -71,6 +72,8 @@ class Interpreter:
             values.update(zip(outputs, result or (), strict=False))
 
     def _compute(self, node: Any, kind: str, inputs: list[Any]) -> Any:
+        if len(inputs) > 1 and isinstance(inputs[0], dict) and isinstance(inputs[1], SYMBOLIC):
+            raise self._key_unknown(kind)
         if concerns_optionals(inputs):
             result = on_optionals(kind, inputs)
             if result is NotImplemented:
@@ -98,10 +101,10 @@ class Interpreter:
         return self._operator(node, kind, inputs)
 
     def _operator(self, node: Any, kind: str, inputs: list[Any]) -> Any:
-        if kind == "aten::unbind":
-            rows = unbound(*inputs)
-            if rows is not None:
-                return rows
+        if kind in _PARTING and (is_from_data(inputs[1]) or not _names_parts(node)):
+            parts = _PARTING[kind](*inputs)
+            if parts is not None:
+                return parts
         operator, names = _overload(node.schema())
         if operator is None or (_gives_numbers(operator) and any(map(_depends, inputs))):
             raise self._unknown(kind)
@@ -127,13 +130,22 @@ class Interpreter:
             hint="ask `is not None` first, or give it a tensor before the branch or the loop",
         )
 
+    def _key_unknown(self, kind: str) -> CaptureError:
+        return CaptureError(
+            f"TorchScript's {kind} is given a key of a dict that depends on data or on a size",
+            op=kind,
+            source=self._tracer.where(),
+            module=self._tracer.scopes.current.path or None,
+            hint="a dict has no form in ONNX: use keys that are known, or a list or a tensor with an index",
+        )
+
     def _unlike(self, kind: str, error: NotAlike) -> CaptureError:
         return CaptureError(
             f"TorchScript's {kind} is given a list that has no form there: {error}",
             op=kind,
             source=self._tracer.where(),
             module=self._tracer.scopes.current.path or None,
-            hint="keep tensors of one shape in it, or collect them with torch.cat",
+            hint="keep tensors of one dtype and one number of axes in it, or collect them with torch.cat",
         )
 
     # --- constants, attributes, calls ------------------------------------------------------------------------------
@@ -184,6 +196,8 @@ class Interpreter:
     def _unpack(self, node: Any, values: dict[int, Any]) -> None:
         items = values[node.input().unique()]
         outputs = [value.unique() for value in node.outputs()]
+        if isinstance(items, ScriptList) and items.rows is not None:  # a wrong length is an error of the runtime's
+            items = [items.rows.get(place) for place in range(len(outputs))]
         if len(items) != len(outputs):
             raise CaptureError(
                 f"the script unpacks {len(items)} values into {len(outputs)} names", source=self._tracer.where()
@@ -192,6 +206,8 @@ class Interpreter:
 
     def _dictionary(self, node: Any, values: dict[int, Any]) -> None:
         inputs = [values[each.unique()] for each in node.inputs()]
+        if any(isinstance(key, SYMBOLIC) for key in inputs[::2]):
+            raise self._key_unknown("prim::DictConstruct")
         values[node.output().unique()] = ScriptDict(zip(inputs[::2], inputs[1::2], strict=True))
 
     def _is_instance(self, node: Any, values: dict[int, Any]) -> None:
@@ -307,6 +323,16 @@ def _adopted(result: Any) -> Any:
     return adopt(result) if type(result) in (list, tuple) else result
 
 
+def _names_parts(node: Any) -> bool:
+    """Whether a script takes parts of a tensor one by one: then it knows how many there are, whatever the size."""
+    users = [use.user for use in node.output().uses()]
+    return all(
+        user.kind() == "prim::ListUnpack"
+        or (user.kind() == "aten::__getitem__" and list(user.inputs())[1].node().kind() == "prim::Constant")
+        for user in users
+    )
+
+
 def _only_raises(block: Any) -> bool:
     return any(node.kind() == "prim::RaiseException" for node in block.nodes())
 
@@ -353,6 +379,13 @@ def _overload(schema: str) -> tuple[Any, list[str | None]]:
     operator = getattr(packet, parsed.overload_name or "default", None)
     return operator, [each.name if each.kwarg_only else None for each in parsed.arguments]
 
+
+# Operators that take a tensor apart: into how many parts may depend on a dynamic axis, or on data.
+_PARTING: dict[str, Callable[..., ScriptList | None]] = {
+    "aten::unbind": unbound,
+    "aten::split": parted,
+    "aten::split_with_sizes": parted,
+}
 
 _SPECIAL = {
     "prim::Constant": Interpreter._constant,

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from ..facts import SymDim, TensorFact
-from ..sizes import SYMBOLIC
+from ..facts import Dim, SymDim, TensorFact
+from ..sizes import SYMBOLIC, is_from_data
 from ..tensor import Traced
+from ..traced_list import TracedList
 from ..tree import flatten
+from .columns import NotAlike, tracer_of
 from .containers import Form, Place, element_in
 from .flow import Again
-from .lists import DTYPES, Element, NotAlike, Rows, ScriptList
+from .lists import DTYPES, Element, Rows, ScriptList, adopt, list_with
 
 _BY_INDEX = frozenset({
     "aten::__getitem__", "aten::_set_item", "aten::slice", "aten::pop", "aten::insert", "aten::Delete",
@@ -48,7 +51,31 @@ def unbound(x: Any, axis: int = 0) -> ScriptList | None:
     if not isinstance(x, Traced) or not isinstance(x.fact.shape[axis], SymDim):
         return None
     rows = x.movedim(axis, 0)
-    return _as_list(Rows(_element(rows, None), (rows,)))
+    return list_with(Rows(_element(rows, None), (rows,)))
+
+
+def parted(x: Any, sizes: Any, axis: int = 0) -> ScriptList | None:
+    """`split` into a number of parts that depends on data, or on the size of a dynamic axis; None where it does not."""
+    if isinstance(sizes, ScriptList):
+        lengths = None if sizes.is_known else _rows(sizes).only
+    else:
+        lengths = sizes if isinstance(x, Traced) and _parts_vary(x.fact.shape[axis], sizes) else None
+    if lengths is None:
+        return None
+    if not isinstance(x, Traced):
+        x = lengths.tracer.plain.lift(x)
+    return adopt(TracedList.split(x, lengths, axis))
+
+
+def _parts_vary(dim: Dim, size: int | torch.SymInt) -> bool:
+    """Whether a dimension is cut into a number of parts that is not the same at all probes."""
+    if is_from_data(size):
+        return True
+    wholes = dim.values if isinstance(dim, SymDim) else itertools.repeat(dim)
+    sizes = size.node.values if isinstance(size, torch.SymInt) else itertools.repeat(size)
+    if isinstance(wholes, itertools.repeat) and isinstance(sizes, itertools.repeat):
+        return False
+    return len({-(-whole // part) for whole, part in zip(wholes, sizes, strict=False)}) > 1
 
 
 def numbers_in(x: torch.Tensor) -> Any:
@@ -58,7 +85,7 @@ def numbers_in(x: torch.Tensor) -> Any:
     if x.dim() == 1 and isinstance(x, Traced) and isinstance(x.fact.shape[0], SymDim):
         kind = bool if x.dtype is torch.bool else float if x.is_floating_point() else int
         rows = x.to(DTYPES[kind])
-        return _as_list(Rows(_element(rows, kind), (rows,)))
+        return list_with(Rows(_element(rows, kind), (rows,)))
     parts = unbound(x)
     if parts is not None:
         raise NotAlike("tolist() of several axes, the first of them dynamic")
@@ -75,18 +102,13 @@ def _unknown(value: Any) -> bool:
     return isinstance(value, ScriptList) and not value.is_known
 
 
-def _as_list(rows: Rows) -> ScriptList:
-    made = ScriptList()
-    made.become((), rows)
-    return made
-
-
-def _rows(items: ScriptList) -> Rows:
+def _rows(items: ScriptList, index: Any = None) -> Rows:
+    """The rows of a list; one of known length has none before an index asks for them."""
     if items.rows is not None:
         return items.rows
     if not items:
         raise IndexError("list index out of range")
-    return Rows.of(items)
+    return Rows.of(items, tracer_of(index))
 
 
 # --- changes ---------------------------------------------------------------------------------------------------------
@@ -94,18 +116,16 @@ def _append(items: ScriptList, value: Any) -> ScriptList:
     if items.writer is not None:
         list.append(items, value)
     else:
-        items.become((), _rows(items).plus(Rows.of([value])))
+        items.become((), _rows(items).extended([value]))
     return items
 
 
 def _joined(first: ScriptList, second: ScriptList) -> ScriptList:
-    if second.is_known and not second:
-        return _as_list(_rows(first))
-    return (
-        _as_list(second.rows or _rows(second))
-        if first.is_known and not first
-        else _as_list(_rows(first).plus(_rows(second)))
-    )
+    if second.is_known:
+        return list_with(_rows(first).extended(second))
+    if first.is_known:
+        return list_with(_rows(second).preceded(first) if first else _rows(second))
+    return list_with(_rows(first).plus(_rows(second)))
 
 
 def _extend(items: ScriptList, others: ScriptList) -> ScriptList:
@@ -117,32 +137,35 @@ def _extend(items: ScriptList, others: ScriptList) -> ScriptList:
 
 
 def _pop(items: ScriptList, index: Any = -1) -> Any:
-    rows = _rows(items)
+    rows = _rows(items, index)
     value = rows.get(index)
     items.become((), rows.without(index))
     return value
 
 
 def _set(items: ScriptList, index: Any, value: Any) -> ScriptList:
-    items.become((), _rows(items).replaced(index, value))
+    items.become((), _rows(items, index).replaced(index, value))
     return items
 
 
 def _delete(items: ScriptList, index: Any) -> None:
-    items.become((), _rows(items).without(index))
+    items.become((), _rows(items, index).without(index))
 
 
 def _insert(items: ScriptList, index: Any, value: Any) -> None:
-    items.become((), _rows(items).inserted(index, value))
+    items.become((), _rows(items, index).inserted(index, value))
 
 
 # --- reading ---------------------------------------------------------------------------------------------------------
 def _stack(items: ScriptList, dim: int = 0) -> torch.Tensor:
-    return _rows(items).only.movedim(0, dim)
+    rows = _rows(items).only
+    return rows.stack(dim) if isinstance(rows, TracedList) else rows.movedim(0, dim)
 
 
 def _cat(items: ScriptList, dim: int = 0) -> torch.Tensor:
     rows = _rows(items).only
+    if isinstance(rows, TracedList):
+        return rows.cat(dim)
     dim %= rows.dim() - 1
     return rows.movedim(0, dim).flatten(dim, dim + 1)
 
@@ -168,16 +191,18 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
     **_APPENDING,
     "aten::add": _joined,
     "aten::len": lambda items: _rows(items).length(),
-    "aten::__getitem__": lambda items, index: _rows(items).get(index),
-    "aten::slice": lambda items, start, end, step=1: _as_list(_rows(items).slice(start, end, step)),
+    "aten::__getitem__": lambda items, index: _rows(items, index).get(index),
+    "aten::slice": lambda items, start, end, step=1: list_with(_rows(items, start).slice(start, end, step)),
     "aten::_set_item": _set,
     "aten::insert": _insert,
     "aten::pop": _pop,
     "aten::Delete": _delete,
     "aten::reverse": lambda items: items.become((), _rows(items).reversed()),
     "aten::clear": lambda items: items.become(()),
-    "aten::copy": lambda items: _as_list(_rows(items)),
-    "aten::list": lambda items: _as_list(_rows(items)),
+    "aten::copy": lambda items: list_with(_rows(items)),
+    "aten::list": lambda items: list_with(_rows(items)),
+    "aten::split": parted,
+    "aten::split_with_sizes": parted,
     "aten::stack": _stack,
     "aten::cat": _cat,
     "aten::concat": _cat,

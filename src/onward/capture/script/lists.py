@@ -1,9 +1,8 @@
-"""Lists in scripts. Where the length is known, a list is a Python list. Where it depends on data, it is stacked rows.
+"""Lists in scripts. Where the length is known, a list is a Python list. Where it depends on data, it is `Rows`.
 
-A list that grows in a loop whose turns depend on data cannot be a Python list: nobody knows how long it is. If all its
-elements have one shape, it is one tensor with a row for each (for tuples, one tensor per item; for numbers, a tensor of
-one axis): appending concatenates, `len` is a size, `stack` is the tensor itself. That needs no sequences, so it works
-at every opset.
+A list that grows in a loop whose turns depend on data cannot be a Python list: nobody knows how long it is. It is one
+column (`columns.py`), or for tuples one per item: a tensor with a row for each element, or where they have different
+shapes, a list of the graph's own.
 """
 
 from __future__ import annotations
@@ -14,11 +13,30 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..facts import Dim, SymDim, TensorFact
+from ..facts import ListFact, TensorFact
 from ..levels import Level
-from ..sizes import AxisOf, NumberOf, Size, symbol
-from ..tensor import Traced
+from ..traced_list import TracedList, TracedNumbers
 from ..tree import Structure, flatten
+from .columns import (
+    Column,
+    NotAlike,
+    as_list,
+    column_of,
+    extended,
+    inserted,
+    item,
+    joined,
+    length,
+    no_items,
+    no_rows,
+    preceded,
+    replaced,
+    reversed_,
+    shape_of,
+    size_outside,
+    sliced,
+    without,
+)
 
 if TYPE_CHECKING:
     from ..tracer import Tracer
@@ -71,7 +89,7 @@ class Element:
     """What every element of a list looks like: its structure, and per leaf its number's type or a tensor's fact."""
 
     structure: Structure
-    leaves: tuple[TensorFact | type, ...]
+    leaves: tuple[TensorFact | ListFact | type, ...]
 
     def __eq__(self, other: object) -> bool:
         """Alike enough to be in one list: shapes are compared when rows meet."""
@@ -82,15 +100,11 @@ class Element:
 
     @property
     def kinds(self) -> tuple[Any, ...]:
-        return tuple((each.dtype, each.rank) if isinstance(each, TensorFact) else each for each in self.leaves)
+        return tuple(each if isinstance(each, type) else (each.dtype, each.rank) for each in self.leaves)
 
     @property
-    def facts(self) -> list[TensorFact]:
-        return [each if isinstance(each, TensorFact) else TensorFact(DTYPES[each], ()) for each in self.leaves]
-
-
-class NotAlike(Exception):
-    """Elements that do not fit into one tensor; the text says why."""
+    def facts(self) -> list[TensorFact | ListFact]:
+        return [TensorFact(DTYPES[each], ()) if isinstance(each, type) else each for each in self.leaves]
 
 
 def element_of(value: Any) -> Element:
@@ -109,103 +123,102 @@ def _leaf_of(value: Any) -> TensorFact | type:
     raise NotAlike(f"an element is {value!r}")
 
 
-def shape_of(tensor: torch.Tensor) -> tuple[Dim, ...]:
-    return tensor.fact.shape if isinstance(tensor, Traced) else tuple(tensor.shape)
-
-
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """A list whose length depends on data: for every leaf of an element a tensor with one row per element."""
+    """A list whose length depends on data: for every leaf of an element a column with all of them."""
 
     element: Element
-    tensors: tuple[torch.Tensor, ...]
+    columns: tuple[Column, ...]
 
     # --- made --------------------------------------------------------------------------------------------------------
     @staticmethod
-    def empty(tracer: Tracer, element: Element) -> Rows:
-        tensors = []
-        for fact in element.facts:
-            sizes = [size_outside(tracer, tracer.levels, dim) for dim in fact.shape]
-            if any(size is None for size in sizes):
-                raise NotAlike("the shape of its elements depends on the turn of the loop")
-            tensors.append(torch.zeros((0, *sizes), dtype=fact.dtype))
-        return Rows(element, tuple(tensors))
+    def empty(tracer: Tracer, element: Element, *, dense: bool = True) -> Rows:
+        leaves = zip(element.leaves, element.facts, strict=True)
+        return Rows(
+            element,
+            tuple(
+                no_rows(tracer, fact) if dense or isinstance(leaf, type) else no_items(tracer, fact)
+                for leaf, fact in leaves
+            ),
+        )
 
     @staticmethod
-    def of(items: Sequence[Any]) -> Rows:
+    def of(items: Sequence[Any], tracer: Any = None, *, dense: bool = True) -> Rows:
         """At least one element."""
         element = element_of(items[0])
-        columns = zip(*(_checked(element, element.facts, item) for item in items), strict=True)
-        return Rows(element, tuple(torch.stack(column) for column in columns))
+        leaves = zip(element.leaves, *(_checked(element, item) for item in items), strict=True)
+        return Rows(
+            element,
+            tuple(column_of(each, tracer, dense=dense or isinstance(leaf, type)) for leaf, *each in leaves),
+        )
+
+    def as_lists(self, tracer: Tracer) -> Rows:
+        """The same with tensors as lists, whether or not they have one shape; numbers are rows all the same."""
+        leaves = zip(self.element.leaves, self.columns, strict=True)
+        return Rows(self.element, tuple(c if isinstance(leaf, type) else as_list(c, tracer) for leaf, c in leaves))
 
     # --- read --------------------------------------------------------------------------------------------------------
     def length(self) -> Any:
-        return counted(self.tensors[0].shape[0])
+        dense = [each for each in self.columns if not isinstance(each, TracedList)]
+        return length((dense or self.columns)[0])
 
     def get(self, index: Any) -> Any:
-        leaves = [each.select(0, index) for each in self.tensors]
+        leaves = [item(each, index) for each in self.columns]
         return adopt(self.element.structure.unflatten(self._as_leaves(leaves)))
 
     def _as_leaves(self, tensors: Sequence[torch.Tensor]) -> list[Any]:
         return [
-            each if isinstance(kind, TensorFact) else each.item()
+            each.item() if isinstance(kind, type) else each
             for each, kind in zip(tensors, self.element.leaves, strict=True)
         ]
 
     @property
-    def only(self) -> torch.Tensor:
-        """The one tensor, if elements are tensors or numbers."""
-        if len(self.tensors) != 1 or self.element.structure.paths != ((),):
+    def only(self) -> Any:
+        """The one column, if elements are tensors or numbers; of numbers it is a tensor."""
+        if len(self.columns) != 1 or self.element.structure.paths != ((),):
             raise NotAlike("its elements are tuples")
-        return self.tensors[0]
-
-    def _facts(self) -> list[TensorFact]:
-        return [TensorFact(each.dtype, shape_of(each)[1:]) for each in self.tensors]
+        return self.columns[0]
 
     # --- changed -----------------------------------------------------------------------------------------------------
-    def _mapped(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Rows:
-        return Rows(self.element, tuple(map(change, self.tensors)))
+    def _mapped(self, change: Callable[[Column], Column]) -> Rows:
+        return Rows(self.element, tuple(map(change, self.columns)))
+
+    def _with(self, change: Callable[[Column, Sequence[torch.Tensor]], Column], items: Sequence[Any]) -> Rows:
+        """Every column changed by the leaves of items that belong to it."""
+        news = [_checked(self.element, each) for each in items]
+        return Rows(self.element, tuple(change(c, [new[at] for new in news]) for at, c in enumerate(self.columns)))
 
     def plus(self, other: Rows) -> Rows:
         if self.element != other.element:
             raise NotAlike(f"its elements are {_text(self.element)} and {_text(other.element)}")
-        for mine, others in zip(self.tensors, other.tensors, strict=True):
-            if shape_of(mine)[1:] != shape_of(others)[1:]:
-                raise NotAlike(f"its elements are {_text(self.element)} and {_text(other.element)}")
-        return Rows(self.element, tuple(torch.cat([a, b]) for a, b in zip(self.tensors, other.tensors, strict=True)))
+        return Rows(self.element, tuple(map(joined, self.columns, other.columns)))
+
+    def extended(self, items: Sequence[Any]) -> Rows:
+        return self._with(extended, items)
+
+    def preceded(self, items: Sequence[Any]) -> Rows:
+        return self._with(preceded, items)
 
     def slice(self, start: Any = None, end: Any = None, step: int = 1) -> Rows:
-        return self._mapped(lambda each: each[slice(start, end, step)])
+        return self._mapped(lambda each: sliced(each, start, end, step))
 
     def replaced(self, index: Any, value: Any) -> Rows:
-        place = _place(index, self.length())
-        news = _checked(self.element, self._facts(), value)
-        return Rows(
-            self.element,
-            tuple(a.index_copy(0, place, b.unsqueeze(0)) for a, b in zip(self.tensors, news, strict=True)),
-        )
+        return self._with(lambda column, leaves: replaced(column, index, leaves[0]), [value])
 
     def without(self, index: Any) -> Rows:
-        before = self.slice(None, index)
-        return before if index == -1 else before.plus(self.slice(index + 1, None))
+        return self._mapped(lambda each: without(each, index))
 
     def inserted(self, index: Any, value: Any) -> Rows:
-        return self.slice(None, index).plus(Rows.of([value])).plus(self.slice(index, None))
+        return self._with(lambda column, leaves: inserted(column, index, leaves[0]), [value])
 
     def reversed(self) -> Rows:
-        return self._mapped(lambda each: each.flip(0))
+        return self._mapped(reversed_)
 
 
-def _place(index: Any, length: Any) -> torch.Tensor:
-    if isinstance(index, int) and index < 0:
-        index = length + index
-    return torch.scalar_tensor(index, dtype=torch.int64).reshape(1)
-
-
-def _checked(element: Element, facts: Sequence[TensorFact], item: Any) -> list[torch.Tensor]:
-    """The leaves of an item as tensors, which must look like the element."""
+def _checked(element: Element, item: Any) -> list[torch.Tensor]:
+    """The leaves of an item as tensors, of the same dtypes and numbers of axes as the element's."""
     other = element_of(item)
-    if other != element or other.facts != list(facts):
+    if other != element:
         raise NotAlike(f"its elements are {_text(element)} and {_text(other)}")
     return [as_tensor(leaf) for leaf in flatten(plain(item))[0]]
 
@@ -220,7 +233,7 @@ def _text(element: Element) -> str:
     parts = [
         each.__name__
         if isinstance(each, type)
-        else f"{str(each.dtype).removeprefix('torch.')}[{', '.join(map(str, each.shape))}]"
+        else f"{str(each.dtype).removeprefix('torch.')}[{', '.join('?' if d is None else str(d) for d in each.shape)}]"
         for each in element.leaves
     ]
     return parts[0] if element.structure.paths == ((),) else f"({', '.join(parts)})"
@@ -230,51 +243,32 @@ def filler(tracer: Tracer, element: Element) -> Any:
     """Something that looks like an element, for nobody to read."""
     leaves: list[Any] = []
     for kind in element.leaves:
-        if isinstance(kind, TensorFact):
+        if isinstance(kind, type):
+            leaves.append(kind(0))
+        else:
             sizes = [size_outside(tracer, tracer.levels, dim) for dim in kind.shape]
             leaves.append(torch.zeros([1 if size is None else size for size in sizes], dtype=kind.dtype))
-        else:
-            leaves.append(kind(0))
     return adopt(element.structure.unflatten(leaves))
 
 
-# --- sizes that are known outside of a loop --------------------------------------------------------------------------
-def size_outside(tracer: Tracer, levels: Sequence[Level], dim: Dim) -> Any:
-    """A dimension as a number for the graphs of some levels; None if no tensor there has it."""
-    if isinstance(dim, int):
-        return dim
-    origin = next((found for level in levels if (found := _axis_with(level, dim)) is not None), None)
-    return None if origin is None else symbol(Size(tracer, dim.values, origin))
-
-
-def _axis_with(level: Level, dim: SymDim) -> AxisOf | None:
-    known = level.sizes.get(dim.values)
-    if isinstance(known, AxisOf):
-        return known
-    for node in level.graph.nodes:
-        fact = node.meta.get("val")
-        if isinstance(fact, TensorFact) and dim in fact.shape:
-            return AxisOf(node, fact.shape.index(dim))
-    return None
-
-
-def counted(size: Any) -> Any:
-    """A size that depends on data, as a number that does: a branch on it is kept, whatever the probes say."""
-    if not isinstance(size, torch.SymInt) or size.node.from_data:
-        return size
-    tracer = size.node.tracer
-    if not tracer.dims.is_of_data(size.node.values):
-        return size
-    return symbol(Size(tracer, size.node.values, NumberOf(tracer.size_node(size.node))))
-
-
-def is_known_outside(tracer: Tracer, levels: Sequence[Level], fact: TensorFact) -> bool:
+def is_known_outside(tracer: Tracer, levels: Sequence[Level], fact: TensorFact | ListFact) -> bool:
     return all(size_outside(tracer, levels, dim) is not None for dim in fact.shape)
 
 
 # --- values as the interpreter has them, and as control flow carries them --------------------------------------------
+def list_with(rows: Rows) -> ScriptList:
+    """A new list whose length depends on data."""
+    made = ScriptList()
+    made.become((), rows)
+    return made
+
+
 def adopt(value: Any) -> Any:
     """Python's lists and dicts, wherever they are in a value, as those of the script."""
+    if isinstance(value, TracedList):
+        return list_with(Rows(Element(flatten(0)[1], (value.fact,)), (value,)))
+    if isinstance(value, TracedNumbers):
+        return list_with(Rows(Element(flatten(0)[1], (value.kind,)), (value.tensor,)))
     if type(value) is list:
         return ScriptList(map(adopt, value))
     if type(value) is tuple:

@@ -9,9 +9,10 @@ from typing import Any
 
 import torch
 
-from ..sizes import SYMBOLIC
+from ..sizes import SYMBOLIC, either
+from .columns import counted
 from .list_operators import numbers_in
-from .lists import UNINITIALIZED, ScriptObject, counted
+from .lists import UNINITIALIZED, ScriptObject
 
 NUMBERS = (bool, int, float, *SYMBOLIC)
 
@@ -30,7 +31,7 @@ def _whole(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         value = value.item()
     if isinstance(value, torch.SymBool):
-        return torch.sym_ite(value, 1, 0)
+        return either(value, 1, 0)
     return torch.sym_int(value) if isinstance(value, SYMBOLIC) else int(value)
 
 

@@ -7,12 +7,13 @@ from typing import Any
 
 import torch
 
-from onward.capture.facts import SizeFact, SymDim, TensorFact
+from onward.capture.facts import ListFact, SizeFact, SymDim, TensorFact
 from onward.capture.regions import FOREVER, Body, branch, dtype_of, loop
 from onward.lower.emitter import Emitter, Number, SizeValue, Value
 from onward.lower.registry import lowers
 
 aten = torch.ops.aten
+Fact = TensorFact | ListFact
 
 
 @lowers(aten.item.default, aten._local_scalar_dense.default)
@@ -55,12 +56,15 @@ def loop_(
 ) -> list[Value]:
     """loop(limit, condition, carried, body, operands) -> tuple"""
     facts = list(g.out)
-    initial = [g.as_value(value, fact.dtype) for value, fact in zip(carried, facts, strict=False)]
+    initial = _typed(g, carried, facts[: len(carried)])
     idle = not initial and g.opset < 13  # Loop had to carry something then
     inner = g.subgraph("body")
     given: list[Any] = []
     for place, node in enumerate(body.placeholders[: body.inputs]):
         fact = node.meta["val"]
+        if isinstance(fact, ListFact):
+            given.append(inner.input_list(f"carried_{place}", fact))
+            continue
         shape = fact.shape if isinstance(fact, TensorFact) else ()
         value = inner.input("turn" if place == 0 else f"carried_{place}", dtype_of(fact), shape)
         if place == 0:
@@ -82,8 +86,9 @@ def _scalar(g: Emitter, value: Any, dtype: torch.dtype = torch.bool) -> Value:
     return made if g.dims(made) == () else g.reshape(made, [])
 
 
-def _typed(g: Emitter, results: Sequence[Any], facts: Sequence[TensorFact]) -> list[Value]:
-    return [g.as_value(value, fact.dtype) for value, fact in zip(results, facts, strict=True)]
+def _typed(g: Emitter, results: Sequence[Any], facts: Sequence[Fact]) -> list[Value]:
+    pairs = zip(results, facts, strict=True)
+    return [value if isinstance(fact, ListFact) else g.as_value(value, fact.dtype) for value, fact in pairs]
 
 
 def _of_open_shape(g: Emitter, value: Value, fact: TensorFact) -> Value:
@@ -103,5 +108,8 @@ def _of_open_shape(g: Emitter, value: Value, fact: TensorFact) -> Value:
     return g.annotate(hidden, fact.shape, fact.dtype)
 
 
-def _annotated(g: Emitter, made: Sequence[Value], facts: Sequence[TensorFact]) -> list[Value]:
-    return [g.annotate(value, fact.shape, fact.dtype) for value, fact in zip(made, facts, strict=True)]
+def _annotated(g: Emitter, made: Sequence[Value], facts: Sequence[Fact]) -> list[Value]:
+    return [
+        g.annotate_list(value, fact) if isinstance(fact, ListFact) else g.annotate(value, fact.shape, fact.dtype)
+        for value, fact in zip(made, facts, strict=True)
+    ]
