@@ -50,6 +50,11 @@ class ExportError(OnnxExporterError):
         self.details = tuple(details)
         RuntimeError.__init__(self, self._text())  # PyTorch's errors make texts of their own
 
+    def add_detail(self, detail: str) -> None:
+        """One more line, found out after the error was made."""
+        self.details = (*self.details, detail)
+        self.args = (self._text(),)
+
     def _text(self) -> str:
         lines = [self.what]
         if self.source or self.module:

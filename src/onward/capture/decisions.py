@@ -54,6 +54,7 @@ class Decisions:
         self.warnings: list[str] = []
         self.branches = Branches({name: values[0] for name, values in dims.axes.items()}, constants, space)
         self._committed: dict[tuple[Any, ...], Size] = {}
+        self._offered: dict[tuple[Any, ...], Source | None] = {}
         self._warned: set[tuple[str, Source | None]] = set()
         self.side = ""  # how a branch is answered on which the probes disagree: see `probes.SIDES`
         self.inside = 0  # depth of our own decompositions: branches taken there are not the model's
@@ -128,6 +129,17 @@ class Decisions:
             return False
         return not isinstance(size.origin, Computed) or bool(self.inside) or not self.branches.varies(size)
 
+    @property
+    def has_branches(self) -> bool:
+        """Whether Python branched on sizes on which the probes disagree."""
+        return any(isinstance(freeze.value, bool) for freeze in self.freezes)
+
+    def offer(self, size: Size) -> None:
+        """A number that Python has, and may use as a plain one."""
+        if not size.is_uniform:
+            self._committed.setdefault(size.values, size)
+            self._offered.setdefault(size.values, user_source())
+
     def sizes_like(self, values: tuple[Any, ...]) -> list[Size]:
         """Sizes that Python asked for as plain numbers and that have these values."""
         found = self._committed.get(values)
@@ -139,7 +151,7 @@ class Decisions:
 
     def frozen_at(self, values: tuple[Any, ...]) -> Source | None:
         """The line at which Python first asked for a number with these values."""
-        return next((freeze.source for freeze in self.freezes if freeze.values == values), None)
+        return next((each.source for each in self.freezes if each.values == values), self._offered.get(values))
 
     def axes_of(self, size: Size) -> frozenset[str]:
         """The input axes that a size follows."""

@@ -43,8 +43,9 @@ def _integers(values: Sequence[int], sizes: Sequence[Size]) -> Iterator[Size]:
     for size in sizes:
         yield from _floored_line(values, size)
     for first, second in itertools.combinations(sizes, 2):
-        for function in (operator.mul, operator.add):
+        for function in (operator.mul, operator.add, operator.sub):
             yield from _floored_line(values, _compute(function, first, second))
+        yield from _floored_line(values, _compute(abs, _compute(operator.sub, first, second)))
     for size in sizes:
         yield from _remainders(values, size)
     common = math.gcd(*values)
@@ -60,11 +61,28 @@ def _floored_line(values: Sequence[int], axis: Size) -> Iterator[Size]:
         p, q = slope.numerator, slope.denominator
         low = max(q * value - p * x for value, x in zip(values, axis.values, strict=True))
         high = min(q * value - p * x + q - 1 for value, x in zip(values, axis.values, strict=True))
-        offsets = dict.fromkeys(b for b in (0, q - 1, q // 2, low, high) if low <= b <= high)
+        usual = (
+            [0, q - 1, q // 2, low, high]
+            if p == 1
+            else [b for b in range(low, high + 1) if b % q in (0, q - 1, q // 2)]
+        )
+        offsets = dict.fromkeys(b for b in usual if low <= b <= high)
         for offset in offsets:
             scaled = axis if p == 1 else _compute(operator.mul, axis, _number(axis, p))
             moved = scaled if offset == 0 else _compute(operator.add, scaled, _number(axis, offset))
             yield moved if q == 1 else _compute(operator.floordiv, moved, _number(axis, q))
+        if q % 2 == 0:
+            yield from _rounded_line(values, axis, p, q)
+
+
+def _rounded_line(values: Sequence[int], axis: Size, p: int, q: int) -> Iterator[Size]:
+    """round(p * axis / q) + b, where Python rounds halves to the even number."""
+    offsets = {value - round(Fraction(p * x, q)) for value, x in zip(values, axis.values, strict=True)}
+    if len(offsets) == 1:
+        scaled = axis if p == 1 else _compute(operator.mul, axis, _number(axis, p))
+        rounded = _compute(round, _compute(operator.truediv, scaled, _number(axis, q)))
+        offset = offsets.pop()
+        yield rounded if offset == 0 else _compute(operator.add, rounded, _number(axis, offset))
 
 
 def _remainders(values: Sequence[int], size: Size) -> Iterator[Size]:
@@ -78,7 +96,7 @@ def _remainders(values: Sequence[int], size: Size) -> Iterator[Size]:
 
 
 def _slopes(values: Sequence[int], sizes: Sequence[int]) -> list[Fraction]:
-    """The simplest slope, and the exact one of the farthest pair: rounding moves a slope by less than 1 / distance."""
+    """The simplest slope, and the exact one of the farthest pair: rounding moves a slope by at most 1 / distance."""
     low, high = min(range(len(sizes)), key=sizes.__getitem__), max(range(len(sizes)), key=sizes.__getitem__)
     distance = sizes[high] - sizes[low]
     if distance == 0:
@@ -87,23 +105,34 @@ def _slopes(values: Sequence[int], sizes: Sequence[int]) -> list[Fraction]:
     found = [
         Fraction(round(exact * q), q)
         for q in range(1, _LARGEST_DENOMINATOR + 1)
-        if abs(Fraction(round(exact * q), q) - exact) < Fraction(1, distance)
+        if abs(Fraction(round(exact * q), q) - exact) <= Fraction(1, distance)
     ]
-    return list(dict.fromkeys(slope for slope in [*found, exact] if slope != 0))
+    return list(dict.fromkeys(slope for slope in [*found, exact] if slope != 0 and _is_plausible(slope)))
+
+
+def _is_plausible(slope: Fraction) -> bool:
+    """Whether somebody writes such a factor: 3 / 4, 1 / 14, 0.15. With 4 / 17 much can be hit by chance."""
+    p, q = slope.numerator, slope.denominator
+    return p == 1 or q <= 10 or 100 % q == 0 or q & (q - 1) == 0
 
 
 def _floats(values: Sequence[Any], sizes: Sequence[Size]) -> Iterator[Size]:
-    products = [_compute(operator.mul, first, second) for first, second in itertools.combinations(sizes, 2)]
-    for axis in (*sizes, *products):
+    pairs = list(itertools.combinations(sizes, 2))
+    products = [_compute(operator.mul, first, second) for first, second in pairs]
+    ratios = [_compute(operator.truediv, first, second) for first, second in pairs if 0 not in second.values]
+    for axis in (*sizes, *products, *ratios):
         for transform in (_itself, _inverse, _root, _inverse_root):
+            if any(value <= 0 for value in axis.values):
+                continue
             transformed = transform(axis)
-            scaled = _compute(operator.mul, transformed, _number(axis, values[0] / transformed.values[0]))
+            factor = values[0] / transformed.values[0]
+            scaled = transformed if factor == 1 else _compute(operator.mul, transformed, _number(axis, factor))
             if all(math.isclose(a, b, rel_tol=1e-12) for a, b in zip(scaled.values, values, strict=True)):
                 yield scaled
 
 
 def _itself(axis: Size) -> Size:
-    return _compute(torch.sym_float, axis)
+    return axis if axis.is_float() else _compute(torch.sym_float, axis)
 
 
 def _inverse(axis: Size) -> Size:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import numpy
 import torch
 
 from ..tables import registrar
@@ -224,9 +225,14 @@ def tensor_of(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) ->
     data = args[-1] if args else kwargs.get("data")
     if func is torch.as_tensor and isinstance(data, torch.Tensor):
         return NotImplemented
+    dtype = kwargs.get("dtype")
+    if tracer.pen is not None and not isinstance(data, torch.Tensor):
+        if isinstance(data, numpy.ndarray) and data.dtype.kind in "biuf":
+            dtype, data = dtype or torch.from_numpy(data).dtype, data.tolist()
+        data = tracer.pen.read(tracer, func, data)
     if isinstance(data, Traced) or not _has_symbol(data):
-        return NotImplemented
-    dtype = kwargs.get("dtype") or _dtype_of(data)
+        with tracer.within_an_op():
+            return func(*args, **kwargs)
 
     def build(value: Any) -> torch.Tensor:
         if isinstance(value, (list, tuple)):
@@ -235,7 +241,9 @@ def tensor_of(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) ->
             return value.to(dtype)
         return torch.scalar_tensor(value, dtype=dtype)
 
-    return build(data)
+    with tracer.within_an_op():
+        dtype = dtype or _dtype_of(data)
+        return build(data)
 
 
 def _dtype_of(data: Any) -> torch.dtype:

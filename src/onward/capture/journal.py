@@ -31,12 +31,13 @@ class CannotThaw(Exception):
 class Entry(NamedTuple):
     """An op of a run: the numbers among its arguments, and the line of the user's that called it."""
 
-    op: OpOverload
+    op: Any  # an OpOverload, or the function that makes a tensor of plain data
     numbers: tuple[Any, ...]
     source: Source | None
 
     def __str__(self) -> str:
-        return f"{self.op} ({self.source or 'an unknown line'})"
+        name = self.op if isinstance(self.op, OpOverload) else f"torch.{self.op.__name__}"
+        return f"{name} ({self.source or 'an unknown line'})"
 
 
 class Journal:
@@ -46,9 +47,14 @@ class Journal:
         self.sizes = sizes
         self.entries: list[Entry] = []
 
-    def enter(self, tracer: Tracer, op: OpOverload, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict]:
+    def enter(self, tracer: Tracer, op: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict]:
         self.entries.append(Entry(op, tuple(_numbers((args, kwargs))), user_source()))
         return args, kwargs
+
+    def read(self, tracer: Tracer, op: Any, data: Any) -> Any:
+        """Numbers that a tensor is made of, `torch.tensor([height, width])`: they are no arguments of an operator."""
+        self.enter(tracer, op, (data,), {})
+        return data
 
 
 class Thawed(NamedTuple):
@@ -63,7 +69,7 @@ class Comparison:
     """A run that knows the journals of the same model at the other probes' sizes.
 
     Witnesses are journals at further sizes, which decide between formulas. Where several fit all the same,
-    `preference` says which of them to take. Where a branch was taken on sizes, a number is one of these sizes or it is
+    `preference` says which of them to take. After a branch on sizes, a number is one of these sizes or it is
     not known: `2 if height > 40 else 3` has no formula, and one that fits by chance must not be found.
     """
 
@@ -73,10 +79,9 @@ class Comparison:
         journals: list[Journal],
         witnesses: list[Journal],
         preference: int = 0,
-        *,
-        has_branches: bool = False,
     ) -> None:
-        self._example, self._has_branches = example, has_branches
+        self._example = example
+        self.has_branches = False
         self._journals, self._witnesses, self._preference = journals, witnesses, preference
         self._position = 0
         self._last: Entry | None = None
@@ -84,7 +89,7 @@ class Comparison:
         self.thawed: dict[tuple[Any, ...], Thawed] = {}
         self.most_choices = 1
 
-    def enter(self, tracer: Tracer, op: OpOverload, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict]:
+    def enter(self, tracer: Tracer, op: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict]:
         position, self._position = self._position, self._position + 1
         mine = tuple(_numbers((args, kwargs)))
         entry = Entry(op, mine, user_source())
@@ -95,6 +100,7 @@ class Comparison:
                 raise CannotThaw(self._parting(entry, journal, other))
             others.append(other.numbers)
         self._last = entry
+        self.has_branches = tracer.decisions.has_branches
         columns = iter(range(len(mine)))
 
         def look(number: Any) -> Any:
@@ -103,6 +109,11 @@ class Comparison:
 
         new_args, new_kwargs = _replace((args, kwargs), look)
         return new_args, new_kwargs
+
+    def read(self, tracer: Tracer, op: Any, data: Any) -> Any:
+        """The same with sizes where there are some."""
+        (data,), _ = self.enter(tracer, op, (data,), {})
+        return data
 
     def finish(self) -> None:
         for journal in self._journals:
@@ -129,21 +140,22 @@ class Comparison:
         values = (number, *others)
         if all(value == number for value in others):
             return number
-        found = self._found.get(values)
+        key = (type(number), values)  # 4.0 is no size of an axis, though Python takes it for 4
+        found = self._found.get(key)
         if found is None:
             fitting = [c for c in tracer.decisions.sizes_like(values) if self._holds(c, position, column)]
             if not fitting:
                 known = [*tracer.axis_sizes().values(), *tracer.decisions.committed()]
-                offered = (chosen if self._has_branches else candidates)(
+                offered = (chosen if self.has_branches else candidates)(
                     values, list({size.values: size for size in known}.values())
                 )
                 fitting = list(itertools.islice((c for c in offered if self._holds(c, position, column)), _MOST))
             if not fitting:
                 raise CannotThaw(self._without_formula(values))
             self.most_choices = max(self.most_choices, len(fitting))
-            found = self._found[values] = fitting[min(self._preference, len(fitting) - 1)]
+            found = self._found[key] = fitting[min(self._preference, len(fitting) - 1)]
             source = tracer.decisions.frozen_at(values) or user_source()
-            self.thawed[values] = Thawed(number, found, source)
+            self.thawed[key] = Thawed(number, found, source)
         return symbol(found)
 
     def _without_formula(self, values: tuple[Any, ...]) -> str:

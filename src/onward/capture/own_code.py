@@ -20,6 +20,11 @@ def namespaces(model: Any) -> list[dict[str, Any]]:
     return [names for names in found.values() if _package(names.get("__name__")) not in _NOT_THEIRS]
 
 
+def packages(model: Any) -> set[str]:
+    """The packages, or scripts, in which it is written."""
+    return {_package(names.get("__name__")) for names in namespaces(model)}
+
+
 def functions(model: Any) -> list[types.FunctionType]:
     """The model's functions and methods, and those of its own packages that its modules have at hand."""
     roots = list(_reached([model], None))

@@ -38,6 +38,7 @@ class Plan:
     enlarged: frozenset[str] = frozenset()  # axes whose example is taken at another size
     other_side: bool = False  # only to be tried where the example is on the special side of a branch
     freedom: Freedom = FREE  # of numbers that depend on data
+    sizes_as_numbers: bool = False  # for code that takes no symbols: see numbers_of_sizes.py
     side: str = ""  # one of SIDES: how a branch is answered on which the probes disagree
 
 

@@ -12,6 +12,7 @@ from torch._ops import OpOverload
 
 from ..errors import CaptureError, ExportError
 from .axes import AxisSpace, Bounds, Formula
+from .cached_calls import caches_emptied
 from .complaints import model_raised, places_of
 from .conversions import conversions_followed
 from .data_sizes import FREE, Freedom
@@ -42,6 +43,14 @@ class Frozen(Exception):
     def __init__(self, freezes: list[Freeze], freedom: Freedom) -> None:
         super().__init__(freezes[0].expression)
         self.freezes, self.freedom = freezes, freedom
+
+
+class Stuck(Exception):
+    """The model itself raised an error while it was traced; perhaps because a size was no plain number."""
+
+    def __init__(self, error: CaptureError) -> None:
+        super().__init__(str(error))
+        self.error = error
 
 
 @dataclass(frozen=True)
@@ -98,12 +107,13 @@ class Request:
         return tuple(result)
 
 
-def write_journal(request: Request, sizes: Mapping[str, int]) -> Journal:
+def write_journal(request: Request, sizes: Mapping[str, int], *, sizes_as_numbers: bool = False) -> Journal:
     """Run the model with every axis fixed at these sizes, and write down what it does."""
     inputs = request.at_sizes(sizes)
     freedom: Freedom | None = FREE
     while True:
         tracer = _tracer(request, {}, 1, freedom=freedom)
+        tracer.sizes_as_numbers = sizes_as_numbers
         tracer.pen = journal = Journal(request.space.expand(sizes))
         traced = [tracer.input(label, tensor, []) for label, tensor in zip(request.call.names, inputs, strict=True)]
         args, kwargs = request.call.arguments(traced)
@@ -125,7 +135,7 @@ def run(request: Request, plan: Plan, pen: Comparison | None = None) -> Captured
     space = request.space.tied(plan.tied)
     tracer = _tracer(request, leaders, PROBES, space, plan.freedom)
     tracer.pen = pen
-    tracer.decisions.side = plan.side
+    tracer.decisions.side, tracer.sizes_as_numbers = plan.side, plan.sizes_as_numbers
     examples = request.examples(plan)
     elsewhere = [
         request.space.expand({axis: values[probe] for axis, values in plan.sizes.items()}) for probe in range(1, PROBES)
@@ -158,11 +168,14 @@ def run(request: Request, plan: Plan, pen: Comparison | None = None) -> Captured
         less = tracer.elsewhere.data_sizes.without_conversions()
         if less is not None and not isinstance(error, ProbeRejected):
             raise ProbeRejected("int() or float()", user_source(), "", str(error), less) from error
-        if tracer.decisions.freezes:
+        if tracer.decisions.freezes and pen is None:
             raise Frozen(tracer.decisions.freezes, plan.freedom) from error
         if isinstance(error, ProbeRejected):
             raise
-        raise model_raised(name, error, request.model, call) from error
+        raised = model_raised(name, error, request.model, call)
+        if plan.sizes:
+            raise Stuck(raised) from error
+        raise raised from error
     if pen is not None:
         pen.finish()
     elif tracer.decisions.freezes:
@@ -210,7 +223,13 @@ def run(request: Request, plan: Plan, pen: Comparison | None = None) -> Captured
 @contextlib.contextmanager
 def _followed(tracer: Tracer, model: Any) -> Iterator[None]:
     """Inside, the model is traced, and afterwards it is as it was."""
-    with session(tracer), state_kept(model), lengths_followed(model), conversions_followed(tracer, model):
+    with (
+        caches_emptied(model, wanted=tracer.pen is not None),
+        session(tracer),
+        state_kept(model),
+        lengths_followed(model),
+        conversions_followed(tracer, model),
+    ):
         yield
 
 

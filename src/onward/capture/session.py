@@ -25,8 +25,9 @@ from .autograd_functions import intercepted
 from .graph_modules import call_graph, has_origins
 from .higher_order import associative_scan_of, call_at_once
 from .intercepts import INTERCEPTS
+from .numbers_of_sizes import number_extremes
 from .script import call_script
-from .sizes import symbolic_extremes
+from .sizes import symbolic_divmod, symbolic_extremes
 from .tracer import Tracer
 
 _LOCK = threading.RLock()
@@ -147,13 +148,16 @@ def _process_wide(tracer: Tracer) -> Iterator[None]:
 
     scans = sys.modules.get("torch._higher_order_ops.associative_scan")
     scan = getattr(scans, "generic_associative_scan", None)
-    smallest, largest = builtins.min, builtins.max
+    smallest, largest, divide = builtins.min, builtins.max, builtins.divmod
     try:
         if scan is not None:
             scans.generic_associative_scan = associative_scan_of(tracer, scan)  # type: ignore[union-attr]
         if compile_first is not None:
             higher_order._hop_compile_and_call = called_at_once  # type: ignore[union-attr]
         builtins.min, builtins.max = symbolic_extremes(smallest, largest)
+        if tracer.sizes_as_numbers:
+            builtins.min, builtins.max = number_extremes(builtins.min, builtins.max)
+        builtins.divmod = symbolic_divmod(divide)
         torch.nn.Module.__call__ = scoped_call  # type: ignore[method-assign]
         torch._C.ScriptFunction.__call__, torch._C.ScriptMethod.__call__ = functions[1], methods[1]  # type: ignore[method-assign]
         torch.compiler._is_exporting_flag = True
@@ -166,7 +170,7 @@ def _process_wide(tracer: Tracer) -> Iterator[None]:
             scans.generic_associative_scan = scan  # type: ignore[union-attr]
         if compile_first is not None:
             higher_order._hop_compile_and_call = compile_first  # type: ignore[union-attr]
-        builtins.min, builtins.max = smallest, largest
+        builtins.min, builtins.max, builtins.divmod = smallest, largest, divide
         torch.nn.Module.__call__ = call  # type: ignore[method-assign]
         torch._C.ScriptFunction.__call__, torch._C.ScriptMethod.__call__ = functions[0], methods[0]  # type: ignore[method-assign]
         torch.compiler._is_exporting_flag = exporting

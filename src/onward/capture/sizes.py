@@ -325,6 +325,17 @@ def symbolic_extremes(
     return extended(smallest, torch.sym_min), extended(largest, torch.sym_max)
 
 
+def symbolic_divmod(divide: Callable[..., Any]) -> Callable[..., Any]:
+    """Python's `divmod` for sizes too, which PyTorch's numbers do not have."""
+
+    @functools.wraps(divide)
+    def extended(one: Any, other: Any, /) -> Any:
+        followed = isinstance(one, SYMBOLIC) or isinstance(other, SYMBOLIC)
+        return (one // other, one % other) if followed else divide(one, other)
+
+    return extended
+
+
 def symbol(size: Size) -> Any:
     """The Python number for a size: a plain one where the probes agree, otherwise PyTorch's symbolic wrapper."""
     if size.is_uniform:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import operator
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -11,6 +12,7 @@ from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from .memory import leaves, storage
+from .own_code import namespaces
 from .tensor import Traced
 from .traits import traits
 from .weights import owner
@@ -23,17 +25,20 @@ def state_kept(model: Any) -> Iterator[None]:
     A model may assign to its buffers and keep what it computed (caches, `weight_norm` before a forward); while it is
     traced, these are traced tensors.
     """
-    module = owner(model)
+    with torch.random.fork_rng(devices=[]), _attributes_kept(owner(model)), _containers_kept(model):
+        yield
+
+
+@contextlib.contextmanager
+def _attributes_kept(module: torch.nn.Module | None) -> Iterator[None]:
     if module is None:
-        with torch.random.fork_rng(devices=[]):
-            yield
+        yield
         return
     modules = [each for each in module.modules() if not isinstance(each, torch.jit.ScriptModule)]  # interpreted
     registered = [(each._parameters, dict(each._parameters), each._buffers, dict(each._buffers)) for each in modules]
     attributes = [(each, dict(vars(each))) for each in modules]
     try:
-        with torch.random.fork_rng(devices=[]):
-            yield
+        yield
     finally:
         for parameters, old_parameters, buffers, old_buffers in registered:
             _restore(parameters, old_parameters)
@@ -45,6 +50,27 @@ def state_kept(model: Any) -> Iterator[None]:
                         vars(each)[name] = before[name]
                 elif _holds_traced(value):
                     del vars(each)[name]
+
+
+@contextlib.contextmanager
+def _containers_kept(model: Any) -> Iterator[None]:
+    """What modules, or the files in which they are written, keep in dicts and lists: tables by size, for example."""
+    module = owner(model)
+    spaces = [vars(each) for each in module.modules() if not isinstance(each, torch.jit.ScriptModule)] if module else []
+    spaces = [*spaces, *namespaces(model)]
+    containers = {id(each): each for names in spaces for each in list(names.values()) if type(each) in (dict, list)}
+    before = [(each, each.copy()) for key, each in containers.items() if key not in map(id, spaces)]
+    try:
+        yield
+    finally:
+        for each, copy in before:
+            if len(each) != len(copy) or not all(map(operator.is_, _content(each), _content(copy))):
+                each.clear()
+                each.update(copy) if isinstance(each, dict) else each.extend(copy)
+
+
+def _content(container: Any) -> list[Any]:
+    return [*container, *container.values()] if isinstance(container, dict) else container
 
 
 _SIMPLE = (bool, int, float, str)

@@ -22,38 +22,53 @@ from .facts import CapturedProgram
 from .journal import CannotThaw, Comparison, Journal, Thawed
 from .mutable import answers
 from .probes import PROBES, Plan
-from .run import Frozen, Request, run, write_journal
+from .run import Frozen, Request, Stuck, run, write_journal
 from .sizes import written
+
+
+class SizesRefused(CannotThaw):
+    """The model fails at a probe's sizes; other sizes may do."""
 
 
 def thaw(request: Request, plan: Plan, frozen: Frozen) -> CapturedProgram:
     """The program with its frozen numbers as sizes again, or CannotThaw."""
-    has_branches = any(isinstance(freeze.value, bool) for freeze in frozen.freezes)
     try:
-        return _thaw(request, plan, has_branches)
+        return _thaw(request, plan)
+    except Stuck as error:
+        return thaw_numbers(request, plan, error)
     except CannotThaw as error:
-        if has_branches:
-            raise CannotThaw(f"a branch depends on the size: {error}") from error
+        if any(isinstance(freeze.value, bool) for freeze in frozen.freezes):
+            raise type(error)(f"a branch depends on the size: {error}") from error
         raise
 
 
-def _thaw(request: Request, plan: Plan, has_branches: bool) -> CapturedProgram:
+def thaw_numbers(request: Request, plan: Plan, stuck: Stuck) -> CapturedProgram:
+    """The same for a model that fails where a size is no plain number."""
+    try:
+        return _thaw(request, dataclasses.replace(plan, sizes_as_numbers=True))
+    except Stuck as error:
+        raise CannotThaw(stuck.error.what) from error
+
+
+def _thaw(request: Request, plan: Plan) -> CapturedProgram:
     journals = [
-        _journal(request, {axis: values[probe] for axis, values in plan.sizes.items()}) for probe in range(1, PROBES)
+        _journal(request, plan, {axis: values[probe] for axis, values in plan.sizes.items()})
+        for probe in range(1, PROBES)
     ]
     witnesses = list(_witnesses(request, plan))
     example = {axis: values[0] for axis, values in plan.sizes.items()}
     used = {axis: {*values, *(each.sizes[axis] for each in witnesses)} for axis, values in plan.sizes.items()}
     preference, choices = 0, 1
     while preference < choices:
-        pen = Comparison(example, journals, witnesses, preference, has_branches=has_branches)
+        pen = Comparison(example, journals, witnesses, preference)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CaptureWarning)  # said by the first run already
             try:
                 program = run(request, plan, pen)
-            except (ProbeRejected, Frozen) as error:
-                raise CannotThaw(f"the numbers do not go together: {error}") from error
-        confirmed = _confirmed(request, plan, program, used)
+            except ProbeRejected as error:
+                place = error.source or "an unknown line"
+                raise CannotThaw(f"{place}: with sizes for the numbers, {error.op} fails: {error.reason}") from error
+        confirmed = _confirmed(request, plan, program, used, pen.has_branches)
         if confirmed is not None:
             notes = tuple(dict.fromkeys(_note(each, confirmed) for each in pen.thawed.values()))
             return dataclasses.replace(program, warnings=(*program.warnings, *notes))
@@ -80,36 +95,38 @@ def _witnesses(request: Request, plan: Plan) -> Iterator[Journal]:
         if not request.space.allows(sizes):
             continue
         with contextlib.suppress(CannotThaw):
-            yield _journal(request, sizes)
+            yield _journal(request, plan, sizes)
 
 
-def _journal(request: Request, sizes: Mapping[str, int]) -> Journal:
+def _journal(request: Request, plan: Plan, sizes: Mapping[str, int]) -> Journal:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CaptureWarning)
-            return write_journal(request, sizes)
+            return write_journal(request, sizes, sizes_as_numbers=plan.sizes_as_numbers)
     except Exception as error:
         text = ", ".join(f"{axis} = {size}" for axis, size in sizes.items())
-        raise CannotThaw(f"the model fails at {text}: {str(error).strip() or type(error).__name__}") from error
+        raise SizesRefused(f"the model fails at {text}: {str(error).strip() or type(error).__name__}") from error
 
 
 def _confirmed(
-    request: Request, plan: Plan, program: CapturedProgram, used: Mapping[str, set[int]]
+    request: Request, plan: Plan, program: CapturedProgram, used: Mapping[str, set[int]], has_branches: bool
 ) -> dict[str, list[int]] | None:
     """Two sizes of every axis at which the program gives the model's results, and that were not used to find it.
 
-    None if it does not give them.
+    None if it does not give them. Where the model branched, its results at the probes count too: some of them are on
+    the other side.
     """
+    probes = range(1, PROBES) if has_branches else ()
+    if any(_agrees(request, program, {a: each[p] for a, each in plan.sizes.items()}) is False for p in probes):
+        return None
     confirmed: dict[str, list[int]] = {}
     for axis, values in plan.sizes.items():
         done = confirmed[axis] = []
         for size in _fresh(axis, values[0], used[axis], request.space):
-            inputs = request.at_sizes({**{name: each[0] for name, each in plan.sizes.items()}, axis: size})
-            try:
-                wanted = answers(request.model, request.call, program.results, inputs)
-            except Exception:  # a size that the model itself refuses proves nothing: the next one may
+            agreed = _agrees(request, program, {**{name: each[0] for name, each in plan.sizes.items()}, axis: size})
+            if agreed is None:
                 continue
-            if not same_results(wanted, program, inputs):
+            if not agreed:
                 return None
             done.append(size)
             if len(done) == 2:
@@ -119,10 +136,20 @@ def _confirmed(
     return confirmed
 
 
+def _agrees(request: Request, program: CapturedProgram, sizes: Mapping[str, int]) -> bool | None:
+    """Whether the program gives the model's results; None at sizes that the model refuses, which prove nothing."""
+    inputs = request.at_sizes(sizes)
+    try:
+        wanted = answers(request.model, request.call, program.results, inputs)
+    except Exception:
+        return None
+    return same_results(wanted, program, inputs)
+
+
 def _fresh(axis: str, example: int, used: set[int], space: AxisSpace) -> Iterator[int]:
     """Sizes that were not used yet; where bounds leave none, those that were are all there are."""
     low, high = space.limits([axis])
-    near = (example + 2, 2 * example + 1, example + 1, example - 1, example + 3, 4 * example, 8 * example, 13 * example)
+    near = (example + 2, 6 * example + 1, example + 1, example - 1, example + 3, 4 * example, 8 * example, 13 * example)
     sizes = near if high is None else (*near, example - 2, (low + high) // 2, low, high)
     fresh = [size for size in dict.fromkeys(sizes) if size not in used and space.allows({axis: size})]
     yield from fresh or ([size for size in sorted(used) if size != example] if high is not None else [])

@@ -21,9 +21,9 @@ from .inputs import AxisNames, Call
 from .layouts import LayoutKernels
 from .mutable import answers
 from .probes import SIDES, Plan, plans
-from .run import Frozen, Request, run
+from .run import Frozen, Request, Stuck, run
 from .source import warn_user
-from .thaw import CannotThaw, thaw
+from .thaw import CannotThaw, SizesRefused, thaw, thaw_numbers
 from .weights import Weights, weights_of
 from .willing import as_a_sum, sum_note, unwilling
 
@@ -124,9 +124,11 @@ def _first_that_works(request: Request, *, in_short: bool = False) -> CapturedPr
     example = request.example_sizes()
     frozen: Frozen | None = None
     reason: str | None = None
+    stuck: Stuck | None = None
+    refused = False
     rejected: list[tuple[Plan, ProbeRejected]] = []
     for plan in _plans(example, request, in_short):
-        if not _worth_trying(frozen, plan) or (frozen and plan.tied and not rejected):
+        if not _worth_trying(frozen, plan, refused=refused) or (frozen and plan.tied and not rejected):
             continue
         try:
             try:
@@ -138,17 +140,37 @@ def _first_that_works(request: Request, *, in_short: bool = False) -> CapturedPr
                 if sided is not None:
                     return sided
                 program = thaw(request, plan, error)
+            except Stuck as error:
+                stuck = stuck or error
+                program = _with_numbers(request, plan, error)
             return _settled(request, plan, program, after_freeze=frozen is not None)
+        except Stuck as error:
+            if not plan.other_side:
+                raise error.error from error
         except ProbeRejected as error:
             rejected.append((plan, error))
         except CannotThaw as cannot:
             reason = reason or str(cannot)
+            refused = refused or isinstance(cannot, SizesRefused)
         except CaptureError:
             if not plan.enlarged:  # there the model may refuse the very example
                 raise
     if frozen:
         raise frozen_axis(frozen.freezes, example, request.axes, reason, request.space.formulas)
+    if stuck:
+        raise stuck.error
     raise all_sizes_refused(rejected) if rejected else no_sizes_left(example)
+
+
+def _with_numbers(request: Request, plan: Plan, stuck: Stuck) -> CapturedProgram:
+    """Python code that takes no sizes (a key, a line of JSON) is given numbers, which are thawed."""
+    try:
+        return thaw_numbers(request, plan, stuck)
+    except CannotThaw as cannot:
+        error = stuck.error
+        if str(cannot) != error.what:
+            error.add_detail(f"with plain numbers for sizes: {cannot}")
+        raise (cannot if isinstance(cannot, SizesRefused) else stuck) from cannot
 
 
 def _as_free_as_it_goes(request: Request, plan: Plan) -> tuple[Plan, CapturedProgram]:
@@ -177,7 +199,7 @@ def _on_one_side(request: Request, plan: Plan, frozen: Frozen) -> CapturedProgra
             try:
                 sided, program = _as_free_as_it_goes(request, sided)
                 found = _settled(request, sided, program, after_freeze=True)
-            except (CaptureError, CannotThaw, ProbeRejected, Frozen):
+            except (CaptureError, CannotThaw, ProbeRejected, Frozen, Stuck):
                 continue
         for each in said:
             warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
@@ -205,9 +227,11 @@ def _is_one_sided(plan: Plan) -> bool:
     return plan.other_side or plan.label == "multiples" or plan.label.startswith("steps")
 
 
-def _worth_trying(frozen: Frozen | None, plan: Plan) -> bool:
+def _worth_trying(frozen: Frozen | None, plan: Plan, *, refused: bool) -> bool:
     """After a freeze, only another kind of size helps: an example larger than 1, sizes that stay below a limit, sizes
     that are all on one side of a branch, or as even as the example."""
+    if refused and _is_one_sided(plan) and not plan.other_side:
+        return True
     if frozen is None or not any(isinstance(freeze.value, bool) for freeze in frozen.freezes):
         return not plan.other_side and (frozen is None or bool(plan.enlarged))
     return bool(plan.enlarged) or _is_limit(plan) or _is_one_sided(plan)

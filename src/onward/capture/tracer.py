@@ -74,6 +74,7 @@ class Tracer:
         self.writes = Writes(self)
         self.pen: Journal | Comparison | None = None
         self.script_attributes: dict[tuple[Any, str], Any] = {}  # what scripts read from their modules, or assigned
+        self.sizes_as_numbers = False  # `x.shape` holds plain numbers: see numbers_of_sizes.py
         self._aside = False  # ops are ours, on plain tensors, and concern nobody
         self._depth = 0  # inside an op of the model, ours are not the model's
         self._within: list[OpOverload] = []  # ops that are being decomposed, outermost first
@@ -205,6 +206,15 @@ class Tracer:
             yield
         finally:
             self._aside = before
+
+    @contextlib.contextmanager
+    def within_an_op(self) -> Iterator[None]:
+        """Ops inside are parts of one of the model's, and not entered in a journal one by one."""
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self._depth -= 1
 
     # --- sizes -----------------------------------------------------------------------------------------------------
     def size_node(self, size: Size) -> Any:

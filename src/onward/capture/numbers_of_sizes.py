@@ -1,0 +1,162 @@
+"""Sizes as Python's own numbers, for code that takes nothing else.
+
+A `torch.SymInt` is no key of a dict or of `functools.lru_cache`, JSON cannot write it, and numpy knows little of it.
+A model that fails on one is run with these instead: an `int` is what it is, and remembers its formula beside. PyTorch
+takes the plain number out of it, which is then thawed (`thaw.py`), and found at once: every such number is known.
+
+As a key it is like no other. What a model keeps by size is made anew, at the example's size as at all others, and
+nobody who asks for 14 later is given what was made here.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import math
+import operator
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from .intercepts import intercepts
+from .sizes import AxisOf, Computed, Size
+from .tensor import Traced
+
+if TYPE_CHECKING:
+    from .tracer import Tracer
+
+_COMPARE = dis.opmap["COMPARE_OP"]
+
+
+@intercepts(torch.Tensor.shape.__get__, torch.Tensor.size, torch.Tensor.numel)  # type: ignore[attr-defined]
+def shape(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """`x.shape`, `x.size()`, `x.size(0)` and `x.numel()` where sizes are to be plain numbers."""
+    tensor = args[0]
+    if not tracer.sizes_as_numbers or not isinstance(tensor, Traced):
+        return NotImplemented
+    columns = zip(tensor.example.size(), *(layout.size for layout in tensor.layouts), strict=True)
+    sizes = [number_of(Size(tracer, values, AxisOf(tensor.node, i))) for i, values in enumerate(columns)]
+    if func is torch.Tensor.numel:
+        return math.prod(sizes)
+    axis = args[1] if len(args) > 1 else kwargs.get("dim")
+    return torch.Size(sizes) if axis is None else sizes[axis]
+
+
+class _Number:
+    """What both kinds have; arithmetic and comparisons are added below."""
+
+    size: Size
+
+    def __hash__(self) -> int:
+        return hash((id(self.size.tracer), self.size.values))
+
+    def __eq__(self, other: object) -> Any:
+        if _is_comparison():
+            return _computed(operator.eq, self, other)
+        return (
+            isinstance(other, _Number)
+            and self.size.tracer is other.size.tracer
+            and self.size.values == other.size.values
+        )
+
+    def __ne__(self, other: object) -> Any:
+        return _computed(operator.ne, self, other) if _is_comparison() else not self == other
+
+    def __bool__(self) -> bool:
+        return bool(_computed(operator.ne, self, 0))
+
+    def __round__(self, digits: int | None = None) -> Any:
+        return _computed(round, self) if digits is None else _computed(round, self, digits)
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+
+def _is_comparison() -> bool:
+    """Whether the model itself compares. A dict compares its keys too, and that is nobody's branch."""
+    frame = sys._getframe(2)
+    return frame.f_code.co_code[frame.f_lasti] == _COMPARE
+
+
+class WholeNumber(_Number, int):  # type: ignore[misc]
+    """An `int` with a formula."""
+
+
+class RealNumber(_Number, float):  # type: ignore[misc]
+    """A `float` with a formula."""
+
+
+def number_of(size: Size) -> Any:
+    """The example's number, with its formula."""
+    first = size.values[0]
+    if type(first) not in (int, float):
+        return size.tracer.decisions.commit(size) if type(first) is bool else first
+    result: Any = WholeNumber(first) if type(first) is int else RealNumber(first)
+    result.size = size
+    size.tracer.decisions.offer(size)
+    if type(first) is float and all(map(math.isfinite, size.values)):  # `int(number)` does not come to us
+        values = tuple(map(int, size.values))
+        size.tracer.decisions.offer(Size(size.tracer, values, Computed(math.trunc, (size,))))
+    return result
+
+
+def _computed(function: Callable[..., Any], *operands: Any) -> Any:
+    """A function of numbers, at all probes; the example's plain answer where some probe has none."""
+    tracer = next(each.size.tracer for each in operands if isinstance(each, _Number))
+    sizes = []
+    for each in operands:
+        if isinstance(each, _Number):
+            sizes.append(each.size)
+        elif isinstance(each, (int, float)):
+            sizes.append(Size(tracer, (each,) * tracer.probes, None))
+        else:
+            return NotImplemented
+    try:
+        values = tuple(function(*at_probe) for at_probe in zip(*(each.values for each in sizes), strict=True))
+    except ArithmeticError:
+        return function(*(each.values[0] for each in sizes))
+    return number_of(Size(tracer, values, Computed(function, tuple(sizes))))
+
+
+def _add_methods() -> None:
+    def forward(function: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda self, *others: _computed(function, self, *others)
+
+    def backward(function: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda self, other: _computed(function, other, self)
+
+    for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
+        setattr(_Number, f"__{name}__", forward(getattr(operator, name)))
+        setattr(_Number, f"__r{name}__", backward(getattr(operator, name)))
+    for name in ("lt", "le", "gt", "ge", "neg", "abs"):
+        setattr(_Number, f"__{name}__", forward(getattr(operator, name)))
+    for name in ("floor", "ceil", "trunc"):
+        setattr(_Number, f"__{name}__", forward(getattr(math, name)))
+
+
+_add_methods()
+
+
+def number_extremes(
+    smallest: Callable[..., Any], largest: Callable[..., Any]
+) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """`min` and `max` of these numbers, where Python would decide for one of them."""
+
+    def extended(decide: Callable[..., Any], combine: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(decide)
+        def extreme(*args: Any, **kwargs: Any) -> Any:
+            numbers = args[0] if len(args) == 1 and isinstance(args[0], (list, tuple)) else args
+            ours = [each for each in numbers if isinstance(each, _Number)] if len(numbers) > 1 else []
+            if kwargs or not ours or not all(isinstance(each, (int, float)) for each in numbers):
+                return decide(*args, **kwargs)
+            return functools.reduce(lambda one, other: _computed(combine, one, other), [*ours, *_others(numbers)])
+
+        return extreme
+
+    return extended(smallest, torch.sym_min), extended(largest, torch.sym_max)
+
+
+def _others(numbers: Any) -> list[Any]:
+    return [each for each in numbers if not isinstance(each, _Number)]
