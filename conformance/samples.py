@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import random
 from collections import Counter
@@ -13,7 +14,7 @@ import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
-from .invariants import INVARIANTS
+from .invariants import INVARIANTS, free_axis, named
 
 _DRAWN_PER_WANTED = 8  # many samples cannot be judged; look at so many before giving up
 
@@ -46,6 +47,11 @@ class Sample:
     other_inputs: tuple[torch.Tensor, ...] | None
     other_expected: list[torch.Tensor] | None
     invariants: Callable[[list[torch.Tensor]], list[torch.Tensor]] | None = None  # where answers are not unique
+    axis: int | None = None  # along which the results name places, and equal elements may stand for each other
+
+    def invariants_of(self, inputs: tuple[torch.Tensor, ...]) -> Callable[..., list[torch.Tensor]] | None:
+        """What is the same in all right answers to these inputs; None where there is one right answer."""
+        return self.invariants if self.axis is None else functools.partial(named, inputs[0], self.axis)
 
 
 def samples(info: Any, dtype: torch.dtype, count: int, seed: int = 0) -> tuple[list[Sample], Counter[str]]:
@@ -67,7 +73,8 @@ def samples(info: Any, dtype: torch.dtype, count: int, seed: int = 0) -> tuple[l
             continue
         others = _tensors(other[0]) if other is not None and other[2] == text else None
         other_expected = _eager(model, others)[0] if others is not None else None
-        found.append(Sample(text[:200], model, inputs, expected, others, other_expected, invariants))
+        axis = free_axis(info.name, *pytree.tree_unflatten(leaves, structure))
+        found.append(Sample(text[:200], model, inputs, expected, others, other_expected, invariants, axis))
         if len(found) == count:
             break
     return found, passed_over

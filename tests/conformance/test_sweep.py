@@ -74,6 +74,33 @@ def test_vectors_are_right_with_either_sign_and_wrong_otherwise(name: str) -> No
     assert "differs" in compare(right, [*right[:-1], right[-1] * 1.1], INVARIANTS[name])
 
 
+def test_types_of_few_digits_may_be_some_roundings_off() -> None:
+    one, large = torch.ones(1, dtype=torch.bfloat16), torch.full((1,), 64.0, dtype=torch.bfloat16)
+    assert compare([one], [one + 2**-6]) == ""
+    assert compare([one], [one + 2**-5]) == "result 0 differs in 1 of 1 values"
+    assert compare([one], [one + 0.5], inputs=(large,)) == ""  # what is left of 64 - 63 is known to half of one
+    single = one.float()
+    assert compare([single], [single + 2**-6], inputs=(large.float(),)) == "result 0 differs in 1 of 1 values"
+
+
+@pytest.mark.parametrize(("name", "place"), [("sort", 1), ("argsort", 0), ("topk", 1)])
+def test_any_of_equal_elements_may_be_named_but_none_twice(name: str, place: int) -> None:
+    call = {"sort": torch.sort, "argsort": torch.argsort, "topk": lambda x: torch.topk(x, 2)}[name]
+    inputs = (torch.tensor([1.0, 2.0, 2.0]),)
+    found = call(inputs[0])
+    right = [found] if isinstance(found, torch.Tensor) else list(found)
+
+    def otherwise(places: dict[int, int]) -> list[torch.Tensor]:
+        changed = list(right)
+        changed[place] = right[place].clone().apply_(lambda number: places.get(number, number))
+        return changed
+
+    invariants = first(name).invariants_of(inputs)
+    assert compare(right, otherwise({1: 2, 2: 1}), invariants) == ""
+    assert "differs" in compare(right, otherwise({1: 0, 0: 1}), invariants)
+    assert "differs" in compare(right, otherwise({2: 1}), invariants)
+
+
 def test_what_is_out_of_scope_says_why() -> None:
     assert why_left_out("randn") == "random"
     with pytest.raises(SystemExit, match="randn \\(random\\), no_such_operator"):
