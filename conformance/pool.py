@@ -33,7 +33,8 @@ def work(connection: Connection, settings: Settings, count: int) -> None:
     while True:
         key, dtype = connection.recv()
         drawn, passed_over = samples(infos[key], getattr(torch, dtype), count)
-        connection.send(("samples", [sample.text for sample in drawn], dict(passed_over)))
+        looks = [(sample.text, sample.complex) for sample in drawn]
+        connection.send(("samples", looks, dict(passed_over)))
         for sample in drawn:
             verdict = judge(sample, export, lambda stage: connection.send(("stage", stage)))
             connection.send(("verdict", verdict))
@@ -67,7 +68,7 @@ class Worker:
         """All samples of an operator in a dtype. A process that is lost fails the sample it was at, and the rest."""
         began = time.monotonic()
         self._connection.send(task)
-        texts: list[str] = []
+        looks: list[tuple[str, bool]] = []
         verdicts: list[Verdict] = []
         passed_over: dict[str, int] = {}
         stage = "export"
@@ -77,17 +78,20 @@ class Worker:
                 reason = "out of time" if self._process.is_alive() else f"the process died ({self._process.exitcode})"
                 self._process.kill()
                 self._start()
-                verdicts += [Verdict(stage, reason)] * (len(texts) - len(verdicts))
+                verdicts += [Verdict(stage, reason)] * (len(looks) - len(verdicts))
                 break
             if message[0] == "samples":
-                _, texts, passed_over = message
+                _, looks, passed_over = message
             elif message[0] == "stage":
                 stage = message[1]
             elif message[0] == "verdict":
                 verdicts.append(message[1])
             else:
                 break
-        judged = [{"sample": text, **asdict(verdict)} for text, verdict in zip(texts, verdicts, strict=True)]
+        judged = [
+            {"sample": text, "complex": is_complex, **asdict(verdict)}
+            for (text, is_complex), verdict in zip(looks, verdicts, strict=True)
+        ]
         return {"op": task[0], "dtype": task[1], "samples": judged, "passed_over": passed_over,
                 "seconds": round(time.monotonic() - began, 2)}  # fmt: skip
 

@@ -13,10 +13,14 @@ def passes(unit: dict[str, Any]) -> bool:
 
 
 def summary(units: Iterable[dict[str, Any]]) -> str:
-    """The counts: operators and samples, by dtype, and what failed how."""
+    """The counts: operators and samples, by dtype, and what failed how.
+
+    Samples with complex numbers have lines of their own, so that the counts for real types are those of real numbers.
+    """
     by_dtype: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for unit in units:
-        by_dtype[unit["dtype"]].append(unit)
+        for kind, some in _kinds(unit):
+            by_dtype[kind].append({**unit, "samples": some})
     lines = []
     for dtype, all_units in by_dtype.items():
         judged = [unit for unit in all_units if unit["samples"]]
@@ -33,6 +37,14 @@ def summary(units: Iterable[dict[str, Any]]) -> str:
         if without:
             lines.append(f"  {without} operators have no sample that can be judged")
     return "\n".join(lines)
+
+
+def _kinds(unit: dict[str, Any]) -> list[tuple[str, list[dict[str, Any]]]]:
+    """A unit's samples by the line that they are counted in."""
+    dtype, samples = unit["dtype"], unit["samples"]
+    apart = [] if dtype.startswith("complex") else [sample for sample in samples if sample["complex"]]
+    rest = [(dtype, [sample for sample in samples if sample not in apart])]
+    return rest if not apart else [*rest, (f"{dtype} made complex", apart)]
 
 
 def failures(units: Iterable[dict[str, Any]]) -> str:

@@ -48,6 +48,7 @@ class Sample:
     other_expected: list[torch.Tensor] | None
     invariants: Callable[[list[torch.Tensor]], list[torch.Tensor]] | None = None  # where answers are not unique
     axis: int | None = None  # along which the results name places, and equal elements may stand for each other
+    complex: bool = False  # complex numbers go in or come out
 
     def invariants_of(self, inputs: tuple[torch.Tensor, ...]) -> Callable[..., list[torch.Tensor]] | None:
         """What is the same in all right answers to these inputs; None where there is one right answer."""
@@ -55,14 +56,17 @@ class Sample:
 
 
 def samples(info: Any, dtype: torch.dtype, count: int, seed: int = 0) -> tuple[list[Sample], Counter[str]]:
-    """The first samples of an operator that can be judged, and why others before them cannot."""
+    """The first samples of an operator that can be judged, and why others before them cannot.
+
+    Those with complex numbers come after the others and are counted apart: so many of them as well.
+    """
     passed_over: Counter[str] = Counter()
     try:
         drawn, again = (_draw(info, dtype, seed + step, count * _DRAWN_PER_WANTED) for step in (0, 1))
     except Exception as error:  # the database's own generators fail for some dtypes
         passed_over[f"no samples: {type(error).__name__}"] += 1
         return [], passed_over
-    found: list[Sample] = []
+    found: dict[bool, list[Sample]] = {False: [], True: []}
     invariants = INVARIANTS.get(info.name)
     for (leaves, structure, text), other in itertools.zip_longest(drawn, again[: len(drawn)]):
         model = OneCall(info.op, leaves, structure).eval()
@@ -71,13 +75,19 @@ def samples(info: Any, dtype: torch.dtype, count: int, seed: int = 0) -> tuple[l
         if expected is None:
             passed_over[reason] += 1
             continue
+        is_complex = any(tensor.dtype.is_complex for tensor in (*inputs, *expected))
+        if len(found[is_complex]) == count:
+            continue
         others = _tensors(other[0]) if other is not None and other[2] == text else None
         other_expected = _eager(model, others)[0] if others is not None else None
         axis = free_axis(info.name, *pytree.tree_unflatten(leaves, structure))
-        found.append(Sample(text[:200], model, inputs, expected, others, other_expected, invariants, axis))
-        if len(found) == count:
+        sample = Sample(
+            text[:200], model, inputs, expected, others, other_expected, invariants, axis, complex=is_complex
+        )
+        found[is_complex].append(sample)
+        if min(map(len, found.values())) == count:
             break
-    return found, passed_over
+    return [*found[False], *found[True]], passed_over
 
 
 def _draw(info: Any, dtype: torch.dtype, seed: int, count: int) -> list[tuple[list[Any], Any, str]]:
@@ -119,8 +129,6 @@ def _eager(model: OneCall, inputs: tuple[torch.Tensor, ...]) -> tuple[list[torch
         result = flat(model(*fresh(inputs)))
     except Exception as error:
         return None, f"eager fails: {type(error).__name__}"
-    if any(tensor.dtype.is_complex for tensor in (*inputs, *result)):
-        return None, "complex"
     return (result, "") if torch.equal(before, torch.get_rng_state()) else (None, "random")
 
 

@@ -26,7 +26,7 @@ from .passes.drop_dead_nodes import drop_dead_nodes
 from .passes.drop_unused_weights import drop_unused_weights
 from .passes.open_outputs import open_outputs
 from .torch_names import TorchNames
-from .verify import Session, Verification, random_outputs, verify_at_sizes
+from .verify import Session, Verification, as_pytorch, random_outputs, verify_at_sizes
 from .write import WrittenFiles, to_proto, write_model
 from .write.listing import listing
 from .write.staging import can_publish, publish
@@ -154,6 +154,10 @@ class Program(TorchNames):
         The first call loads `model` as it is then; `verify()` loads it anew.
         """
         outputs = self._own_session().run(self._inputs_of(self._bound(args, kwargs)))
+        outputs = [
+            as_pytorch(each, port.dtype) if isinstance(each, torch.Tensor) else each
+            for each, port in zip(outputs, self.outputs, strict=True)
+        ]
         return self._captured.results.assemble(self._keep_state(outputs))
 
     @property

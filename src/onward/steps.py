@@ -42,7 +42,7 @@ def capture(model: Any, args: Any, kwargs: Mapping[str, Any] | None, options: Ex
     asked = asked_axes(model, call, options.dynamic_axes, options.dynamic_shapes, options.output_names)
     asked = program_axes(model, call, asked)
     registry = registry_for(options.custom_translation_table)
-    has_lowering = functools.cache(lambda op: registry.has_lowering(op, options.opset_version))
+    has_lowering = functools.cache(lambda op, of_complex: registry.has_lowering(op, options.opset_version, of_complex))
     with select_model_mode_for_export(model, options.training), without_compiling():
         modes = modes_of(model)
         weights = chosen_weights(model, options, call.weight_names)

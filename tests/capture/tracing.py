@@ -20,7 +20,7 @@ def traced(
         call,
         axes,
         output_axes=output_axes,
-        is_primitive=lambda op: True,
+        is_primitive=lambda op, of_complex: True,
         allow_static_axes=allow_static_axes,
     )
 

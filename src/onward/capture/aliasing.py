@@ -261,6 +261,16 @@ def _view_dtype(step: ViewStep, parent: TensorFact, view: TensorFact, numbers: N
     return PutBack(aten.view.dtype, False, (parent.dtype,), {})
 
 
+@_inverse(aten.view_as_real.default)
+def _view_as_real(step: ViewStep, parent: TensorFact, view: TensorFact, numbers: Numbers) -> PutBack:
+    return PutBack(aten.view_as_complex.default, False, (), {})
+
+
+@_inverse(aten.view_as_complex.default)
+def _view_as_complex(step: ViewStep, parent: TensorFact, view: TensorFact, numbers: Numbers) -> PutBack:
+    return PutBack(aten.view_as_real.default, False, (), {})
+
+
 @_inverse(aten.diagonal.default)
 def _diagonal(step: ViewStep, parent: TensorFact, view: TensorFact, numbers: Numbers) -> PutBack:
     return PutBack(aten.diagonal_scatter.default, True, step.args, step.kwargs)

@@ -59,6 +59,19 @@ class TensorFact:
         return all(isinstance(dim, int) for dim in self.shape)
 
 
+def is_complex(value: Any) -> bool:
+    """Whether arguments of a call hold a complex tensor, number or dtype, or the node of one."""
+    if isinstance(value, (list, tuple)):
+        return any(map(is_complex, value))
+    if isinstance(value, dict):
+        return any(map(is_complex, value.values()))
+    if isinstance(value, fx.Node):
+        return is_complex(value.meta.get("val"))
+    if isinstance(value, (TensorFact, torch.Tensor)):
+        return value.dtype.is_complex
+    return isinstance(value, complex) or (isinstance(value, torch.dtype) and value.is_complex)
+
+
 @dataclass(frozen=True, slots=True)
 class ListFact:
     """A list of tensors that nobody knows the length of: their dtype, their dimensions, None where they differ."""

@@ -60,7 +60,7 @@ class Request:
     model: Any
     call: Call
     axes: dict[str, AxisNames]
-    is_primitive: Callable[[OpOverload], bool]
+    is_primitive: Callable[[OpOverload, bool], bool]
     kernels: LayoutKernels
     output_names: Sequence[str] | None
     output_axes: Mapping[str, AxisNames]

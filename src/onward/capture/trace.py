@@ -45,7 +45,7 @@ def trace(
     output_names: Sequence[str] | None = None,
     output_axes: Mapping[str, AxisNames] | None = None,
     space: AxisSpace | None = None,
-    is_primitive: Callable[[OpOverload], bool],
+    is_primitive: Callable[[OpOverload, bool], bool],
     allow_static_axes: bool = False,
     weights: Weights | None = None,
     accepts: Callable[[CapturedProgram], Any] | None = None,

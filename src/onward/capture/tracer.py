@@ -19,7 +19,7 @@ from .decisions import Decisions
 from .decompositions import own_rule
 from .dims import DimTable
 from .elsewhere import Elsewhere, ProbeRejected
-from .facts import Dim, ListFact, Output, SizeFact, TensorFact
+from .facts import Dim, ListFact, Output, SizeFact, TensorFact, is_complex
 from .foreach import foreach, is_foreach
 from .higher_order import HIGHER_ORDER
 from .journal import Comparison, Journal
@@ -46,7 +46,8 @@ _HIDDEN_WRITES = {aten.batch_norm.default: ((3, 4), 5), aten.instance_norm.defau
 
 
 class Tracer:
-    """One run of a model. `is_primitive(op)` says whether lowering takes an op as it is; others are decomposed."""
+    """One run of a model. `is_primitive(op, of_complex)` says whether lowering takes an op as it is, where complex
+    numbers are among its arguments and where not; others are decomposed."""
 
     def __init__(
         self,
@@ -55,7 +56,7 @@ class Tracer:
         *,
         model: torch.nn.Module | None,
         model_name: str,
-        is_primitive: Callable[[OpOverload], bool],
+        is_primitive: Callable[[OpOverload, bool], bool],
         kernels: LayoutKernels | None = None,
         weights: Weights | None = None,
         space: AxisSpace | None = None,
@@ -152,7 +153,7 @@ class Tracer:
             return self.writes.run(op, info, args, kwargs)
         if info.is_view and isinstance(args[0], torch.Tensor) and not isinstance(args[0], Traced):
             args = (self.plain.borrow(args[0]), *args[1:])  # a view at a dynamic place: a write to it must be seen
-        if not self.is_primitive(op):
+        if not self.is_primitive(op, is_complex(args) or is_complex(kwargs)):
             result = self._decompose(op, args, kwargs)
             if result is not NotImplemented:
                 return result
@@ -350,6 +351,8 @@ class Tracer:
             if any(self.plain.is_adopted(args[place]) for place in positions):
                 self.writes.update_statistics(op, args)
         out = op(*real_args, **real_kwargs)
+        if isinstance(out, torch.Tensor) and (out.is_conj() or out.is_neg()):
+            out = out.resolve_conj().resolve_neg()  # PyTorch cannot see these bits on a traced tensor
         if isinstance(out, torch.Tensor) and traced and out is traced[0].example:
             same = self._unchanged(op, args, kwargs, traced[0])
             if same is not None:

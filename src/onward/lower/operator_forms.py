@@ -34,14 +34,22 @@ class OperatorForms:
             return None
         return own_name(target) if self.kind in _OWN_NAMES else (DOMAIN, OP_TYPE)
 
+    @property
+    def splits_complex(self) -> bool:
+        """Whether complex numbers are pairs of reals; operators that are written down take them as they are."""
+        return self.kind is OperatorExportTypes.ONNX
+
     def can_write(self, target: Any) -> bool:
         """Whether a call that cannot be lowered has a form all the same."""
         return self.name(target, has_lowering=False) is not None
 
 
-def keeps_whole(kind: OperatorExportTypes, has_lowering: Callable[[Any], bool]) -> Callable[[Any], bool]:
+def keeps_whole(kind: OperatorExportTypes, has_lowering: Callable[[Any, bool], bool]) -> Callable[[Any, bool], bool]:
     """For capture: whether an operator is recorded as it is called, or by what it is made of."""
-    return (lambda op: True) if kind in _EVERYTHING else has_lowering
+    if kind in _EVERYTHING:
+        return lambda op, of_complex: True
+    splits = OperatorForms(kind).splits_complex
+    return lambda op, of_complex: has_lowering(op, of_complex and splits)
 
 
 def results_of(fact: Any) -> tuple[int, Any]:

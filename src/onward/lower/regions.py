@@ -29,6 +29,7 @@ import torch
 from torch import fx
 
 from onward.capture.facts import ModuleCall, SymDim
+from onward.lower.complex import Complex
 from onward.lower.emitter import Emitter, Value
 from onward.lower.sizes import is_size_function
 
@@ -178,6 +179,8 @@ class Regions:
     def _carry(self, value: Any, home: _Region | None) -> Any:
         if isinstance(value, (list, tuple)):
             return [self._carry(item, home) for item in value]
+        if isinstance(value, Complex):
+            return Complex(*(self._carry(part, home) for part in value.parts))
         if not isinstance(value, Value) or self._g.is_const(value) or value in self._g._session.live:
             return value
         inside = list(self._current.around()) if self._current is not None else []

@@ -166,10 +166,13 @@ def place_of(function: Callable[..., Any]) -> str:
 
 
 class Registry:
-    """Lowerings by operator and opset. A child's registrations come before its parent's."""
+    """Lowerings by operator and opset. A child's registrations come before its parent's.
 
-    def __init__(self, parent: Registry | None = None) -> None:
-        self.parent = parent
+    `of_complex` has those for calls with complex numbers; what a child registers is for real and complex ones.
+    """
+
+    def __init__(self, parent: Registry | None = None, of_complex: Registry | None = None) -> None:
+        self.parent, self.of_complex = parent, of_complex
         self._table: dict[Key, dict[int, Lowering]] = {}
 
     def child(self) -> Registry:
@@ -194,20 +197,22 @@ class Registry:
         for version in [since] if since is not None else list(versions):
             versions.pop(version, None)
 
-    def find(self, op: Any, opset: int) -> Lowering | None:
+    def find(self, op: Any, opset: int, of_complex: bool = False) -> Lowering | None:
         """The lowering with the highest `since` not above the opset, from the nearest layer that has one."""
+        if of_complex and self.of_complex is not None:
+            return self.of_complex.find(op, opset)
         versions = self.versions(op)
         usable = [since for since in versions if since <= opset]
         if usable:
             return versions[max(usable)]
-        return self.parent.find(op, opset) if self.parent is not None else None
+        return self.parent.find(op, opset, of_complex) if self.parent is not None else None
 
     def versions(self, op: Any) -> Mapping[int, Lowering]:
         """The lowerings of an operator in this layer alone, by the opset at which they begin."""
         return self._table.get(op_key(op), {})
 
-    def has_lowering(self, op: Any, opset: int) -> bool:
-        return self.find(op, opset) is not None
+    def has_lowering(self, op: Any, opset: int, of_complex: bool = False) -> bool:
+        return self.find(op, opset, of_complex) is not None
 
     def available_since(self, op: Any) -> list[int]:
         """Every opset at which a lowering of the operator begins, in all layers."""
@@ -219,8 +224,17 @@ class Registry:
         own = {op_name(key) for key, versions in self._table.items() if versions}
         return sorted(own.union(self.parent.operators() if self.parent else ()))
 
+    def made_in(self, module: str) -> list[str]:
+        """The operators whose lowerings are functions of a module, as "ns::name.overload"."""
+        return [
+            key
+            for key, versions in self._table.items()
+            if isinstance(key, str) and any(each.function.__module__ == module for each in versions.values())
+        ]
 
-registry = Registry()
+
+complex_registry = Registry()  # filled by complex.py
+registry = Registry(of_complex=complex_registry)
 
 
 def lowers(*ops: Any, since: int = FIRST_OPSET) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

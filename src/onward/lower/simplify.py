@@ -94,6 +94,40 @@ def _transpose(g: Core, inputs: Any, attributes: dict[str, Any]) -> ir.Value | N
     return g.op.Transpose(inner.inputs[0], perm=[first[axis] for axis in perm])
 
 
+@_rule("Gather")
+def _gather(g: Core, inputs: Any, attributes: dict[str, Any]) -> ir.Value | None:
+    """One tensor out of those that were just stacked."""
+    stacked, place = _producer(inputs[0], "Concat"), g.value_of(inputs[1])
+    if stacked is None or place is None or place.dim():
+        return None
+    rank, axis = len(g.dims(inputs[0]) or ()), attributes.get("axis", 0)
+    if not rank or stacked.attributes["axis"].as_int() % rank != axis % rank:
+        return None
+    count = len(stacked.inputs)
+    part = stacked.inputs[int(place) % count] if -count <= int(place) < count else None
+    sizes = [None if each is None else g.dims(each) for each in stacked.inputs]
+    if any(size is None or size[axis % rank] != 1 for size in sizes):
+        return None
+    added = _producer(part, "Unsqueeze")
+    before = g.dims(added.inputs[0]) if added is not None and added.inputs[0] is not None else None
+    whole = g.dims(inputs[0]) or ()
+    alone = (*whole[: axis % rank], *whole[axis % rank + 1 :])
+    return added.inputs[0] if added is not None and before == alone and _axes_of(g, added) == [axis % rank] else None
+
+
+def _axes_of(g: Core, node: ir.Node) -> list[int] | None:
+    """The axes of an Unsqueeze, counted from the front of its result."""
+    if "axes" in node.attributes:
+        axes = list(node.attributes["axes"].as_ints())
+    else:
+        given = g.value_of(node.inputs[1]) if len(node.inputs) > 1 else None
+        if given is None:
+            return None
+        axes = given.reshape(-1).tolist()
+    rank = len(g.dims(node.inputs[0]) or ()) + len(axes) if node.inputs[0] is not None else 0
+    return [axis % rank for axis in axes] if rank else None
+
+
 def _keeps_dims(op: str) -> Rule:
     def rule(g: Core, inputs: Any, attributes: dict[str, Any]) -> ir.Value | None:
         shape = g.dims(inputs[0])

@@ -14,11 +14,12 @@ import onnx_ir as ir
 import torch
 from torch import fx
 
-from onward.capture.facts import CapturedProgram, Constant, ListFact, SizeFact, SymDim, TensorFact
+from onward.capture.facts import CapturedProgram, Constant, ListFact, SizeFact, SymDim, TensorFact, is_complex
 from onward.capture.regions import Body
 from onward.errors import ExportError, LoweringError, UnsupportedOpError
 from onward.lower import registry as registries
 from onward.lower.aten_nodes import encode
+from onward.lower.complex import Complex, as_pair, constant, from_pair, pair_fact, pair_tensor, real_fact
 from onward.lower.constants import SMALL
 from onward.lower.core import Place
 from onward.lower.emitter import Emitter, SizeValue, Value, drop_dead, onnx_shape, used_values
@@ -95,11 +96,11 @@ def ir_version(opset: int, *, local_functions: bool = False) -> int:
 def missing_lowerings(graph: fx.Graph, opset: int, registry: registries.Registry) -> dict[Any, list[fx.Node]]:
     """The operators of a graph that cannot be lowered, with the nodes that call them."""
     missing: dict[Any, list[fx.Node]] = {}
-    has_lowering = functools.cache(lambda target: registry.has_lowering(target, opset))
+    has_lowering = functools.cache(lambda target, of_complex: registry.has_lowering(target, opset, of_complex))
     for node in _all_nodes(graph):
         if node.op != "call_function" or node.target in (operator.getitem, _SYM_SIZE, _SYM_NUMEL):
             continue
-        if not is_size_function(node.target) and not has_lowering(node.target):
+        if not is_size_function(node.target) and not has_lowering(node.target, _of_complex(node)):
             missing.setdefault(node.target, []).append(node)
     return missing
 
@@ -145,11 +146,7 @@ class _Walk:
             if node.op == "placeholder":
                 self._placeholder(node, next(ports))
             elif node.op == "get_attr":
-                constant = self.program.constants[str(node.target)]
-                if constant.live:
-                    self.values[node] = self.g.live_weight(constant.tensor, constant.name)
-                else:
-                    self.values[node] = self.g.const_tensor(constant.tensor, _constant_name(constant, node))
+                self._constant(node, self.program.constants[str(node.target)])
             elif node.op == "call_function":
                 self.regions.follow(node)
                 self._call(node)
@@ -173,11 +170,33 @@ class _Walk:
             self.g, self.session.place = outer, place
 
     def _placeholder(self, node: fx.Node, port: Any) -> None:
-        value = ir.Value(name=port.name, shape=onnx_shape(port.fact.shape))
+        fact = self._fact_in_file(port.fact)
+        value = ir.Value(name=port.name, shape=onnx_shape(fact.shape))
         self.g.inputs.append(value)
-        self.g.annotate(value, port.fact.shape, port.fact.dtype)
+        self.g.annotate(value, fact.shape, fact.dtype)
         self.g.describe(value)
-        self.values[node] = value
+        self._enter(node, value, port.fact, port.name)
+
+    def _constant(self, node: fx.Node, given: Constant) -> None:
+        if not (given.tensor.is_complex() and self.forms.splits_complex):
+            if given.live:
+                self.values[node] = self.g.live_weight(given.tensor, given.name)
+            else:
+                self.values[node] = self.g.const_tensor(given.tensor, _constant_name(given, node))
+        elif given.live:
+            self._enter(node, self.g.live_weight(pair_tensor(given.tensor), given.name), node.meta["val"], given.name)
+        else:
+            self.values[node] = constant(self.g, given.tensor, _constant_name(given, node))
+
+    def _enter(self, node: fx.Node, value: Value, fact: TensorFact, name: str) -> None:
+        """A value from outside: a pair is split."""
+        first = len(self.g.nodes)
+        made = from_pair(self.g, value, fact) if self.forms.splits_complex else value
+        self._name(self.g.nodes[first:], made, Place(name=name))
+        self.values[node] = made
+
+    def _fact_in_file(self, fact: Any) -> Any:
+        return pair_fact(fact) if self.forms.splits_complex else fact
 
     # Calls
 
@@ -193,9 +212,9 @@ class _Walk:
             if self.forms.writes_sizes:
                 result: Any = self._lower(node)
             elif target is _SYM_SIZE:
-                result = self.g.dim_size(self.values[node.args[0]], node.args[1])  # type: ignore[arg-type,index]
+                result = self.g.dim_size(self._shaped(node.args[0]), node.args[1])  # type: ignore[arg-type]
             elif target is _SYM_NUMEL:
-                result = self.g.numel(self.values[node.args[0]])  # type: ignore[index]
+                result = self.g.numel(self._shaped(node.args[0]))
             else:
                 result = self._lower(node)
             self.values[node] = self._settle(result, results_of(fact)[1])
@@ -207,6 +226,11 @@ class _Walk:
         except Exception as error:
             raise self._failed(error, place) from error
         self._name(self.g.nodes[first:], self.values[node], place)
+
+    def _shaped(self, node: Any) -> Value:
+        """A value that has the axes of a node's result."""
+        value = self.values[node]
+        return value.real if isinstance(value, Complex) else value
 
     def _pick(self, node: fx.Node) -> None:
         """One result of several. A lowering may leave out (or give None for) results that nobody reads."""
@@ -225,9 +249,12 @@ class _Walk:
         fact = node.meta.get("val")
         if isinstance(fact, TensorFact):
             self.g.doubt(fact.shape, _numbers_among(args))
-        if target not in self._lowerings:
-            self._lowerings[target] = self.registry.find(target, self.opset)
-        lowering = self._lowerings[target]
+        of_complex = self.forms.splits_complex and _of_complex(node)
+        if (target, of_complex) not in self._lowerings:
+            self._lowerings[target, of_complex] = self.registry.find(target, self.opset, of_complex)
+        lowering = self._lowerings[target, of_complex]
+        if of_complex and lowering is not registries.complex_registry.find(target, self.opset):
+            args, kwargs = as_pair(self.g, args), as_pair(self.g, kwargs)  # a user's function, which knows Values only
         facts = (fact, *(used.meta.get("val") for used in node.all_input_nodes))
         name = self.forms.name(target, has_lowering=lowering is not None, facts=facts)
         if name is not None:
@@ -292,6 +319,9 @@ class _Walk:
             if len(facts) < len(result):
                 raise TypeError(f"the lowering returned {len(result)} values, the operator has {len(facts)}")
             return [self._settle(item, item_fact) for item, item_fact in zip(result, facts, strict=False)]
+        if isinstance(fact, TensorFact) and fact.dtype.is_complex and self.forms.splits_complex:
+            made = result if isinstance(result, Complex) else from_pair(self.g, self.g.as_value(result), fact)
+            return Complex(*(self._settle_tensor(part, real_fact(fact)) for part in made.parts))  # type: ignore[union-attr]
         if isinstance(result, Value) and isinstance(fact, TensorFact):
             return self._settle_tensor(result, fact)
         if isinstance(result, Value) and isinstance(fact, ListFact):
@@ -328,7 +358,9 @@ class _Walk:
         results = result if isinstance(result, list) else [result]
         numbers = [each.operands[0] for each in results if isinstance(each, SizeValue) and each.function == "given"]
         makers = {value.producer() for value in (*results, *numbers) if isinstance(value, Value)}
-        metadata = {"onward.aten": place.op, **self.regions.metadata}
+        pairs = (zip(each.parts, ("real", "imag"), strict=False) for each in results if isinstance(each, Complex))
+        of_parts = {part.producer(): kind for pair in pairs for part, kind in pair}
+        metadata = {**({"onward.aten": place.op} if place.op else {}), **self.regions.metadata}
         if place.scope is not None:
             metadata["onward.scope"] = place.scope.path
         if place.scope is not None and place.scope.classes:
@@ -338,7 +370,8 @@ class _Walk:
         for node in nodes:
             if FENCE in node.metadata_props:
                 continue
-            self.g.name_node(node, place.name if node in makers else f"{place.name}.{node.op_type}")
+            suffix = "" if node in makers else f".{of_parts.get(node, node.op_type)}"
+            self.g.name_node(node, f"{place.name}{suffix}")
         for node in _with_bodies(nodes):
             for key, text in metadata.items():
                 node.metadata_props.setdefault(key, text)
@@ -355,13 +388,13 @@ class _Walk:
         outputs: list[Value] = []
         own = {value for emitted in g.nodes for value in emitted.outputs}
         for result, port in zip(results, self.program.outputs, strict=True):
-            value = self._value(result)
+            value, fact = as_pair(g, self._value(result)), self._fact_in_file(port.fact)
             if not port.is_list:
-                value = g.as_value(value, port.fact.dtype)
+                value = g.as_value(value, fact.dtype)
             if (value not in own and value.producer() is None) or value in outputs:
                 value = g.identity(value)
             value.name = port.name
-            value.shape = onnx_shape(port.fact.shape)
+            value.shape = onnx_shape(fact.shape)
             g.describe(value)
             outputs.append(value)
         self._name(g.nodes[first:], outputs, self.session.place)
@@ -458,6 +491,11 @@ class _Walk:
             module=place.scope.path if place.scope else None,
             source=str(place.source) if place.source else None,
         )
+
+
+def _of_complex(node: fx.Node) -> bool:
+    """Whether a call is one of an operator with complex numbers. Branches and loops hand them over themselves."""
+    return isinstance(node.target, torch._ops.OpOverload) and (is_complex(node.args) or is_complex(node.kwargs))
 
 
 def _registration(op: Any, opset: int) -> str:

@@ -1,6 +1,15 @@
 """Verification: the written model in onnxruntime against PyTorch, with tolerances that fit the type."""
 
-from onward.verify.compare import Comparison, Tolerance, check, compare, compare_output, raise_unless_ok, tolerances
+from onward.verify.compare import (
+    Comparison,
+    Tolerance,
+    as_pytorch,
+    check,
+    compare,
+    compare_output,
+    raise_unless_ok,
+    tolerances,
+)
 from onward.verify.randomness import random_outputs
 from onward.verify.report import Check, Verification
 from onward.verify.run import verify_run
@@ -13,6 +22,7 @@ __all__ = [
     "Session",
     "Tolerance",
     "Verification",
+    "as_pytorch",
     "check",
     "compare",
     "compare_output",

@@ -22,7 +22,7 @@ import torch
 
 from onward.errors import VerifyError
 
-__all__ = ["Comparison", "Tolerance", "check", "compare", "compare_output", "tolerances"]
+__all__ = ["Comparison", "Tolerance", "as_pytorch", "check", "compare", "compare_output", "tolerances"]
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,7 @@ _TOLERANCES = {
     # A complex number has the precision of its parts; its error is the modulus of the difference.
     torch.complex128: Tolerance(1e-7, 1e-7),
     torch.complex64: Tolerance(1e-4, 5e-5),
+    torch.complex32: Tolerance(1e-2, 1e-2),
 }
 _MEDIANS = 10.0
 
@@ -131,7 +132,7 @@ def compare(
 
     `random` is the operator that draws random numbers for it, if there is one: then only type and shape are compared.
     """
-    expected, actual = expected.detach().cpu(), actual.detach().cpu()
+    expected, actual = expected.detach().cpu(), as_pytorch(actual.detach().cpu(), expected.dtype)
     allowed = tolerances(expected.dtype) if tolerance is None else tolerance
     shape = tuple(expected.shape)
 
@@ -170,6 +171,12 @@ def compare_output(
 
 def _kind(value: torch.Tensor | Sequence[torch.Tensor]) -> str:
     return "a tensor" if isinstance(value, torch.Tensor) else f"a list of {len(value)} tensor{'s' * (len(value) != 1)}"
+
+
+def as_pytorch(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """A file's result as PyTorch gives it: complex numbers are a last axis of 2 in a file."""
+    is_pair = dtype.is_complex and tensor.dim() and tensor.size(-1) == 2 and tensor.dtype is dtype.to_real()
+    return torch.view_as_complex(tensor.contiguous()) if is_pair else tensor
 
 
 def _compare_values(expected: torch.Tensor, actual: torch.Tensor, name: str, tolerance: Tolerance) -> Comparison:

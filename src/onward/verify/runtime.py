@@ -88,7 +88,11 @@ class Session:
         return list(self._outputs)
 
     def run(self, inputs: Inputs) -> list[Output]:
-        """Run once. Inputs by position or by name; outputs in the order of the graph, a sequence as a list."""
+        """Run once. Inputs by position or by name; outputs in the order of the graph, a sequence as a list.
+
+        Complex inputs are given as they are, or with real and imaginary parts in a last axis of 2, which is what the
+        file takes. Complex outputs come back as the file has them, with such an axis.
+        """
         for name, node in self._outputs.items():
             if not node.type.startswith(("tensor(", "seq(tensor(")):
                 raise VerifyError(f"the output '{name}' is a {node.type}; only tensors and lists can be read back")
@@ -114,6 +118,7 @@ class Session:
             if len(inputs) != len(asked):
                 raise InputError(f"the model has {len(asked)} inputs ({_listed(asked)}), and {len(inputs)} were given")
             named = {**self._given, **dict(zip(asked, inputs, strict=True))}
+        named = {name: _as_in_file(tensor) for name, tensor in named.items()}
         known = {**self._inputs, **self._optional}
         if missing := [name for name in self._inputs if name not in named]:
             raise InputError(f"missing input: {_listed(missing)}", hint=f"the model has {_listed(self._inputs)}")
@@ -122,6 +127,13 @@ class Session:
         for name, tensor in named.items():
             _check_input(name, tensor, known[name])
         return named
+
+
+def _as_in_file(tensor: Any) -> Any:
+    """Complex numbers are a last axis of 2 in a file."""
+    if isinstance(tensor, torch.Tensor) and tensor.is_complex():
+        return torch.view_as_real(tensor.detach().resolve_conj())
+    return tensor
 
 
 @functools.cache

@@ -9,6 +9,7 @@ import torch
 
 from onward.capture.facts import ListFact, SizeFact, SymDim, TensorFact
 from onward.capture.regions import FOREVER, Body, branch, dtype_of, loop
+from onward.lower.complex import as_pair, from_pair, pair_fact
 from onward.lower.emitter import Emitter, Number, SizeValue, Value
 from onward.lower.registry import lowers
 
@@ -32,7 +33,7 @@ def branch_(
     no_operands: Sequence[Any],
 ) -> list[Value]:
     """branch(predicate, yes, yes_operands, no, no_operands) -> tuple"""
-    facts = list(g.out)
+    facts = [pair_fact(fact) for fact in g.out]
     graphs = {}
     for name, body, operands in (("then_branch", yes, yes_operands), ("else_branch", no, no_operands)):
         inner = g.subgraph(name)
@@ -55,13 +56,13 @@ def loop_(
     operands: Sequence[Any],
 ) -> list[Value]:
     """loop(limit, condition, carried, body, operands) -> tuple"""
-    facts = list(g.out)
+    facts = [pair_fact(fact) for fact in g.out]
     initial = _typed(g, carried, facts[: len(carried)])
     idle = not initial and g.opset < 13  # Loop had to carry something then
     inner = g.subgraph("body")
     given: list[Any] = []
     for place, node in enumerate(body.placeholders[: body.inputs]):
-        fact = node.meta["val"]
+        fact = pair_fact(node.meta["val"])
         if isinstance(fact, ListFact):
             given.append(inner.input_list(f"carried_{place}", fact))
             continue
@@ -69,7 +70,8 @@ def loop_(
         value = inner.input("turn" if place == 0 else f"carried_{place}", dtype_of(fact), shape)
         if place == 0:
             inner.input("going", torch.bool, ())
-        given.append(SizeValue(fact.values, "given", (value,)) if isinstance(fact, SizeFact) else value)
+        entered = from_pair(inner, value, node.meta["val"])
+        given.append(SizeValue(fact.values, "given", (value,)) if isinstance(fact, SizeFact) else entered)
     going, *results = inner.lower(body, given, operands)
     slices = [TensorFact(fact.dtype, fact.shape[1:]) for fact in facts[len(initial) :]]
     results = _typed(inner, results, [*facts[: len(initial)], *slices])
@@ -88,7 +90,7 @@ def _scalar(g: Emitter, value: Any, dtype: torch.dtype = torch.bool) -> Value:
 
 def _typed(g: Emitter, results: Sequence[Any], facts: Sequence[Fact]) -> list[Value]:
     pairs = zip(results, facts, strict=True)
-    return [value if isinstance(fact, ListFact) else g.as_value(value, fact.dtype) for value, fact in pairs]
+    return [value if isinstance(fact, ListFact) else g.as_value(as_pair(g, value), fact.dtype) for value, fact in pairs]
 
 
 def _of_open_shape(g: Emitter, value: Value, fact: TensorFact) -> Value:
