@@ -37,7 +37,7 @@ test: lint ## ruff, mypy and every test
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 $(PYTEST_FLAGS)
 
 conformance: $(STAMP) ## every operator of PyTorch's database: exported, run, compared (CONFORMANCE="--dtypes int64")
-	@$(BIN)/python -W ignore -m conformance $(CONFORMANCE)
+	@$(BIN)/python -W ignore -m conformance $(or $(CONFORMANCE),--record)
 
 bench: $(STAMP) ## compare with torch.onnx.export, side by side
 	@$(BIN)/python -m bench

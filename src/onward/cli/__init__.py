@@ -1,0 +1,5 @@
+"""The `onward` command."""
+
+from .app import main
+
+__all__ = ["main"]
