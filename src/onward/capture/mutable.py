@@ -18,6 +18,7 @@ from ..errors import CaptureError, InputError
 from .facts import Output, Results, TensorFact
 from .inputs import Call, unique_names
 from .memory import geometry, storage
+from .model import without_fast_path
 from .state import own_state
 from .tensor import Traced
 from .weights import Weight, Weights, owner, weights_of
@@ -209,7 +210,7 @@ def answers(
     """What the model returns for these inputs, buffers among them, and what its buffers are then; it stays as it is."""
     args, kwargs = call.arguments([each.clone() for each in inputs])
     state = dict(zip((each.key for each in call.state), inputs[len(call.positions) :], strict=True))
-    with own_state(model, {**(weights or {}), **state}), torch.no_grad():
+    with own_state(model, {**(weights or {}), **state}), torch.no_grad(), without_fast_path():
         outputs = results.select(model(*args, **kwargs))
         return [*outputs, *(_present(model, each).detach().clone() for each in call.state)]
 

@@ -75,6 +75,11 @@ def _native_batch_norm(x: Any, *parameters: Any) -> list[Size]:
     aten.log_softmax.int,
     aten.gelu.default,
     aten.cumsum.default,
+    aten.quantize_per_tensor.default,
+    aten.quantize_per_tensor.tensor_qparams,
+    aten.quantize_per_channel.default,
+    aten.dequantize.self,
+    aten.int_repr.default,
 )
 def _same(x: Any, *args: Any, **kwargs: Any) -> Size:
     return tuple(x.size)

@@ -45,6 +45,10 @@ aten = torch.ops.aten
 _HIDDEN_WRITES = {aten.batch_norm.default: ((3, 4), 5), aten.instance_norm.default: ((3, 4), 5)}
 
 
+# A quantised tensor is its integers; the scale belongs to the op that made it.
+_STORED = {torch.quint8: torch.uint8, torch.qint8: torch.int8, torch.qint32: torch.int32}
+
+
 class Tracer:
     """One run of a model. `is_primitive(op, of_complex)` says whether lowering takes an op as it is, where complex
     numbers are among its arguments and where not; others are decomposed."""
@@ -425,7 +429,9 @@ class Tracer:
 
     def wrap(self, real: torch.Tensor, layouts: tuple[Layout, ...], made_from: Sequence[Dim] = ()) -> Traced:
         sizes = zip(real.size(), *(layout.size for layout in layouts), strict=True)
-        fact = TensorFact(real.dtype, tuple(self.dims.dim(values, made_from) for values in sizes))
+        fact = TensorFact(
+            _STORED.get(real.dtype, real.dtype), tuple(self.dims.dim(values, made_from) for values in sizes)
+        )
         return Traced(real, layouts, fact, self)
 
     def own(self, tensor: Traced, node: fx.Node, parent: Traced | None = None, step: ViewStep | None = None) -> None:

@@ -122,11 +122,20 @@ def test_a_factor_at_dynamic_sizes_is_one_node(function, opset, nodes):
     assert [node.op_type for node in check(example, opset).graph.node] == nodes
 
 
+@pytest.mark.parametrize("opset", [11, 17, 20])
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+@pytest.mark.parametrize(
+    "how", [{"size": (3, 9)}, {"scale_factor": 0.5}, {"size": (3, 9), "align_corners": True}], ids=str
+)
+def test_antialiasing_at_dynamic_sizes(mode, how, opset):
+    function = resized(mode=mode, antialias=True, **how)
+    check(case("resize", function, [f32(1, 2, 4, 6)], dynamic={0: {2: "height"}}, sizes=(2, 9)), opset)
+
+
 @pytest.mark.parametrize(
     ("function", "opset", "since"),
     [
         (resized(scale_factor=2, mode="bicubic"), 10, 11),
-        (resized(scale_factor=0.5, mode="bilinear", antialias=True), 17, 18),
     ],
 )
 def test_what_needs_resize_is_refused_without_it(function, opset, since):

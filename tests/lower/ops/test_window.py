@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import pytest
 import torch
@@ -106,13 +107,15 @@ def test_nodes(case: Case, expected: dict[str, int]) -> None:
     assert dict(Counter(node.op_type for node in check(case, 18).graph.node)) == expected
 
 
-def test_dynamic_channels_are_refused() -> None:
-    class Shuffle(torch.nn.Module):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return F.channel_shuffle(x, 2)
-
-    with pytest.raises(onward.ExportError, match="a dynamic number of channels"):
-        onward.export(Shuffle(), (f32(2, 6, 3, 4),), dynamic_axes={"x": {1: "channels"}})
+@pytest.mark.parametrize(
+    "shuffle",
+    [lambda x: F.channel_shuffle(x, 2), lambda x: F.pixel_shuffle(x, 2), lambda x: F.pixel_unshuffle(x, 2)],
+    ids=["channel_shuffle", "pixel_shuffle", "pixel_unshuffle"],
+)
+@pytest.mark.parametrize("opset", [9, 13, NEWEST])
+def test_channels_may_be_dynamic(shuffle: Any, opset: int) -> None:
+    example = case("shuffle", shuffle, [f32(2, 8, 4, 6)], dynamic={0: {1: "channels"}}, sizes=(4, 12))
+    check(example, opset)
 
 
 def test_fold_in_steps_needs_col2im_where_the_leftover_varies() -> None:

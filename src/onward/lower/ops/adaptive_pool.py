@@ -49,10 +49,13 @@ def _even_windows(g: Emitter, x: Value, output: Sequence[Any], axes: Sequence[in
 def _bounds(g: Emitter, size: Any, count: Any) -> tuple[Value, Value]:
     """Where each of `count` windows begins and ends (exclusive), as [count]."""
     numbers = g.arange(0, count)
-    begins = g.op.Div(g.op.Mul(numbers, g.size(size)), g.size(count))
+    parts = g.size(count)
+    if not isinstance(as_dim(count), int):  # it may be 0, as half of 1 is
+        parts = g.max(parts, g.const([1]))
+    begins = g.op.Div(g.op.Mul(numbers, g.size(size)), parts)
     following = g.op.Mul(g.op.Add(numbers, g.const(1)), g.size(size))
     rounded_up = g.op.Add(following, g.size(count - 1))
-    return begins, g.op.Div(rounded_up, g.size(count))
+    return begins, g.op.Div(rounded_up, parts)
 
 
 def _size(size: Any) -> Any:

@@ -225,10 +225,12 @@ def _along(g: Emitter, x: Value, axis: _Axis, mode: _Mode) -> Value:
         weights = g.const_tensor(mode.kernel(identity, as_dim(axis.wanted), axis.factor)[0, 0])  # type: ignore[arg-type]
     elif mode.mode == "linear" and not mode.antialias:
         weights = _hats(g, x, axis, mode)
+    elif mode.antialias:
+        weights = _spread(g, x, axis, mode)
     else:
-        if g.opset < mode.since and not (mode.antialias and mode.align):
+        if g.opset < mode.since:
             raise g.needs_opset(mode.since)
-        raise g.unsupported("antialias with align_corners, or cubic in float64, at dynamic sizes")
+        raise g.unsupported("cubic interpolation of float64 at dynamic sizes")
     return apply_matrix(g, x, g.cast(weights, g.dtype(x)), axis.place)
 
 
@@ -267,8 +269,38 @@ def _hats(g: Emitter, x: Value, axis: _Axis, mode: _Mode) -> Value:
     last = g.cast(g.size(g.dim_size(x, axis.place) - 1), dtype)
     sources = g.max(g.min(sources, last), g.const(0.0, dtype))
     elements = g.unsqueeze(g.arange(0, g.dim_size(x, axis.place), dtype=dtype), [1])
-    distance = g.op.Abs(g.op.Sub(elements, sources))
-    return g.max(g.op.Sub(g.const(1.0, dtype), distance), g.const(0.0, dtype))
+    return _hat(g, g.op.Abs(g.op.Sub(elements, sources)))
+
+
+def _spread(g: Emitter, x: Value, axis: _Axis, mode: _Mode) -> Value:
+    """Antialiasing weights [size, wanted]: the filter, as wide as the step between outputs if that is more than one
+    element, around each output's middle; the weights of an output add up to 1."""
+    dtype = torch.float64 if g.dtype(x) is torch.float64 else torch.float32
+    half, one = g.const(0.5, dtype), g.const(1.0, dtype)
+    step = _step(g, x, axis, mode, dtype)
+    centers = g.op.Mul(g.op.Add(g.arange(0, axis.wanted, dtype=dtype), half), step)
+    elements = g.op.Add(g.unsqueeze(g.arange(0, g.dim_size(x, axis.place), dtype=dtype), [1]), half)
+    distance = g.op.Div(g.op.Abs(g.op.Sub(elements, centers)), g.max(step, one))
+    weights = _cubic_filter(g, distance, mode.cubic) if mode.mode == "cubic" else _hat(g, distance)
+    return g.op.Div(weights, g.reduce("ReduceSum", weights, [0], keepdims=True))
+
+
+def _hat(g: Emitter, distance: Value) -> Value:
+    return g.max(g.op.Sub(g.like(distance, 1.0), distance), g.like(distance, 0.0))
+
+
+def _cubic_filter(g: Emitter, distance: Value, a: float) -> Value:
+    """Two cubics, one up to distance 1 and one up to 2, and nothing beyond."""
+
+    def polynomial(*coefficients: float) -> Value:
+        result = g.like(distance, coefficients[0])
+        for coefficient in coefficients[1:]:
+            result = g.op.Add(g.op.Mul(result, distance), g.like(distance, coefficient))
+        return result
+
+    near, far = polynomial(a + 2, -(a + 3), 0, 1), polynomial(a, -5 * a, 8 * a, -4 * a)
+    outer = g.where(g.op.Less(distance, g.like(distance, 2.0)), far, g.like(distance, 0.0))
+    return g.where(g.op.Less(distance, g.like(distance, 1.0)), near, outer)
 
 
 # The operators
