@@ -127,7 +127,10 @@ def _value(tensor: torch.Tensor) -> Any:
 
 
 def _tensor(value: Any) -> torch.Tensor:
-    return torch.from_dlpack(value) if "bfloat16" in value.data_type() else torch.from_numpy(value.numpy())
+    if "bfloat16" in value.data_type():
+        return torch.from_dlpack(value)
+    array = value.numpy()
+    return torch.from_numpy(array.view(array.dtype.str))  # uint64 by the name that PyTorch knows
 
 
 def _difference(

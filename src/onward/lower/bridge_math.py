@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -84,14 +85,16 @@ class Bridge(Structure):
         if lo is None and hi is None:
             return x
         numbers = all(bound is None or isinstance(bound, (int, float)) for bound in (lo, hi))
-        small = self.dtype(x) in (torch.float32, torch.float16)
+        small, floats = self.dtype(x) in (torch.float32, torch.float16), self.dtype(x).is_floating_point
         crossed = numbers and lo is not None and hi is not None and lo > hi  # type: ignore[operator]
+        # Given one bound, Clip ends at the largest finite number on the other side, and so would infinity.
+        least, most = ((-math.inf if lo is None else lo), (math.inf if hi is None else hi)) if floats else (lo, hi)
         if self.opset < 11 and numbers and small and not crossed:  # onnxruntime 1.31 refuses such attributes
-            return self.op.Clip(x, min=lo, max=hi)
+            return self.op.Clip(x, min=least, max=most)
         scalars = all(not isinstance(bound, Value) or self.dims(bound) == () for bound in (lo, hi))
-        low, high = self._limit(x, lo), self._limit(x, hi)
         if scalars and self.opset >= (11 if small else 12) and self.dtype(x) is not torch.int64:
-            return self.op.Clip(x, low, high)
+            return self.op.Clip(x, self._limit(x, least), self._limit(x, most))
+        low, high = self._limit(x, lo), self._limit(x, hi)
         x = x if low is None else self.max(x, low)
         return x if high is None else self.min(x, high)
 

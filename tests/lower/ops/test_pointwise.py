@@ -188,6 +188,7 @@ EXTREMES = [
       for dtype in (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool, torch.float64)),
     case("clamp", lambda x: (x.clamp(-0.5, 0.5), x.clamp(min=0), x.clamp(max=0)), [f32(2, 3)], dynamic=BATCH),
     case("clamp keeps nan", lambda x: x.clamp(-1, 2), [with_nan]),
+    case("clamp keeps infinity", lambda x: (x.clamp(min=0), x.clamp(max=0), x.double().clamp(min=0)), [special]),
     case("clamp_min and clamp_max", lambda x: (x.clamp_min(0.1), x.clamp_max(0.1)), [f32(2, 3)]),
     case("clamp by tensors", torch.clamp, [f32(2, 3), -f32(2, 3, seed=1).abs(), f32(3, seed=2).abs()], dynamic=PAIR),
     case("clamp by one tensor", lambda x, y: (x.clamp(min=y), x.clamp_max(y)), [f32(2, 3), f32(3)]),

@@ -23,11 +23,11 @@ EDGES = [0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, NAN, INF, -INF, 1e-30, -1e-
 Function = Callable[[torch.Tensor], torch.Tensor]
 
 
-def points(low: float, high: float, dtype: torch.dtype = torch.float32, edges: bool = True) -> torch.Tensor:
+def points(low: float, high: float, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     """Evenly, closer around 0, and where functions change their ways."""
     even = torch.linspace(low, high, 601, dtype=torch.float64)
     close = torch.linspace(-1, 1, 101, dtype=torch.float64)
-    some = torch.tensor(EDGES if edges else [], dtype=torch.float64)
+    some = torch.tensor(EDGES, dtype=torch.float64)
     return torch.cat([some, even, close[(close >= low) & (close <= high)]]).to(dtype)
 
 
@@ -48,6 +48,10 @@ GAMMA = [
     ("special.polygamma", lambda x: special.polygamma(5, x), -3.3, 9.0),
 ]
 NORMAL = [
+    ("log1p", torch.log1p, -1.1, 60.0),
+    ("expm1", torch.expm1, -50.0, 80.0),
+    ("xlog1py", lambda x: special.xlog1py(x, x), -1.1, 9.0),
+    ("entr", special.entr, -1.0, 9.0),
     ("erf", torch.erf, -8.0, 8.0),
     ("erfc", torch.erfc, -6.0, 9.0),
     ("erfcx", special.erfcx, -9.0, 40.0),
@@ -75,7 +79,7 @@ def test_is_right_at_every_point(name: str, function: Function, low: float, high
     x = points(low, high)
     for opset in (9, NEWEST):
         _check(function, x, function(x.double()), opset, 4e-7)
-    x = points(low, high, torch.float64, edges=False)
+    x = points(low, high, torch.float64)
     _check(function, x, function(x), 17, 1e-11)
 
 
@@ -146,6 +150,13 @@ CASES: list[Case] = [
          [positive.half()], opsets=FEW),
     case("bfloat16", lambda x: (torch.lgamma(x), torch.digamma(x), torch.erfinv(x / 10), special.i1(x)),
          [positive.bfloat16()], opsets=(17, NEWEST)),
+    *(case(f"{dtype} in several steps, rounded once",
+           lambda x, y: (torch.logit(x), torch.sinc(y), special.entr(y), torch.xlogy(x, y), special.xlog1py(x, y),
+                         torch.polygamma(3, y), torch.log2(y), torch.rsqrt(y)),
+           [positive.to(dtype) / 10, positive.to(dtype)], opsets=(17, NEWEST))
+      for dtype in (torch.float16, torch.bfloat16)),
+    case("entr at edges", special.entr, [torch.tensor(EDGES)], opsets=FEW),
+    case("xlog1py at edges", special.xlog1py, [torch.tensor(EDGES)[:, None], torch.tensor(EDGES)], opsets=FEW),
     case("a number of float64", lambda x: torch.lgamma(x), [torch.tensor(3.3, dtype=torch.float64)], opsets=FEW),
 ]  # fmt: skip
 

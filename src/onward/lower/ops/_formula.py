@@ -181,7 +181,8 @@ def log1p(x: Real) -> Real:
     total = 1 + x
     rounded = total - 1
     tiny = rounded.equals(0)
-    return where(tiny, x, log(total) * (x / where(tiny, 1, rounded)))
+    correction = where(tiny | (x > 1), 1, x / where(tiny, 1, rounded))
+    return where(tiny, x, log(total) * correction)
 
 
 def expm1(x: Real) -> Real:
@@ -189,7 +190,7 @@ def expm1(x: Real) -> Real:
     power = exp(x)
     rounded = log(power)
     tiny = rounded.equals(0)
-    usual = x < -30  # where the power may be 0, and its logarithm no number
+    usual = abs(x) > 30  # where nothing is lost, and the power may be 0 or infinite
     return where(tiny, x, where(usual, power - 1, (power - 1) * (x / where(tiny | usual, 1, rounded))))
 
 

@@ -293,23 +293,12 @@ def _log_of_sum(g: Emitter, x: Value, y: Value, unit: float) -> Value:
     aten.special_xlogy.other_scalar,
 )
 def xlogy(g: Emitter, x: Operand, y: Operand) -> Value:
-    """xlogy.Tensor(Tensor self, Tensor other) -> Tensor"""
-    a, b = g.promote(x, y)
-    return _x_times(g, a, b, shift=0)
-
-
-@lowers(aten.special_xlog1py.default, aten.special_xlog1py.self_scalar, aten.special_xlog1py.other_scalar)
-def xlog1py(g: Emitter, x: Operand, y: Operand) -> Value:
-    """special_xlog1py(Tensor self, Tensor other) -> Tensor"""
-    a, b = g.promote(x, y)
-    return _x_times(g, a, b, shift=1)
-
-
-def _x_times(g: Emitter, x: Value, y: Value, shift: int) -> Value:
-    """x * log(y + shift), and 0 where x is 0, but nan where y is nan."""
-    argument = g.op.Add(y, g.like(y, shift))
-    nothing = g.op.And(g.equal(x, g.like(x, 0)), g.op.Not(g.op.IsNaN(y)))
-    return g.op.Where(nothing, g.like(x, 0), g.op.Mul(x, g.op.Log(argument)))
+    """xlogy.Tensor(Tensor self, Tensor other) -> Tensor: x log(y), and 0 where x is 0, but nan where y is nan"""
+    half = g.out_dtype in (torch.float16, torch.bfloat16)  # which PyTorch computes in float32
+    a, b = (g.cast(each, torch.float32) if half else each for each in g.promote(x, y))
+    zero = g.like(a, 0)
+    nothing = g.op.And(g.equal(a, zero), g.op.Not(g.op.IsNaN(b)))
+    return g.op.Where(nothing, zero, g.op.Mul(a, g.op.Log(b)))
 
 
 @lowers(aten.heaviside.default)

@@ -8,6 +8,7 @@ import torch
 
 from ..emitter import Emitter, Value
 from ..registry import lowers
+from . import _formula
 
 aten = torch.ops.aten
 
@@ -15,6 +16,11 @@ aten = torch.ops.aten
 def _floats(g: Emitter, x: Value) -> Value:
     """Integers become floats before a function that has no integer results."""
     return g.cast(x, g.out_dtype)
+
+
+def _wide_floats(g: Emitter, x: Value) -> Value:
+    """The same, and halves as float32: for functions of several steps, which PyTorch rounds once."""
+    return g.cast(x, torch.float64 if g.out_dtype is torch.float64 else torch.float32)
 
 
 # One ONNX operator each, on floats.
@@ -45,7 +51,7 @@ _register("Sigmoid", aten.sigmoid.default, aten.special_expit.default)
 @lowers(aten.tan.default)
 def tan(g: Emitter, x: Value) -> Value:
     """tan(Tensor self) -> Tensor. onnxruntime 1.31 has Tan for float32 only."""
-    x = _floats(g, x)
+    x = _wide_floats(g, x)
     return g.op.Div(g.op.Sin(x), g.op.Cos(x)) if g.dtype(x) is torch.float64 else g.op.Tan(x)
 
 
@@ -84,7 +90,7 @@ def atanh(g: Emitter, x: Value) -> Value:
 @lowers(aten.rsqrt.default)
 def rsqrt(g: Emitter, x: Value) -> Value:
     """rsqrt(Tensor self) -> Tensor"""
-    return g.op.Reciprocal(g.op.Sqrt(_floats(g, x)))
+    return g.op.Reciprocal(g.op.Sqrt(_wide_floats(g, x)))
 
 
 @lowers(aten.exp2.default, aten.special_exp2.default)
@@ -97,6 +103,8 @@ def exp2(g: Emitter, x: Value) -> Value:
 @lowers(aten.expm1.default, aten.special_expm1.default)
 def expm1(g: Emitter, x: Value) -> Value:
     """expm1(Tensor self) -> Tensor; in float64, since near zero the difference would leave few digits of a float32"""
+    if g.out_dtype is torch.float64:
+        return _formula.expm1(_formula.real(g, x)).value
     wide = g.cast(x, torch.float64)
     return g.cast(g.op.Sub(g.op.Exp(wide), g.like(wide, 1)), g.out_dtype)
 
@@ -104,6 +112,8 @@ def expm1(g: Emitter, x: Value) -> Value:
 @lowers(aten.log1p.default, aten.special_log1p.default)
 def log1p(g: Emitter, x: Value) -> Value:
     """log1p(Tensor self) -> Tensor; in float64, since near zero the sum would keep few digits of a float32"""
+    if g.out_dtype is torch.float64:
+        return _formula.log1p(_formula.real(g, x)).value
     wide = g.cast(x, torch.float64)
     return g.cast(g.op.Log(g.op.Add(wide, g.like(wide, 1))), g.out_dtype)
 
@@ -121,14 +131,14 @@ def log10(g: Emitter, x: Value) -> Value:
 
 
 def _logarithm(g: Emitter, x: Value, base: int) -> Value:
-    x = _floats(g, x)
+    x = _wide_floats(g, x)
     return g.op.Div(g.op.Log(x), g.like(x, math.log(base)))
 
 
 @lowers(aten.logit.default, aten.special_logit.default)
 def logit(g: Emitter, x: Value, eps: float | None = None) -> Value:
     """logit(Tensor self, float? eps=None) -> Tensor"""
-    x = _floats(g, x)
+    x = _wide_floats(g, x)
     x = x if eps is None else g.clip(x, eps, 1 - eps)
     return g.op.Log(g.op.Div(x, g.op.Sub(g.like(x, 1), x)))
 
@@ -136,7 +146,7 @@ def logit(g: Emitter, x: Value, eps: float | None = None) -> Value:
 @lowers(aten.sinc.default, aten.special_sinc.default)
 def sinc(g: Emitter, x: Value) -> Value:
     """sinc(Tensor self) -> Tensor"""
-    x = _floats(g, x)
+    x = _wide_floats(g, x)
     angle = g.op.Mul(x, g.like(x, math.pi))
     return g.op.Where(g.equal(x, g.like(x, 0)), g.like(x, 1), g.op.Div(g.op.Sin(angle), angle))
 

@@ -1,4 +1,4 @@
-"""The error function's relatives: complements, inverses, the normal distribution."""
+"""The error function's relatives: complements, inverses, the normal distribution; entropies."""
 
 from __future__ import annotations
 
@@ -81,3 +81,16 @@ def _quantile(middle: Real, tail: Real) -> Real:
     depth = sqrt(-log(tail.clip(5e-324, 0.5)))
     outside = where(depth < 5, rational(depth, tables.QUANTILE_TAIL), rational(depth, tables.QUANTILE_FAR_TAIL))
     return where(abs(middle) < 0.425, centre, where(middle < 0, -outside, outside))
+
+
+@formula(aten.special_entr.default)
+def entr(x: Real) -> Real:
+    """special_entr(Tensor self) -> Tensor: -x log(x)"""
+    entropy = -x * log(where(x > 0, x, 1))
+    return where(x < 0, -math.inf, entropy)
+
+
+@formula(aten.special_xlog1py.default, aten.special_xlog1py.self_scalar, aten.special_xlog1py.other_scalar)
+def xlog1py(x: Real, y: Real) -> Real:
+    """special_xlog1py(Tensor self, Tensor other) -> Tensor: x log(1 + y), and 0 where x is 0, but nan where y is nan"""
+    return where(x.equals(0) & ~y.is_nan(), 0, x * log1p(y))

@@ -52,13 +52,6 @@ def log_gamma(x: Real) -> Real:
     return where(small, centre - log(x), where(x < 2.5, centre, stirling))
 
 
-@lowers(aten.mvlgamma.default, aten.special_multigammaln.default)
-def mvlgamma(g: Emitter, x: Value, p: int) -> Value:
-    """mvlgamma(Tensor self, int p) -> Tensor"""
-    start, constant = real(g, x), p * (p - 1) / 4 * math.log(math.pi)
-    return (sum_last(lgamma(new_axis(start) + constants(g, [-k / 2 for k in range(p)]))) + constant).value
-
-
 @formula(aten.digamma.default, aten.special_digamma.default, aten.special_psi.default, prims.digamma.default)
 def digamma(x: Real) -> Real:
     """digamma(Tensor self) -> Tensor: -inf at 0, +inf at -0, not a number at the negative integers"""
@@ -81,12 +74,15 @@ def polygamma(g: Emitter, order: int, x: Value) -> Value:
         return digamma(start).value
     negative = start < 0
     sign = -((-1) ** order)
-    scale = math.factorial(order)
-    positive = sign * scale * _zeta_of_positive(1.0 + order, where(negative, 1 - start, start))
+    scale = sign * math.factorial(order)
+    positive = _zeta_of_positive(1.0 + order, where(negative, 1 - start, start))
     pole = (start <= 0) & start.is_whole()
     sine = where(pole | ~negative, 1, sin_pi(start))
-    reflected = -sign * positive - math.pi ** (order + 1) * polynomial(cos_pi(start) / sine, _cotangent(order))
-    return where(pole, sign * math.inf, where(negative, reflected, positive)).value
+    reflection = polynomial(cos_pi(start) / sine, _cotangent(order)) * (-(math.pi ** (order + 1)) / scale)
+    terms = where(pole, math.inf, where(negative, -sign * positive + reflection, positive))
+    if order > 1 and g.out_dtype in (torch.float16, torch.bfloat16):  # rounded before the factorial, as PyTorch does
+        terms = Real(g, g.cast(g.cast(terms.value, g.out_dtype), torch.float64))
+    return (scale * terms).value
 
 
 def _cotangent(order: int) -> list[float]:
