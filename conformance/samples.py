@@ -71,7 +71,7 @@ def samples(info: Any, dtype: torch.dtype, count: int, seed: int = 0) -> tuple[l
     for (leaves, structure, text), other in itertools.zip_longest(drawn, again[: len(drawn)]):
         model = OneCall(info.op, leaves, structure).eval()
         inputs = _tensors(leaves)
-        expected, reason = _eager(model, inputs)
+        expected, reason = eager(model, inputs)
         if expected is None:
             passed_over[reason] += 1
             continue
@@ -79,7 +79,7 @@ def samples(info: Any, dtype: torch.dtype, count: int, seed: int = 0) -> tuple[l
         if len(found[is_complex]) == count:
             continue
         others = _tensors(other[0]) if other is not None and other[2] == text else None
-        other_expected = _eager(model, others)[0] if others is not None else None
+        other_expected = eager(model, others)[0] if others is not None else None
         axis = free_axis(info.name, *pytree.tree_unflatten(leaves, structure))
         sample = Sample(
             text[:200], model, inputs, expected, others, other_expected, invariants, axis, complex=is_complex
@@ -118,7 +118,7 @@ def fresh(tensors: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
     return tuple(tensor.detach().clone(memory_format=torch.contiguous_format) for tensor in tensors)
 
 
-def _eager(model: OneCall, inputs: tuple[torch.Tensor, ...]) -> tuple[list[torch.Tensor] | None, str]:
+def eager(model: OneCall, inputs: tuple[torch.Tensor, ...]) -> tuple[list[torch.Tensor] | None, str]:
     """What eager gives, or why that cannot be compared with a file's answer."""
     if not inputs:
         return None, "no tensor goes in"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -81,6 +84,22 @@ def test_types_of_few_digits_may_be_some_roundings_off() -> None:
     assert compare([one], [one + 0.5], inputs=(large,)) == ""  # what is left of 64 - 63 is known to half of one
     single = one.float()
     assert compare([single], [single + 2**-6], inputs=(large.float(),)) == "result 0 differs in 1 of 1 values"
+
+
+def test_what_more_digits_give_is_right_too() -> None:
+    sample = first("logaddexp", torch.float16)
+    inputs = (torch.tensor([20.0, 3.0], dtype=torch.float16), torch.tensor([20.0, 4.0], dtype=torch.float16))
+    overflown = replace(sample, inputs=inputs, expected=[torch.tensor([torch.inf, 4.3125], dtype=torch.float16)])
+    overflown = replace(overflown, other_inputs=None)
+    assert judge(overflown, exporter(Settings())).status == "pass"
+    wrong = replace(overflown, model=replace_call(sample, torch.hypot))
+    assert judge(wrong, lambda _, path: exporter(Settings())(overflown, path)).status == "mismatch"
+
+
+def replace_call(sample: Sample, function: Any) -> Any:
+    model = copy.copy(sample.model)
+    model._function = function
+    return model
 
 
 @pytest.mark.parametrize(("name", "place"), [("sort", 1), ("argsort", 0), ("topk", 1)])
