@@ -253,6 +253,68 @@ def test_a_sequence_is_an_output_like_any_other(tmp_path: Path) -> None:
     assert [type(each) for each in program.with_outputs(["loop"])(*example).values()] == [list, torch.Tensor]
 
 
+def written_after(x: torch.Tensor, n: torch.Tensor) -> list[torch.Tensor]:
+    outs: list[torch.Tensor] = []
+    y = x.clone()
+    for _ in range(int(n)):
+        outs.append(y)
+        y += 1
+    return outs
+
+
+def written_before(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    outs: list[torch.Tensor] = []
+    y = x.clone()
+    for _ in range(int(n)):
+        y += 1
+        outs.append(y)
+    return torch.stack(outs)
+
+
+def written_inside(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    first = x.clone()
+    [first, x[:1].clone()][int(n) - 3].add_(1)
+    return first
+
+
+@pytest.mark.parametrize("function", [written_after, written_before, written_inside], ids=lambda each: each.__name__)
+def test_a_write_that_the_list_would_not_see_is_refused(function: Callable[..., Any]) -> None:
+    with pytest.raises(onward.CaptureError) as caught:
+        onward.export(torch.jit.script(function), (torch.randn(4, 3), torch.tensor(3)))
+    assert "writes in place to a tensor of a list whose length depends on data" in str(caught.value)
+    assert "x.clone()" in str(caught.value)
+
+
+def copies(x: torch.Tensor, n: torch.Tensor) -> list[torch.Tensor]:
+    outs: list[torch.Tensor] = []
+    y = x.clone()
+    for i in range(int(n)):
+        outs.append(y[i:].clone())
+        y += 1
+    outs.append(x)
+    outs[0] += 1
+    return outs
+
+
+def beyond_the_end(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    outs = [x]
+    for i in range(int(n)):
+        outs.append(x[i:])
+    return outs[5]
+
+
+def test_a_write_to_a_copy_reaches_nobody_else_and_one_to_an_element_the_list() -> None:
+    others = [(torch.randn(rows, 3), torch.tensor(n)) for rows in (1, 6) for n in (1, 5)]
+    axes = {"x": {0: "batch"}}
+    example = (torch.randn(4, 3), torch.tensor(3))
+    check(torch.jit.script(copies), example, others, reference=lambda x, n: copies(x.clone(), n), dynamic_axes=axes)
+
+
+def test_an_element_that_the_example_does_not_have_is_the_models_error() -> None:
+    with pytest.raises(onward.CaptureError, match="raised RuntimeError in forward"):
+        onward.export(torch.jit.script(beyond_the_end), (torch.randn(4, 3), torch.tensor(3)))
+
+
 def tuples_returned(x: torch.Tensor, n: torch.Tensor) -> list[tuple[torch.Tensor, int]]:
     outs: list[tuple[torch.Tensor, int]] = []
     for i in range(int(n)):
@@ -306,3 +368,40 @@ def test_what_has_no_form_is_refused_by_its_line(function: Callable[..., Any], t
         onward.export(torch.jit.script(function), (torch.randn(9, 3), torch.tensor(3)))
     assert text in str(caught.value)
     assert "test_c02_lists.py" in str(caught.value)
+
+
+class Cuts(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(3, 3)
+
+    def forward(self, x: torch.Tensor, n: torch.Tensor) -> list[torch.Tensor]:
+        return list(self.linear(x).split(int(n)))
+
+
+class Adds(torch.nn.Module):
+    def forward(self, parts: list[torch.Tensor]) -> torch.Tensor:
+        total = torch.zeros(3)
+        for part in parts:
+            total = total * 2 + part.sum(0)
+        return total
+
+
+class HandsOver(torch.nn.Module):
+    """A list goes from one module to another."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cuts, self.adds = torch.jit.script(Cuts()), torch.jit.script(Adds())
+
+    def forward(self, x: torch.Tensor, n: torch.Tensor) -> tuple[torch.Tensor, list[torch.Tensor]]:
+        parts = self.cuts(x, n)
+        return self.adds(parts), parts
+
+
+@pytest.mark.parametrize("opset", (15, 20))
+def test_a_list_goes_in_and_out_of_functions(opset: int) -> None:
+    example, others = (torch.randn(4, 3), torch.tensor(3)), [(torch.randn(7, 3), torch.tensor(2))]
+    options = {"dynamic_axes": {"x": {0: "batch"}}, "opset_version": opset, "export_modules_as_functions": True}
+    program = check(HandsOver().eval(), example, others, **options)
+    assert len(program.model.functions) == 3  # the linear layer is one too

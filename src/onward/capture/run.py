@@ -11,6 +11,7 @@ import torch
 from torch._ops import OpOverload
 
 from ..errors import CaptureError, ExportError
+from .assumptions import alike
 from .axes import AxisSpace, Bounds, Formula
 from .cached_calls import caches_emptied
 from .complaints import model_raised, places_of
@@ -23,7 +24,7 @@ from .inputs import AxisNames, Call, solve_roots
 from .journal import CannotThaw, Comparison, Journal
 from .layouts import Layout, LayoutKernels, dense_like
 from .lengths import lengths_followed
-from .mutable import assigned_buffers, check_state, note_lost_writes, place_state, state_after, state_names
+from .mutable import answers, assigned_buffers, check_state, note_lost_writes, place_state, state_after, state_names
 from .outputs import name_output_axes, name_outputs
 from .probes import PROBES, Plan
 from .resizing import resized
@@ -195,7 +196,7 @@ def run(request: Request, plan: Plan, pen: Comparison | None = None) -> Captured
     named |= dict(zip(state_names(call, names), (fact for _, fact, _ in state), strict=True))
     name_output_axes(tracer.dims, tracer.decisions, named, request.output_axes, call.names)
     _note_ties(tracer, plan, request)
-    return CapturedProgram(
+    program = CapturedProgram(
         graph=tracer.graph,
         constants=tracer.plain.constants,
         inputs=tuple(_port(label, fact, space) for label, fact in zip(call.names, inputs, strict=True)),
@@ -218,6 +219,26 @@ def run(request: Request, plan: Plan, pen: Comparison | None = None) -> Captured
         derived=tracer.plain.derivations.derived(tracer.plain.constants),
         space=space,
     )
+    if tracer.copies_into_lists and not tracer.draws_numbers and not plan.other_side:
+        _check_lists(request, program)
+    return program
+
+
+def _check_lists(request: Request, program: CapturedProgram) -> None:
+    """A list of unknown length holds copies: a later write to a tensor that went in, or came out, does not reach it.
+
+    Whether that matters is seen in the model's own answer.
+    """
+    try:
+        wanted = answers(request.model, request.call, program.results, program.example_inputs)
+    except Exception as error:
+        raise model_raised(request.name, error, request.model, request.call) from error
+    if not alike(wanted, program.example_outputs):
+        raise CaptureError(
+            f"{request.name} writes in place to a tensor of a list whose length depends on data, and the list would "
+            "not see it",
+            hint="put a copy into the list (x.clone()), or compute a new tensor in place of the write (x = x + 1)",
+        )
 
 
 @contextlib.contextmanager

@@ -80,6 +80,8 @@ class Tracer:
         self.pen: Journal | Comparison | None = None
         self.script_attributes: dict[tuple[Any, str], Any] = {}  # what scripts read from their modules, or assigned
         self.sizes_as_numbers = False  # `x.shape` holds plain numbers: see numbers_of_sizes.py
+        self.draws_numbers = False  # whether an op is random
+        self.copies_into_lists = False  # whether tensors went into lists that hold copies of them
         self._aside = False  # ops are ours, on plain tensors, and concern nobody
         self._depth = 0  # inside an op of the model, ours are not the model's
         self._within: list[OpOverload] = []  # ops that are being decomposed, outermost first
@@ -141,6 +143,7 @@ class Tracer:
         args = self.plain.stand_in(args)
         kwargs = {name: self.plain.stand_in(value) for name, value in kwargs.items()}
         info = traits(op)
+        self.draws_numbers |= info.is_random
         if not self._involves_trace(args, kwargs) and not info.is_random:
             if self.plain.may_write(info, args, kwargs):
                 made = self.plain.run(op, args, kwargs)

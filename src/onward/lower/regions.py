@@ -212,6 +212,9 @@ class Regions:
         session = g._session
         session.dims.update({made: session.dims[value]} if value in session.dims else {})
         session.dtypes.update({made: session.dtypes[value]} if value in session.dtypes else {})
+        fact = g.fact_of_list(value)
+        if fact is not None:
+            g.annotate_list(made, fact)
         g.describe(made)
         for axis, dim in enumerate(session.dims.get(made, ())):
             if isinstance(dim, SymDim):

@@ -83,9 +83,15 @@ def counted(size: Any) -> Any:
 
 
 # --- changed ---------------------------------------------------------------------------------------------------------
+def fits(first: Column, second: Column) -> bool:
+    """Whether two columns are rows of one shape."""
+    if isinstance(first, TracedList) or isinstance(second, TracedList):
+        return False
+    return shape_of(first)[1:] == shape_of(second)[1:]
+
+
 def joined(first: Column, second: Column) -> Column:
-    dense = not isinstance(first, TracedList) and not isinstance(second, TracedList)
-    if dense and shape_of(first)[1:] == shape_of(second)[1:]:  # type: ignore[arg-type]
+    if fits(first, second):
         return torch.cat([first, second])  # type: ignore[list-item]
     tracer = _needed(None, first, second)
     if not isinstance(second, TracedList) and not isinstance(shape_of(second)[0], SymDim):

@@ -176,7 +176,10 @@ class Flow:
                 columns = [each.flatten(0, 1) for each in columns]
             rows, old = Rows(element, tuple(columns)), place.get()
             if old.rows is not None or old:
-                rows = (old.rows or Rows.of(old, self._tracer)).plus(rows)
+                before = old.rows or Rows.of(old, self._tracer)
+                if before.element == element and not before.is_dense_with(rows):
+                    raise Again(self, place, Form.LIST, element)
+                rows = before.plus(rows)
             old.become((), rows)
 
     def _same_constants(self, before: list[Any], after: list[Any], moving: list[bool]) -> None:

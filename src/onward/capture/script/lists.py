@@ -23,6 +23,7 @@ from .columns import (
     as_list,
     column_of,
     extended,
+    fits,
     inserted,
     item,
     joined,
@@ -35,6 +36,7 @@ from .columns import (
     shape_of,
     size_outside,
     sliced,
+    tracer_of,
     without,
 )
 
@@ -130,6 +132,11 @@ class Rows:
     element: Element
     columns: tuple[Column, ...]
 
+    def __post_init__(self) -> None:
+        tracer = tracer_of(*self.columns)
+        if tracer is not None:
+            tracer.copies_into_lists = True
+
     # --- made --------------------------------------------------------------------------------------------------------
     @staticmethod
     def empty(tracer: Tracer, element: Element, *, dense: bool = True) -> Rows:
@@ -192,6 +199,10 @@ class Rows:
         if self.element != other.element:
             raise NotAlike(f"its elements are {_text(self.element)} and {_text(other.element)}")
         return Rows(self.element, tuple(map(joined, self.columns, other.columns)))
+
+    def is_dense_with(self, other: Rows) -> bool:
+        """Whether all elements of both have one shape, and are rows."""
+        return all(map(fits, self.columns, other.columns))
 
     def extended(self, items: Sequence[Any]) -> Rows:
         return self._with(extended, items)
