@@ -26,7 +26,7 @@ def _name(model: Any) -> str:
 
 
 EXAMPLE = (TABLE, torch.tensor(3))
-READ_OUT = r"the graph keeps the example's answer"
+READ_OUT = r"the file keeps the example's answer"
 
 
 def whole(x: Tensor, n: Tensor) -> Tensor:

@@ -418,7 +418,7 @@ def test_a_number_that_must_be_the_examples_is_kept_with_a_warning() -> None:
     def fixed(x: Tensor, n: Tensor) -> Tensor:
         return x.reshape(n.item(), -1)
 
-    with pytest.warns(onward.CaptureWarning, match=r"the graph keeps the example's answer \(3\)"):
+    with pytest.warns(onward.CaptureWarning, match=r"the file keeps the example's answer \(3\)"):
         program = check(fixed, (SOME, torch.tensor(3)), [(ALL, torch.tensor(3))])
     assert program.outputs[0].shape == (3, 8)
 

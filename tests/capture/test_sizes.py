@@ -125,7 +125,7 @@ def test_an_example_of_size_one_takes_the_general_branch() -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         return x * 100 if x.shape[0] == 1 else x + 1
 
-    with pytest.warns(CaptureWarning, match=r"the graph holds where `batch == 1` is False, and batch = 1 would"):
+    with pytest.warns(CaptureWarning, match=r"the file holds where `batch == 1` is False, and batch = 1 would"):
         program = traced(function, torch.randn(1, 3), X)
     assert ops(program) == ["aten.add.Tensor"]
     assert shapes(program) == [("batch", 3)]

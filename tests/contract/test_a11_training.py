@@ -33,7 +33,7 @@ class Net(nn.Module):
 
 
 X = torch.randn(4, 3, 6, 6)
-UPDATES = "the running statistics of norm are updated by the model in training, and not by the graph"
+UPDATES = "the running statistics of norm are updated by the model in training, and not by the file"
 
 
 def export(model: nn.Module, training: Any, f: Any = None, x: torch.Tensor = X, **options: Any) -> onward.Program:
@@ -118,8 +118,8 @@ def test_statistics_that_the_file_does_not_keep_are_named() -> None:
     with pytest.warns(onward.CaptureWarning) as caught:
         program = onward.export(Net(), X, training=True)
     assert [str(each.message) for each in caught] == [
-        f"{UPDATES}: it normalises by the statistics of each batch. To avoid this, put these modules in eval mode and "
-        "export with training=onward.TrainingMode.PRESERVE"
+        f"{UPDATES}. It normalises by the statistics of each batch. To avoid this, put these modules in eval mode and "
+        "export with training=onward.TrainingMode.PRESERVE."
     ]
     assert program.warnings == tuple(str(each.message) for each in caught)
 

@@ -26,8 +26,8 @@ def test_a_loop_over_a_tensor_is_written_out_with_a_warning_that_names_the_line(
     line = Loop.forward.__code__.co_firstlineno + 1
     (message,) = [str(each.message) for each in caught]
     assert message.startswith(f"{Path(__file__)}:{line}: a value was read out of a tensor")
-    assert "the graph keeps the example's answer (5)" in message
-    assert "use torch.where or torch.cond for a choice, or script the function" in message
+    assert "the file keeps the example's answer (5)" in message
+    assert "use torch.where or torch.cond for a choice, or torch.jit.script on the function" in message
     assert program.warnings == (message,)
     assert kinds(program) == ["Add"] * 4 or kinds(program) == ["Add"] * 5
     torch.testing.assert_close(program(torch.zeros(2, 3), torch.tensor(9)), torch.full((2, 3), 10.0))

@@ -109,8 +109,8 @@ def test_a_change_that_the_file_loses_is_a_warning() -> None:
         program = onward.export(model, STEP)
     texts = [str(each.message) for each in caught]
     assert texts == [
-        f"the model changes its buffer {name!r}, and the file does not keep the change: every run starts from what the "
-        "buffer holds now. To avoid this, export with mutable_buffers=True, which makes an input and an output of it"
+        f"the model changes its buffer {name!r}, and the file does not keep the change. Every run starts from what the "
+        "buffer holds now. To avoid this, export with mutable_buffers=True, which makes an input and an output of it."
         for name in ("keys", "count")
     ]
     assert list(program.warnings) == texts

@@ -11,7 +11,7 @@ import torch
 from .assumptions import Branches
 from .axes import AxisSpace
 from .dims import DimTable
-from .facts import Source
+from .facts import Source, caution
 from .sizes import Computed, Size, written
 from .source import ScopeStack, user_source, warn_user
 
@@ -59,15 +59,14 @@ class Decisions:
         self.side = ""  # how a branch is answered on which the probes disagree: see `probes.SIDES`
         self.inside = 0  # depth of our own decompositions: branches taken there are not the model's
 
-    def warn(self, what: str, hint: str) -> None:
-        """Warn once per line of the user's code."""
+    def warn(self, what: str, means: str, instead: str) -> None:
+        """Warn once per line of the user's code: what happened, what it means for the file, what to do instead."""
         source = user_source()
         key = (what[:40], source)
         if key in self._warned:
             return
         self._warned.add(key)
-        text = f"{source or 'unknown line'}: {what}. To avoid this, {hint}."
-        self.note(text)
+        self.note(caution(f"{source or 'unknown line'}: {what}", means, instead))
 
     def note(self, text: str) -> None:
         """A warning, given at the user's line: the one that runs in the model, or the one that called export."""
@@ -78,19 +77,14 @@ class Decisions:
         """Python wants a plain number: it gets the example's."""
         if not size.from_data and not size.is_uniform and not self.axes_of(size):
             self.warn(
-                f"how large a tensor is depends on data here, and Python goes on with its size in the example "
-                f"(`{written(size)}` is {size.values[0]!r}); inputs that would give another size are computed wrongly",
-                hint="compute with the size itself (no int(), range() or if on it), or script the function to keep "
-                "its loops and branches",
+                "how large a tensor is depends on data here, and the file keeps its size in the example "
+                f"(`{written(size)}` is {size.values[0]!r})",
+                means="Inputs that would give another size are computed wrongly",
+                instead="compute with the size itself (no int(), range() or if on it), or use torch.jit.script on the "
+                "function, which keeps loops and branches",
             )
         elif size.from_data:
-            self.warn(
-                "a value was read out of a tensor (.item(), int() or float()) and Python goes on with it, and the "
-                f"graph keeps the example's answer ({size.values[0]!r}); inputs that would give another answer are "
-                "computed wrongly",
-                hint="use torch.where or torch.cond for a choice, or script the function to keep its loops and "
-                "branches",
-            )
+            self.value_read(".item(), int() or float()", size.values[0])
         elif not size.is_uniform and self.side and size.is_bool():
             answer = _on_side(self.side, size.values)
             self.branches.take_side(size, answer, user_source())
@@ -114,8 +108,18 @@ class Decisions:
         """A size depends on data, and the model only works where it is the example's."""
         self.warn(
             f"how large the result of {what} is depends on data, and the model works only where it is as large as in "
-            f"the example ({count}): the graph is made for that size",
-            hint="use no fixed number where the size is meant, for example x.shape[0] or -1 in a reshape",
+            f"the example ({count}), so the file is made for that size",
+            means="Inputs that would give another size are computed wrongly",
+            instead="use no fixed number where the size is meant, for example x.shape[0] or -1 in a reshape",
+        )
+
+    def value_read(self, how: str, answer: Any) -> None:
+        """Python goes on with what a tensor holds in the example."""
+        self.warn(
+            f"a value was read out of a tensor ({how}), and the file keeps the example's answer ({answer!r})",
+            means="Inputs that would give another answer are computed wrongly",
+            instead="use torch.where or torch.cond for a choice, or torch.jit.script on the function, which keeps "
+            "loops and branches",
         )
 
     def assume(self, size: Size) -> None:

@@ -18,6 +18,7 @@ from torch.utils import _pytree as pytree
 from ..errors import InputError
 from ..options import ExportOptions, TrainingMode
 from .decisions import CaptureWarning
+from .facts import caution
 from .graph_modules import class_name, nested_like, source_of
 from .source import warn_user
 
@@ -200,16 +201,24 @@ def check_mode(model: Any, asked: TrainingMode) -> None:
     trains = next((node for node in model.program.graph.nodes if _trains(node)), None)
     if trains is None and asked is TrainingMode.TRAINING:
         warn_user(
-            "training=TrainingMode.TRAINING has no meaning here: the ExportedProgram was made of a model in eval mode, "
-            "or of one for which the mode makes no difference",
+            caution(
+                "training=TrainingMode.TRAINING has no meaning here: the ExportedProgram was made of a model in eval "
+                "mode, or of one for which the mode makes no difference",
+                "The file is the model in eval mode",
+                "call model.train() before torch.export.export",
+            ),
             CaptureWarning,
         )
     elif trains is not None and asked is TrainingMode.EVAL:
         where = source_of(trains)
         warn_user(
-            f"the ExportedProgram was made of a model in training mode ({trains.target}"
-            + (f" at {where}" if where else "")
-            + "), and is exported so: call model.eval() before torch.export.export",
+            caution(
+                f"the ExportedProgram was made of a model in training mode ({trains.target}"
+                + (f" at {where}" if where else "")
+                + "), and is exported so",
+                "The file is the model in training: dropout drops, and batches are normalised by themselves",
+                "call model.eval() before torch.export.export",
+            ),
             CaptureWarning,
         )
 

@@ -247,6 +247,11 @@ class Results:
         return [torch.as_tensor(each) for each in leaf] if dtype is None else torch.tensor(leaf, dtype=dtype)
 
 
+def caution(what: str, means: str, instead: str) -> str:
+    """The form of every warning: what happened, what it means for the file, what to do instead."""
+    return f"{what}. {means}. To avoid this, {instead}."
+
+
 @dataclass(frozen=True, slots=True)
 class Assumption:
     """A branch on sizes, or a number made of them, that all probes agreed on, and sizes nearby that would not."""
@@ -265,9 +270,11 @@ class Assumption:
             hint = "use an example of another size, or keep to sizes where it holds"
         axes = " and ".join(map(repr, sizes))
         example = ", ".join(f"{axis} = {size}" for axis, size in sizes.items())
-        return (
-            f"{self.source or 'unknown line'}: {what} depends on the size of axis {axes}: the graph holds where "
-            f"`{self.expression}` is {self.value}, and {example} {other}. To avoid this, {hint}."
+        return caution(
+            f"{self.source or 'unknown line'}: {what} depends on the size of axis {axes}: the file holds where "
+            f"`{self.expression}` is {self.value}, and {example} {other}",
+            "Such inputs are computed wrongly",
+            hint,
         )
 
 

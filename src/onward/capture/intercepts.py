@@ -323,8 +323,9 @@ def read_out(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> 
             tracer.plain.note_read(torch.clone, tracer.node_of(tensor), func.__name__, content)
             return func(tensor.example, *args[1:], **kwargs)
         tracer.decisions.warn(
-            f"a tensor was read out of PyTorch ({func.__name__}), and the graph keeps the example's values",
-            hint="stay with torch operations on tensors that depend on the inputs",
+            f"a tensor was read out of PyTorch ({func.__name__}), and the file keeps the example's values",
+            means="Inputs that would give other values are computed wrongly",
+            instead="stay with torch operations on tensors that depend on the inputs",
         )
         return func(tensor.example, *args[1:], **kwargs)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ..errors import CaptureError, InputError
-from .facts import Output, Results, TensorFact
+from .facts import Output, Results, TensorFact, caution
 from .inputs import Call, unique_names
 from .memory import geometry, storage
 from .model import without_fast_path
@@ -173,19 +173,24 @@ def note_lost_writes(tracer: Tracer, model: Any, assigned: Sequence[str]) -> Non
     for name, constant in tracer.plain.constants.items():
         changed = storage(constant.tensor) in written and not tracer.plain.is_born(constant.tensor)
         if constant.kind == "constant" and changed and _is_read(tracer, name):
+            what = f"the model changes a tensor that is no buffer ({_attribute_of(model, constant.tensor)})"
             tracer.decisions.note(
-                f"the model changes a tensor that is no buffer ({_attribute_of(model, constant.tensor)}), and the "
-                "file does not keep the change: every run starts from what the tensor holds now. To avoid this, make "
-                "it a buffer (self.register_buffer) and export with mutable_buffers=True"
+                caution(
+                    f"{what}, and the file does not keep the change",
+                    "Every run starts from what the tensor holds now",
+                    "make it a buffer (self.register_buffer) and export with mutable_buffers=True",
+                )
             )
     for name, constant in tracer.plain.constants.items():
         if constant.kind == "buffer" and (name in assigned or storage(constant.tensor) in written):
             if not _is_read(tracer, name):
                 continue
             tracer.decisions.note(
-                f"the model changes its buffer {name!r}, and the file does not keep the change: every run starts from "
-                "what the buffer holds now. To avoid this, export with mutable_buffers=True, which makes an input and "
-                "an output of it"
+                caution(
+                    f"the model changes its buffer {name!r}, and the file does not keep the change",
+                    "Every run starts from what the buffer holds now",
+                    "export with mutable_buffers=True, which makes an input and an output of it",
+                )
             )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from ..errors import InputError
 from .decisions import Decisions
 from .dims import DimTable
-from .facts import ListFact, SymDim, TensorFact
+from .facts import ListFact, SymDim, TensorFact, caution
 from .inputs import NAMES_HINT, AxisNames, check_axis, checked_names, unique_names
 from .tree import Path
 
@@ -59,13 +59,17 @@ def name_output_axes(
             dim = facts[output].shape[check_axis(output, axis, facts[output].rank)]
             asked = f"dynamic_axes[{output!r}][{axis}] is {name!r}"
             if dim is None:
-                decisions.note(f"{asked}, but the tensors of that list differ there: it is written without a name")
+                _note(decisions, f"{asked}, but the tensors of that list differ there", "The file has no name there")
                 continue
             if not isinstance(dim, SymDim):
-                decisions.note(f"{asked}, but the model always gives {dim} there: it is written as {dim}")
+                _note(decisions, f"{asked}, but the model always gives {dim} there", f"The file says {dim}")
                 continue
             follows = dims.name_of(dim.values)
             if follows is None:
                 dims.rename(dim, name)
             elif name not in (follows, f"{output}_axis_{axis}"):  # a name of the user's own choosing
-                decisions.note(f"{asked}, but that axis always equals {follows!r}: it is written as {follows!r}")
+                _note(decisions, f"{asked}, but that axis always equals {follows!r}", f"The file says {follows!r}")
+
+
+def _note(decisions: Decisions, what: str, means: str) -> None:
+    decisions.note(caution(what, means, "leave that axis out of dynamic_axes"))

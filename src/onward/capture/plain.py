@@ -72,9 +72,9 @@ class PlainTensors:
         if self._weights.fed:
             seen = "" if isinstance(answer, torch.Tensor) else f" ({answer!r})"
             self._tracer.decisions.warn(
-                f"a value was read out of a weight ({how}), and the graph keeps its answer{seen}; "
-                "weights that would give another answer are computed wrongly when they are fed",
-                hint="compute with the tensor itself, or leave the weights in the file",
+                f"a value was read out of a weight ({how}), and the file keeps the answer{seen}",
+                means="When other weights are fed, those that would give another answer are computed with wrongly",
+                instead="compute with the tensor itself, or leave the weights in the file",
             )
 
     def note_update(self, statistics: list[Any]) -> None:

@@ -19,7 +19,7 @@ from .conversions import conversions_followed
 from .data_sizes import FREE, Freedom
 from .decisions import Freeze
 from .elsewhere import ProbeRejected
-from .facts import CapturedProgram, ListFact, Port, Results, SymDim, TensorFact
+from .facts import CapturedProgram, ListFact, Port, Results, SymDim, TensorFact, caution
 from .inputs import AxisNames, Call, solve_roots
 from .journal import CannotThaw, Comparison, Journal
 from .layouts import Layout, LayoutKernels, dense_like
@@ -319,9 +319,11 @@ def _note_updates(tracer: Tracer) -> None:
     if modules:
         some = ", ".join(modules[:3]) + (f" and {len(modules) - 3} more" if len(modules) > 3 else "")
         tracer.decisions.note(
-            f"the running statistics of {some} are updated by the model in training, and not by the graph: it "
-            "normalises by the statistics of each batch. To avoid this, put these modules in eval mode and export with "
-            "training=onward.TrainingMode.PRESERVE"
+            caution(
+                f"the running statistics of {some} are updated by the model in training, and not by the file",
+                "It normalises by the statistics of each batch",
+                "put these modules in eval mode and export with training=onward.TrainingMode.PRESERVE",
+            )
         )
 
 
@@ -330,13 +332,13 @@ def _note_ties(tracer: Tracer, plan: Plan, request: Request) -> None:
     axes = request.axes
     for axis, leader in plan.tied.items():
         size = plan.sizes[axis][0]
-        text = (
+        text = caution(
             f"{places_of(axis, axes)} is written as {leader!r} ({places_of(leader, axes)}): the model refuses "
-            f"different sizes, and both are {size} in the example."
+            f"different sizes, and both are {size} in the example",
+            "The file takes inputs in which they are equal",
+            "give them one name if they are the same, or use an example in which they differ",
         )
         if {axis, leader} <= request.space.made_up:  # nobody named them, so nobody is contradicted
             tracer.decisions.warnings.append(text)
             continue
-        tracer.decisions.note(
-            f"{text} If they are the same, give them one name; if not, use an example in which they differ"
-        )
+        tracer.decisions.note(text)

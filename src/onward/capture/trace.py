@@ -93,11 +93,16 @@ def trace(
                 raise
             fixed |= newly
             if isinstance(error, FrozenAxisError):
-                notes.append("\n  ".join((f"written as fixed: {error.what}", *error.details)))
+                notes.append(_fixed("\n  ".join((f"written as fixed: {error.what}", *error.details)) + "\n "))
             else:
-                notes.append(f"written as fixed: {places_of(newly, axes)}: {error.what}")
+                notes.append(_fixed(f"written as fixed: {places_of(newly, axes)}: {error.what}."))
             if not newly <= space.optional:
                 warn_user(notes[-1], CaptureWarning)
+
+
+def _fixed(what: str) -> str:
+    """A note on axes that were given up."""
+    return f"{what} The file takes only the example's size there. To avoid this, compute with the size itself."
 
 
 def _to_be_fixed(request: Request, error: CaptureError, allow_static_axes: bool) -> set[str]:
@@ -141,11 +146,13 @@ def _first_that_works(request: Request, *, in_short: bool = False) -> CapturedPr
                     return sided
                 program = thaw(request, plan, error)
             except Stuck as error:
+                if plan.enlarged:  # there the model may refuse the very example
+                    raise
                 stuck = stuck or error
                 program = _with_numbers(request, plan, error)
             return _settled(request, plan, program, after_freeze=frozen is not None)
         except Stuck as error:
-            if not plan.other_side:
+            if not plan.enlarged:
                 raise error.error from error
         except ProbeRejected as error:
             rejected.append((plan, error))
@@ -153,7 +160,7 @@ def _first_that_works(request: Request, *, in_short: bool = False) -> CapturedPr
             reason = reason or str(cannot)
             refused = refused or isinstance(cannot, SizesRefused)
         except CaptureError:
-            if not plan.enlarged:  # there the model may refuse the very example
+            if not plan.enlarged:
                 raise
     if frozen:
         raise frozen_axis(frozen.freezes, example, request.axes, reason, request.space.formulas)

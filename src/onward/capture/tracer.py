@@ -190,11 +190,7 @@ class Tracer:
         is_number = op in NUMBER_QUERIES and isinstance(answer, (bool, int, float))
         if is_number and not self.elsewhere.data_sizes.keeps_line():
             return self.number(self.create(aten.item.default, nodes[0]), answer)
-        self.decisions.warn(
-            f"a value was read out of a tensor ({DATA_QUERIES[op]}), and the graph keeps the example's answer "
-            f"({answer!r}); inputs that would give another answer are computed wrongly",
-            hint="use torch.where or torch.cond for a choice, or script the function to keep its loops and branches",
-        )
+        self.decisions.value_read(DATA_QUERIES[op], answer)
         return answer
 
     def number(self, node: fx.Node, example: Any) -> Any:

@@ -16,6 +16,7 @@ from typing import Any
 from ..errors import CaptureError, FrozenAxisError, LoweringError
 from .axes import Formula
 from .complaints import places_of
+from .facts import caution
 from .inputs import example_sizes
 from .run import Request
 
@@ -33,9 +34,11 @@ def as_a_sum(request: Request, error: CaptureError, capture: Capture) -> tuple[s
 
 
 def sum_note(total: str, formula: Formula, request: Request) -> str:
-    return (
+    return caution(
         f"{places_of(total, request.axes)}, {total!r}, is taken for {formula}, which it is in the example: the model "
-        f"refuses other sizes. To say so yourself, name it {str(formula)!r}"
+        "refuses other sizes",
+        "The file takes inputs for which that holds",
+        f"name the axis {str(formula)!r}, which says the same",
     )
 
 

@@ -161,7 +161,7 @@ def test_case(case) -> None:
 )
 def test_a_tall_matrix_stays_tall(function: Any) -> None:
     """Which of the two sizes is smaller decides what an operator does: the export holds on one side, and says so."""
-    with pytest.warns(onward.CaptureWarning, match="the graph holds where `m >= 3` is True"):
+    with pytest.warns(onward.CaptureWarning, match="the file holds where `m >= 3` is True"):
         program = onward.export(_Function(function), (f32(5, 3),), input_names=["x"], dynamic_axes={"x": {0: "m"}})
     session = Session(program.model)
     for m in (3, 8):

@@ -1,0 +1,259 @@
+"""Every warning of capture, provoked through `onward.export` and compared word for word.
+
+All have one form: the line (where there is one), what happened, what it means for the file, what to do instead.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import onward
+
+SCRIPT = (
+    "use torch.where or torch.cond for a choice, or torch.jit.script on the function, which keeps loops and branches"
+)
+
+
+class Count(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("total", torch.zeros(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.total += 1
+        return x + self.total
+
+
+class Loose(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.total = torch.zeros(3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.total += 1
+        return x + self.total
+
+
+class Scaled(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor(2.0))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * self.scale if self.scale > 1 else x
+
+
+def branch_on_data(x: Tensor) -> Tensor:
+    return x * 2 if x.sum() > 0 else x
+
+
+def loop_over_data(x: Tensor) -> Tensor:
+    for _ in range(int(x.abs().sum())):
+        x = x + 1
+    return x
+
+
+def loop_over_found(x: Tensor) -> Tensor:
+    found = x.flatten().nonzero()
+    for _ in range(found.shape[0]):
+        x = x + 1
+    return x
+
+
+def fitting_mask(x: Tensor) -> Tensor:
+    return x[x > 0].reshape(2, 3)
+
+
+def through_numpy(x: Tensor) -> Tensor:
+    return x + torch.from_numpy(x.numpy().cumsum(0))
+
+
+def branch_on_size(x: Tensor) -> Tensor:
+    return x * 2 if x.shape[0] > 1 else x
+
+
+def number_of_size(x: Tensor) -> Tensor:
+    return x + int(6 // x.shape[0])
+
+
+def rows(x: Tensor) -> Tensor:
+    return torch.stack([x[i] * 2 for i in range(x.shape[0])])
+
+
+def together(x: Tensor, y: Tensor) -> Tensor:
+    return x + y
+
+
+def appended(old: Tensor, new: Tensor, mask: Tensor) -> Tensor:
+    return torch.cat([old, new]) * mask
+
+
+ONES = torch.ones(2, 3)
+BATCH = {"dynamic_axes": {"x": {0: "batch"}}}
+
+# model, inputs, what else export is given, the line of the function, the text
+ROWS: list[tuple[Any, tuple[Tensor, ...], dict[str, Any], int, str]] = [
+    (
+        branch_on_data,
+        (ONES,),
+        {},
+        1,
+        "a value was read out of a tensor (if, while, or bool()), and the file keeps the example's answer (True). "
+        f"Inputs that would give another answer are computed wrongly. To avoid this, {SCRIPT}.",
+    ),
+    (
+        loop_over_data,
+        (ONES,),
+        {},
+        1,
+        "a value was read out of a tensor (.item(), int() or float()), and the file keeps the example's answer (6). "
+        f"Inputs that would give another answer are computed wrongly. To avoid this, {SCRIPT}.",
+    ),
+    (
+        loop_over_found,
+        (ONES,),
+        {},
+        2,
+        "how large a tensor is depends on data here, and the file keeps its size in the example (`nonzero_1` is 6). "
+        "Inputs that would give another size are computed wrongly. To avoid this, compute with the size itself (no "
+        "int(), range() or if on it), or use torch.jit.script on the function, which keeps loops and branches.",
+    ),
+    (
+        fitting_mask,
+        (ONES,),
+        {},
+        1,
+        "how large the result of nonzero is depends on data, and the model works only where it is as large as in the "
+        "example (6), so the file is made for that size. Inputs that would give another size are computed wrongly. To "
+        "avoid this, use no fixed number where the size is meant, for example x.shape[0] or -1 in a reshape.",
+    ),
+    (
+        through_numpy,
+        (ONES,),
+        {},
+        1,
+        "a tensor was read out of PyTorch (numpy), and the file keeps the example's values. Inputs that would give "
+        "other values are computed wrongly. To avoid this, stay with torch operations on tensors that depend on the "
+        "inputs.",
+    ),
+    (
+        branch_on_size,
+        (torch.ones(8, 3),),
+        BATCH,
+        1,
+        "a branch depends on the size of axis 'batch': the file holds where `batch > 1` is True, and batch = 1 would "
+        "take the other branch. Such inputs are computed wrongly. To avoid this, use torch.cond, or keep to sizes on "
+        "this side of the branch.",
+    ),
+    (
+        number_of_size,
+        (torch.ones(8, 3),),
+        BATCH,
+        1,
+        "a number depends on the size of axis 'batch': the file holds where `6 // batch` is 0, and batch = 1 gives "
+        "another. Such inputs are computed wrongly. To avoid this, use an example of another size, or keep to sizes "
+        "where it holds.",
+    ),
+    (
+        Scaled(),
+        (ONES,),
+        {"export_params": False},
+        1,
+        "a value was read out of a weight (if, while, or bool()), and the file keeps the answer (True). When other "
+        "weights are fed, those that would give another answer are computed with wrongly. To avoid this, compute with "
+        "the tensor itself, or leave the weights in the file.",
+    ),
+    (
+        Count(),
+        (ONES,),
+        {},
+        0,
+        "the model changes its buffer 'total', and the file does not keep the change. Every run starts from what the "
+        "buffer holds now. To avoid this, export with mutable_buffers=True, which makes an input and an output of it.",
+    ),
+    (
+        Loose(),
+        (ONES,),
+        {},
+        0,
+        "the model changes a tensor that is no buffer (total), and the file does not keep the change. Every run starts "
+        "from what the tensor holds now. To avoid this, make it a buffer (self.register_buffer) and export with "
+        "mutable_buffers=True.",
+    ),
+    (
+        nn.BatchNorm1d(3),
+        (ONES,),
+        {"training": True},
+        0,
+        "the running statistics of the model are updated by the model in training, and not by the file. It normalises "
+        "by the statistics of each batch. To avoid this, put these modules in eval mode and export with "
+        "training=onward.TrainingMode.PRESERVE.",
+    ),
+    (
+        together,
+        (ONES, ONES),
+        {"dynamic_axes": {"x": {0: "m"}, "y": {0: "n"}}},
+        0,
+        "axis 0 of 'y' is written as 'm' (axis 0 of 'x'): the model refuses different sizes, and both are 2 in the "
+        "example. The file takes inputs in which they are equal. To avoid this, give them one name if they are the "
+        "same, or use an example in which they differ.",
+    ),
+    (
+        appended,
+        (torch.ones(4), torch.ones(3), torch.ones(7)),
+        {"dynamic_axes": {"old": {0: "past"}, "new": {0: "new"}, "mask": {0: "total"}}},
+        0,
+        "axis 0 of 'mask', 'total', is taken for past + new, which it is in the example: the model refuses other "
+        "sizes. The file takes inputs for which that holds. To avoid this, name the axis 'past + new', which says the "
+        "same.",
+    ),
+    (
+        rows,
+        (ONES,),
+        {**BATCH, "allow_static_axes": True},
+        0,
+        "written as fixed: dynamic axis 'batch' (= 2) is frozen by the model: a plain Python number is made from the "
+        "size of axis 0 of 'x'\n  ROWS: `batch` became 2\n  it could not be thawed: the model runs other operations at "
+        "other sizes. They part after aten.mul.Tensor (ROWS):\n    at batch = 2 comes aten.stack.default (ROWS)\n"
+        "    at batch = 4 comes aten.select.int (ROWS)\n  The file takes only the example's size there. To avoid this, "
+        "compute with the size itself.",
+    ),
+    (
+        together,
+        (ONES, ONES),
+        {"output_names": ["z"], "dynamic_axes": {"z": {1: "n"}}},
+        0,
+        "dynamic_axes['z'][1] is 'n', but the model always gives 3 there. The file says 3. To avoid this, leave that "
+        "axis out of dynamic_axes.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("model", "inputs", "options", "line", "text"), ROWS)
+def test_warning(model: Any, inputs: tuple[Tensor, ...], options: dict[str, Any], line: int, text: str) -> None:
+    names = ["old", "new", "mask"] if len(inputs) == 3 else ["x", "y"][: len(inputs)]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        program = onward.export(model, inputs, input_names=names, **options)
+    function = type(model).forward if isinstance(model, nn.Module) else model
+    place = f"{__file__}:{function.__code__.co_firstlineno + line}: " if line else ""
+    text = place + text.replace("ROWS", f"{__file__}:{rows.__code__.co_firstlineno + 1}")
+    assert program.warnings == (text,)
+    assert [str(each.message) for each in caught if each.category is onward.CaptureWarning] == [text]
+
+
+def test_a_line_is_warned_about_once() -> None:
+    def function(x: Tensor) -> Tensor:
+        for i in range(3):
+            x = x * 2 if x[i, 0] > 0 else x
+        return x
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        program = onward.export(function, (torch.ones(3, 3),))
+    assert len(caught) == len(program.warnings) == 1
