@@ -54,6 +54,7 @@ ARITHMETIC = [
     row("complex128", lambda x, y: x * y / (x + y), [X.to(torch.complex128), Y.to(torch.complex128)]),
     row("real or imaginary alone", lambda x: (x.real * 1, x.imag * 1, torch.real(x).exp()), [X]),
     row("length and angle", lambda x: (x.abs(), x.angle(), abs(x) ** 2), [X]),
+    row("length of very small and very large numbers", lambda x: ((x * 1e-25).abs(), (x * 1e25).abs()), [X]),
     row("sign", lambda x: (x * (x.real > 0)).sgn(), [X]),
     row("angle of reals", torch.angle, [R]),
     row("angle of integers", torch.angle, [ints(3, 4)]),
@@ -151,6 +152,8 @@ def _sliced(x: torch.Tensor) -> torch.Tensor:
 SCATTERS = [
     row("scatter", lambda x, i: (x.scatter(1, i, x * 2), x.scatter(1, i, 1j), x.scatter_add(1, i, x)),
         [X, torch.tensor([[0, 1], [2, 3], [1, 0]])], opsets=(13, 16, NEWEST)),
+    row("scatter, added up", lambda x, i: x.scatter(1, i, x, reduce="add"), [X, torch.tensor([[0, 0], [2, 3], [1, 0]])],
+        opsets=(16, NEWEST)),
     row("index_add", lambda x, y: x.index_add(1, torch.tensor([0, 2, 2, 1]), y), [X, Y], opsets=(16, NEWEST)),
 ]  # fmt: skip
 
@@ -161,6 +164,7 @@ PRODUCTS = [
     row("linear", lambda x: F.linear(x, WIDE, BIAS), [X]),
     row("conv1d", lambda x: F.conv1d(x[:, None], KERNEL, BIAS[:2]), [X]),
     row("addmm", lambda x, y: torch.addmm(BIAS[:3], x, y.mT, beta=2, alpha=1j), [X, Y], dynamic={}),
+    row("addbmm", lambda x, y: torch.addbmm(BIAS[:3], x[None], y.mT[None], beta=2, alpha=1j), [X, Y], dynamic={}),
     row("outer and dot", lambda x, y: (torch.outer(x[0], y[0]), torch.dot(x[0], y[0])), [X, Y]),
     row("vdot", lambda x, y: torch.vdot(x[0], y[0]), [X, Y]),
     row("einsum", lambda x, y: torch.einsum("bi,ci->bc", x, y), [X, Y]),

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from ..complex import Complex, Operand, imag_of, lift, lower_real, lowers_complex
+from ..complex import Complex, Operand, imag_of, lift, lower_real, lowers_complex, product
 from ..emitter import Emitter, Number, Value
 from ..registry import lowers
 from .complex_parts import truth
@@ -135,6 +135,14 @@ def div(g: Emitter, x: Operand, y: Operand) -> Complex:
     return over(g, lift(g, x), lift(g, y))
 
 
+@lowers_complex(aten.addbmm.default)
+def addbmm(g: Emitter, x: Operand, first: Complex, second: Complex, *, beta: Operand, alpha: Operand) -> Complex:
+    """addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
+    products = product(aten.bmm.default)(g, first, second)
+    total = Complex(*(g.reduce("ReduceSum", part, [0], keepdims=False) for part in products.parts))
+    return plus(g, _by(g, lift(g, x), beta), _by(g, total, alpha))
+
+
 @lowers_complex(aten.reciprocal.default)
 def reciprocal(g: Emitter, z: Complex) -> Complex:
     """reciprocal(Tensor self) -> Tensor"""
@@ -159,8 +167,8 @@ def square(g: Emitter, z: Complex) -> Complex:
 
 @lowers_complex(aten.abs.default, aten.absolute.default)
 def abs_(g: Emitter, z: Complex) -> Value:
-    """abs(Tensor self) -> Tensor"""
-    return length(g, z)
+    """abs(Tensor self) -> Tensor; squares in float64, as those of float32 are 0 below 1e-19 and infinite beyond 1e19"""
+    return g.cast(length(g, lift(g, z, torch.float64)), g.out_dtype)
 
 
 def angle_of(g: Emitter, z: Complex) -> Value:

@@ -50,6 +50,17 @@ by_parts(
         ],
     )
 )  # fmt: skip
+
+
+@lowers_complex(aten.scatter.reduce)
+def scatter_reduce(g: Emitter, x: Complex, dim: int, index_: Value, src: Complex, *, reduce: str) -> Complex:
+    """scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor"""
+    if reduce != "add":
+        raise g.unsupported(f"complex numbers, reduce={reduce!r}")
+    parts = zip((x.real, imag_of(g, x)), (src.real, imag_of(g, src)), strict=True)
+    return Complex(*(lower_real(g, aten.scatter_add.default, [old, dim, index_, new]) for old, new in parts))
+
+
 for _module in (rearrange, repeat, select, window, write):
     by_parts(*family(_module))
 by_parts(*family(pad, without=[aten.pad.default]))  # which does not say that its value is a number of this kind

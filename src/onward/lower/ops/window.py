@@ -58,6 +58,32 @@ def _each_pair(g: Emitter, starts: Value, steps: torch.Tensor, *, transposed: bo
     return g.op.Add(g.unsqueeze(starts, [1]), g.const_tensor(steps.unsqueeze(0)))
 
 
+@lowers(aten.unfold_backward.default)
+def unfold_backward(g: Emitter, x: Value, sizes: Sequence[Size], dim: int, size: int, step: int) -> Value:
+    """unfold_backward(Tensor grad_in, SymInt[] input_sizes, int dim, int size, int step) -> Tensor
+
+    Windows added up where they came from. A window is so many blocks of `step` elements; the first blocks of all
+    windows are a row of blocks, the second ones the same row one place on, and so forth.
+    """
+    rank = len(sizes)
+    if not rank:
+        return g.reduce("ReduceSum", x, [0], keepdims=False)
+    axis, blocks = dim % rank, -(-size // step)
+    x = g.pad(x, [0] * (2 * rank + 1) + [blocks * step - size]) if size % step else x
+    rows = []
+    for place in range(blocks):
+        row = g.slice(x, [place * step], [(place + 1) * step], [rank]) if blocks > 1 else x
+        pads = [0] * (2 * (rank + 1))
+        pads[axis], pads[axis + rank + 1] = place, blocks - place  # one more at the end for what no window reached
+        rows.append(g.pad(row, pads))
+    total = g.op.Sum(*rows)
+    order = [*range(axis + 1), rank, *range(axis + 1, rank)]
+    total = g.op.Transpose(total, perm=order)
+    dims = g.known_dims(x)
+    total = g.reshape(total, [*dims[:axis], -1, *dims[axis + 1 : rank]])
+    return g.expand(g.slice(total, [0], [sizes[axis]], [axis]), g.out.shape)  # PyTorch's own istft leaves that to it
+
+
 @lowers(aten.im2col.default)
 def im2col(
     g: Emitter, x: Value, kernel: Sequence[int], dilation: Sequence[int], pad: Sequence[int], stride: Sequence[int]
