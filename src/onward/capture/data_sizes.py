@@ -54,17 +54,20 @@ class Freedom:
     """How freely numbers that depend on data vary between the probes."""
 
     slices_fit: bool = False  # `x[:n]` is taken to be as long as n says
+    multiples: bool = False  # sizes can be divided by small numbers
     kept: frozenset[Source | None] = frozenset()  # lines whose numbers stay the example's
     conversions: bool = True  # `int(tensor)` is followed
 
-    def less(self, lines: Collection[Source | None], *, has_slices: bool) -> Freedom | None:
+    def less(self, lines: Collection[Source | None], *, has_slices: bool, has_sizes: bool) -> Freedom | None:
         """The next to try after sizes that come from these lines were refused; None if there is none."""
         if not lines:
             return None
         if has_slices and not self.slices_fit:
             return replace(self, slices_fit=True)
+        if has_sizes and not self.multiples:
+            return replace(self, multiples=True)
         more = frozenset(lines) - self.kept
-        return replace(self, kept=self.kept | more) if more else None
+        return replace(self, kept=self.kept | more, multiples=False) if more else None
 
 
 FREE = Freedom()
@@ -76,7 +79,7 @@ class DataSizes:
     def __init__(self, tracer: Tracer, freedom: Freedom) -> None:
         self._tracer, self._dims, self._probes = tracer, tracer.dims, tracer.probes
         self.freedom = freedom
-        self.has_slices = self.has_conversions = False
+        self.has_slices = self.has_sizes = self.has_conversions = False
         self._twins_of: dict[fx.Graph, _Twins] = {}
         self._known: dict[Any, tuple[int, ...]] = {}
         self._patterns = _patterns(self._probes - 1)
@@ -118,12 +121,11 @@ class DataSizes:
         return self._twins_of.setdefault(graph, _Twins(graph))
 
     def numbers(self, example: Any) -> tuple[Any, ...]:
-        """The other probes' numbers for one that is read from a tensor: near the example's, because they may be
-        indices, and each time in another pattern, so that no two numbers look alike."""
+        """The other probes' numbers for one that is read from a tensor: near the example's and rather below, because they
+        may be indices, but not 0, and each time in another pattern, so that no two numbers look alike."""
         while True:
             offsets = next(self._patterns)
-            sign = -1 if example > max(offsets, default=0) else 1
-            found = tuple(example + sign * offset for offset in offsets)
+            found = tuple(example - offset if example > offset else example + offset for offset in offsets)
             if not offsets or not self._dims.is_known((example, *found)):
                 return found
 
@@ -152,9 +154,11 @@ class DataSizes:
         if self.keeps_line():
             self._tracer.decisions.kept_size(stem, count)
             return (count,) * (self._probes - 1)
+        self.has_sizes = True
         if key not in self._known:
             number = len(self._known) + 1
-            sizes = tuple(1009 + 97 * number + 211 * probe * probe for probe in range(1, self._probes))
+            step, start = (720, 0) if self.freedom.multiples else (1, 1009)
+            sizes = tuple(step * (start + 97 * number + 211 * probe * probe) for probe in range(1, self._probes))
             if sizes:
                 self._dims.fresh((count, *sizes), f"{stem}_{self._dims.count(stem)}", user_source())
             self._known[key] = sizes

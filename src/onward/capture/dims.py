@@ -40,14 +40,15 @@ class DimTable:
                 formula = self._formula(values, axes)
                 self._depends[values] = formula[1] if formula else frozenset(axes)
 
-    def dim(self, values: Fingerprint, made_from: Iterable[Dim] = ()) -> Dim:
-        """The dimension with this fingerprint; `made_from` are the dimensions that the op which made it has seen."""
+    def dim(self, values: Fingerprint, made_from: Iterable[Dim] = (), lines: frozenset[Any] = frozenset()) -> Dim:
+        """The dimension with this fingerprint; `made_from` are the dimensions that the op which made it has seen, and
+        `lines` those at which numbers came from data that it was given."""
         first = values[0]
         if all(value == first for value in values):
             return first
         known = self._by_values.get(values)
         if known is None:
-            known = self._by_values[values] = self._new(values, made_from)
+            known = self._by_values[values] = self._new(values, made_from, lines)
         return known
 
     def fresh(self, values: Fingerprint, name: str, line: Any = None) -> SymDim:
@@ -102,10 +103,10 @@ class DimTable:
         known = self._by_values.get(values)
         return known.name if known else str(values[0])
 
-    def _new(self, values: Fingerprint, made_from: Iterable[Dim]) -> SymDim:
+    def _new(self, values: Fingerprint, made_from: Iterable[Dim], lines: frozenset[Any]) -> SymDim:
         formula = self._formula(values, {**self.axes, **self._from_data})
         made = [dim.values for dim in made_from if isinstance(dim, SymDim)]
-        lines = frozenset[Any]().union(*map(self.lines_of, made))
+        lines = lines.union(*map(self.lines_of, made))
         if formula:
             text, names = formula
             name, depends = self._unique(text), names & frozenset(self.axes)

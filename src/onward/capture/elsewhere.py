@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from .tracer import Tracer
 
 aten = torch.ops.aten
+_RESHAPES = (aten.reshape.default, aten.view.default, aten._unsafe_view.default, aten.unflatten.int)
 
 
 class ProbeRejected(Exception):
@@ -54,7 +56,14 @@ class Elsewhere:
             return self._sliced_by_data(args, fx.map_arg(nodes, self._tracer.here), out)
         if op is RESHAPE:
             return self._reshaped(args, nodes, out)
-        return self.probe(op, args, kwargs, out)
+        try:
+            return self.probe(op, args, kwargs, out)
+        except ProbeRejected:
+            if op in _RESHAPES and any(map(is_from_data, args[-1])):
+                return self._reshaped_by_data(args, fx.map_arg(nodes, self._tracer.here), out)
+            if op is aten.split_with_sizes.default and any(map(is_from_data, args[1])):
+                return self._split_by_data(args, out)
+            raise
 
     def probe(self, op: OpOverload, args: tuple, kwargs: dict[str, Any], out: Any) -> tuple[Any, ...]:
         """What the other probes' results look like."""
@@ -84,7 +93,7 @@ class Elsewhere:
         name = op.__name__ if isinstance(op, FunctionCall) else str(op)
         data = self.data_sizes
         lines = self._lines(args) or self._tracer.dims.data_lines()
-        less = data.freedom.less(lines, has_slices=data.has_slices)
+        less = data.freedom.less(lines, has_slices=data.has_slices, has_sizes=data.has_sizes)
         return ProbeRejected(name, user_source(), self._tracer.scopes.current.path, reason, less)
 
     def _lines(self, value: Any) -> frozenset[Any]:
@@ -128,6 +137,27 @@ class Elsewhere:
             for layout, size in zip(layouts, fresh, strict=True)
         )
 
+    def _reshaped_by_data(self, args: tuple, nodes: tuple, out: torch.Tensor) -> tuple[Layout, ...]:
+        """`x.reshape(n, -1)`: numbers that stand for n need not divide x. What is left to -1 is a size of its own."""
+        left = [axis for axis, size in enumerate(_asked_sizes(args, 0)) if size == -1]
+        key = (aten.reshape.default, args[0].fact.shape, self.data_sizes.form(self._tracer.graph, nodes[1:]))
+        rest = self.data_sizes.fresh(key, out.size(left[0]), "reshape") if left else (0,) * (self._tracer.probes - 1)
+        sizes = [_asked_sizes(args, 1 + place) for place in range(len(rest))]
+        return tuple(
+            dense_like(tuple(other if size == -1 else size for size in asked), out)
+            for asked, other in zip(sizes, rest, strict=True)
+        )
+
+    def _split_by_data(self, args: tuple, out: Sequence[torch.Tensor]) -> tuple[list[Layout], ...]:
+        """`x.split(lengths.tolist())`: nobody told the numbers that stand for the lengths what they add up to."""
+        axis = (args[2] if len(args) > 2 else 0) % args[0].dim()
+        results = []
+        for probe in range(1, self._tracer.probes):
+            whole = _at_probe(args[0], probe).size
+            sizes = [(*whole[:axis], _at_probe(each, probe), *whole[axis + 1 :]) for each in args[1]]
+            results.append([dense_like(size, part) for size, part in zip(sizes, out, strict=True)])
+        return tuple(results)
+
     def _same_structure(self, op: OpOverload, args: tuple, out: Any, layout: Any) -> None:
         if isinstance(out, torch.Tensor):
             ranks = out.dim(), len(layout.size)
@@ -156,6 +186,16 @@ def _layout_of(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return Layout.of(value)
     return [_layout_of(each) for each in value] if isinstance(value, (list, tuple)) else value
+
+
+def _asked_sizes(args: tuple, probe: int) -> list[int]:
+    """The sizes that a reshape is to give: all of them, or those that one axis is divided into."""
+    sizes = _at_probe(args[-1], probe)
+    if len(args) == 2:
+        return sizes
+    whole = _at_probe(args[0], probe).size
+    axis = args[1] % len(whole)
+    return [*whole[:axis], *sizes, *whole[axis + 1 :]]
 
 
 def _at_probe(value: Any, probe: int) -> Any:

@@ -30,7 +30,7 @@ from .memory import leaves, storage
 from .plain import PlainTensors
 from .pools import POOLS, whole_axis
 from .queries import DATA_QUERIES, METADATA_QUERIES, NUMBER_QUERIES, SQUEEZES, note_squeeze
-from .sizes import SYMBOLIC, AxisOf, Computed, NumberOf, Origin, Size, symbol, written
+from .sizes import SYMBOLIC, AxisOf, Computed, NumberOf, Origin, Size, size_lines, symbol, written
 from .source import ScopeStack, user_source
 from .tensor import Traced
 from .traced_list import TracedList, TracedNumbers
@@ -371,8 +371,10 @@ class Tracer:
         parent = args[0] if args and isinstance(args[0], Traced) else None
         step = (op, tuple(node_args[1:]), node_kwargs)
         made_from = [dim for each in traced for dim in each.fact.shape]
+        given = [each.node for each in leaves((args, tuple(kwargs.values()))) if isinstance(each, SYMBOLIC)]
+        lines = frozenset[Any]().union(*map(size_lines, given))
         if isinstance(out, torch.Tensor):
-            result = self.wrap(self._unaliased(out, args), layouts, made_from)
+            result = self.wrap(self._unaliased(out, args), layouts, made_from, lines)
             node.meta["val"] = result.fact
             self.own(result, node, parent, ViewStep(*step, None))
             return result
@@ -386,7 +388,9 @@ class Tracer:
                     raise self.cannot(f"{op} returns a list among other results, which cannot be followed", op)
                 results.append(each)
                 continue
-            result = self.wrap(self._unaliased(each, args), tuple(layout[index] for layout in layouts), made_from)
+            result = self.wrap(
+                self._unaliased(each, args), tuple(layout[index] for layout in layouts), made_from, lines
+            )
             getitem = self.make(operator.getitem, (node, index), {}, result.fact)
             self.own(result, getitem, parent, ViewStep(*step, index))
             results.append(result)
@@ -426,11 +430,16 @@ class Tracer:
         nodes = tuple(each[1] for each in pairs), {name: each[1] for name, each in named.items()}
         return real, nodes, traced
 
-    def wrap(self, real: torch.Tensor, layouts: tuple[Layout, ...], made_from: Sequence[Dim] = ()) -> Traced:
+    def wrap(
+        self,
+        real: torch.Tensor,
+        layouts: tuple[Layout, ...],
+        made_from: Sequence[Dim] = (),
+        lines: frozenset[Any] = frozenset(),
+    ) -> Traced:
         sizes = zip(real.size(), *(layout.size for layout in layouts), strict=True)
-        fact = TensorFact(
-            _STORED.get(real.dtype, real.dtype), tuple(self.dims.dim(values, made_from) for values in sizes)
-        )
+        dims = tuple(self.dims.dim(values, made_from, lines) for values in sizes)
+        fact = TensorFact(_STORED.get(real.dtype, real.dtype), dims)
         return Traced(real, layouts, fact, self)
 
     def own(self, tensor: Traced, node: fx.Node, parent: Traced | None = None, step: ViewStep | None = None) -> None:

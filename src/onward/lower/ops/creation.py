@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
+from torch import Tensor
 
 from ..bridge import as_dim
 from ..emitter import Emitter, Number, Size, SizeValue, Value
@@ -15,6 +16,7 @@ from ..registry import lowers
 aten = torch.ops.aten
 
 Scalar = Value | Number | SizeValue
+Count = int | SizeValue
 
 
 def filled(g: Emitter, sizes: Sequence[Size], value: Scalar, dtype: torch.dtype) -> Value:
@@ -161,12 +163,22 @@ def dim_arange(g: Emitter, like: Value, dim: int) -> Value:
 
 
 @lowers(aten.tril_indices.default)
-def tril_indices(g: Emitter, rows: int, columns: int, offset: int = 0, dtype: object = None) -> Value:
+def tril_indices(g: Emitter, rows: Count, columns: Count, offset: Count = 0, dtype: object = None) -> Value:
     """tril_indices(int row, int col, int offset=0, *, ScalarType? dtype=long, ...) -> Tensor"""
-    return g.const_tensor(torch.tril_indices(rows, columns, offset, dtype=g.out_dtype))
+    return _triangle_indices(g, torch.tril_indices, rows, columns, offset)
 
 
 @lowers(aten.triu_indices.default)
-def triu_indices(g: Emitter, rows: int, columns: int, offset: int = 0, dtype: object = None) -> Value:
+def triu_indices(g: Emitter, rows: Count, columns: Count, offset: Count = 0, dtype: object = None) -> Value:
     """triu_indices(int row, int col, int offset=0, *, ScalarType? dtype=long, ...) -> Tensor"""
-    return g.const_tensor(torch.triu_indices(rows, columns, offset, dtype=g.out_dtype))
+    return _triangle_indices(g, torch.triu_indices, rows, columns, offset)
+
+
+def _triangle_indices(g: Emitter, indices: Callable[..., Tensor], rows: Count, columns: Count, offset: Count) -> Value:
+    """A constant; of unknown size, the places where rows and columns compare as they should."""
+    if not _varies(rows, columns, offset):
+        return g.const_tensor(indices(rows, columns, offset, dtype=g.out_dtype))
+    across, along = g.unsqueeze(g.arange(0, rows), [1]), g.arange(0, columns)
+    shifted = g.op.Add(across, g.scalar(offset))
+    inside = g.less_or_equal(shifted, along) if indices is torch.triu_indices else g.less_or_equal(along, shifted)
+    return g.annotate(g.cast(g.op.NonZero(inside), g.out_dtype), g.out.shape)

@@ -146,4 +146,7 @@ def nonzero_static(g: Emitter, x: Value, *, size: int | SizeValue, fill_value: i
     rank = g.rank(x)
     places = g.op.Transpose(positions.nonzero_rows(g, x), perm=[1, 0])
     filler = g.expand(g.const(fill_value), [size, rank])
-    return g.slice(g.op.Concat(places, filler, axis=0), [0], [size], [0])
+    rows = g.op.Concat(places, filler, axis=0)
+    if isinstance(size, int):
+        return g.slice(rows, [0], [size], [0])
+    return g.annotate(g.op.Gather(rows, g.arange(0, size), axis=0), g.out.shape)  # at opset 9 slices have fixed ends
