@@ -69,6 +69,7 @@ VIEWS: dict[str, Operation] = {
     "narrow": lambda x, _, a, b: x.narrow(0, -2 if a % 2 else 1, 1 + b % 2),
     "narrow at a size": lambda x, _, a, b: x.narrow(0, 1, x.shape[0] - 2),
     "diagonal": _diagonal,
+    "as_strided": lambda x, _, a, b: x.as_strided((2, 2), (1 + a, 1 + b % 2), b % 3),
     "unfold": lambda x, _, a, b: x.unfold(_axis(x, a), 2, 1 + b % 3),
     "expand": lambda x, _, a, b: x.expand(1 + a % 3, *x.shape),
     "detach": lambda x, _, a, b: x.detach(),
@@ -133,12 +134,17 @@ WRITES: dict[str, Operation] = {
     "index_put_": lambda x, y, a, b: x.index_put_(
         (torch.tensor([0, 0]),), _number(y, b).to(x.dtype), accumulate=bool(a % 2)
     ),
+    "index_put_ at a mask": lambda x, y, a, b: x.index_put_(
+        (x > b - 1,), _number(y, b).to(x.dtype), accumulate=bool(a % 2)
+    ),
+    "copy_ of another dtype": lambda x, _, a, b: x.copy_(x.flip(0).to((torch.float64, torch.int32, torch.bool)[a % 3])),
     "put_": lambda x, _, a, b: x.put_(torch.tensor([0, 2]), x.flatten()[:2] + 1),
     "scatter_": lambda x, _, a, b: x.scatter_(0, torch.zeros_like(x[:1], dtype=torch.int64), b),
     "at a slice": _assign(lambda x, a, b: _slice(a, b)),
     "at a column": _assign(lambda x, a, b: (..., b % 2)),
     "at indices": _assign(lambda x, a, b: torch.tensor([b % 2, 2])),
     "at a mask": _assign(lambda x, a, b: x > a - 1),
+    "at rows of a mask": _assign(lambda x, a, b: x.reshape(x.shape[0], -1)[:, 0] > a - 1),
     "at a row of a size": _assign(lambda x, a, b: x.shape[0] // 2),
     "at a tensor": _assign(lambda x, a, b: (x.reshape(-1)[0] * 0).long() + b % 2),
     "out=": _out,
@@ -180,6 +186,8 @@ def _takes(all_registers: list[Registers], step: Step) -> bool:
         return False
     if name in ("split", "unbind") and len({registers[register].shape[-1:] for registers in all_registers}) > 1:
         return False  # how many there are would depend on the size
+    if name == "as_strided" and not all(_is_whole(registers[register]) for registers in all_registers):
+        return False  # where its elements are depends on more than the tensor
     trial = [[*map(_twin, registers)] for registers in all_registers]
     try:
         for registers in trial:
@@ -197,6 +205,11 @@ def _takes(all_registers: list[Registers], step: Step) -> bool:
     # `x[:6]` of six rows and more always has six: an example says nothing of sizes below its own
     columns = zip(*(each.shape for each in made), strict=True)
     return all(len({example, *larger}) > 1 or smaller == example for example, smaller, *larger in columns)
+
+
+def _is_whole(x: Tensor) -> bool:
+    """Whether a tensor is all of its memory, in order."""
+    return x.is_contiguous() and x.numel() * x.element_size() == x.untyped_storage().nbytes()
 
 
 def _twin(x: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ from torch.nn import functional
 
 import onward
 
+from . import control
 from .running import assert_same, run, tensors_in
 
 ROWS = 6
@@ -478,12 +479,44 @@ def bits_of_floats(x: Tensor) -> Tensor:
     return y
 
 
+def bits_of_halves(x: Tensor) -> Tensor:
+    return (x * 1).view(torch.int16)
+
+
 def strides_out_of_order(x: Tensor) -> Tensor:
     return (x.t() * 1).as_strided((2, 2), (1, 1))
 
 
 def strides_at_a_size(x: Tensor) -> Tensor:
     return (x * 1)[x.shape[0] // 2 :].as_strided((2, 2), (1, 1))
+
+
+@pytest.mark.parametrize(
+    ("floats", "whole"), [(torch.float32, torch.int32), (torch.float64, torch.int64), (torch.float16, torch.int16)]
+)
+def test_the_bits_of_floats_are_written_from_opset_26_on(floats: torch.dtype, whole: torch.dtype) -> None:
+    def magnitude(x: Tensor) -> tuple[Tensor, Tensor]:
+        y = x * 1
+        y.view(whole)[:2].bitwise_and_(torch.iinfo(whole).max)
+        return y, x.view(whole)
+
+    x = torch.randn(ROWS, 4).to(floats)
+    others = [(torch.randn(rows, 4).to(floats),) for rows in (2, 9)]
+    control.check(magnitude, (x,), others, dynamic_axes={"x": {0: "rows"}}, opset_version=26)
+
+
+@pytest.mark.parametrize("opset", control.OPSETS)
+def test_the_last_rows_are_all_where_there_are_few(opset: int) -> None:
+    def tail(x: Tensor) -> tuple[Tensor, ...]:
+        filled, spread = x * 1, x * 1
+        filled[-3:] = 7.0
+        spread[..., -2:] = x[..., :1]
+        return filled, spread
+
+    others = [(torch.randn(rows, columns),) for rows, columns in ((1, 2), (2, 1), (3, 3), (9, 5))]
+    control.check(
+        tail, (torch.randn(ROWS, 4),), others, dynamic_axes={"x": {0: "rows", 1: "columns"}}, opset_version=opset
+    )
 
 
 REFUSED = [
@@ -494,7 +527,8 @@ REFUSED = [
     (fraction, "aten.div_.Tensor computes torch.float32, which cannot be written to a tensor of torch.int64"),
     (repeated, "writes to a tensor that sees some of its memory more than once"),
     (wrong_size, r"aten.add.out would resize its target from \[2, 2\] to \[rows, 4\]"),
-    (bits_of_floats, "the bits of torch.float32 as torch.int32"),
+    (bits_of_floats, r"aten.view.dtype has no lowering for opset \d+ \(exists from 26\)"),
+    (bits_of_halves, "the bits of torch.float32 as torch.int16, which is of another width"),
     (strides_out_of_order, "as_strided depends on how a tensor lies in memory, and this one's elements are not in"),
     (strides_at_a_size, "as_strided depends on how a tensor lies in memory, and where this one begins varies"),
 ]

@@ -121,8 +121,8 @@ class DataSizes:
         return self._twins_of.setdefault(graph, _Twins(graph))
 
     def numbers(self, example: Any) -> tuple[Any, ...]:
-        """The other probes' numbers for one that is read from a tensor: near the example's and rather below, because they
-        may be indices, but not 0, and each time in another pattern, so that no two numbers look alike."""
+        """The other probes' numbers for one that is read from a tensor: near the example's and rather below, because
+        they may be indices, but not 0, and each time in another pattern, so that no two numbers look alike."""
         while True:
             offsets = next(self._patterns)
             found = tuple(example - offset if example > offset else example + offset for offset in offsets)

@@ -168,8 +168,8 @@ class Structure(Sizes):
         return wanted
 
     def _costliest(self, places: list[int], wanted: Sequence[Size]) -> int:
-        """Of the sizes only the running model knows, the one to leave to the Reshape: rather a formula than an axis, and
-        one that would have to be found again rather than one that was computed."""
+        """Of the sizes only the running model knows, the one to leave to the Reshape: rather a formula than an axis,
+        and one that would have to be found again rather than one that was computed."""
         for place in sorted(places, key=lambda place: isinstance(wanted[place], SizeValue)):
             dim = as_dim(wanted[place])
             if dim is None or (isinstance(dim, SymDim) and self._axis_of(dim.values) is None):

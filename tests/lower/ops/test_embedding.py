@@ -101,10 +101,12 @@ def test_max_norm_leaves_the_model_alone():
     assert torch.equal(model.weight, TABLE)
 
 
-def test_one_hot_without_classes_is_refused():
-    class Model(torch.nn.Module):
-        def forward(self, x):
-            return F.one_hot(x)
+def test_one_hot_of_a_script_without_classes_is_refused():
+    """A traced model has as many classes as its data; a script's operator comes as it is."""
+
+    @torch.jit.script
+    def classes(x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.one_hot(x)
 
     with pytest.raises(onward.ExportError, match="give num_classes"):
-        onward.export(Model(), (IDS,))
+        onward.export(classes, (IDS,))

@@ -60,8 +60,22 @@ def copy(g: Emitter, x: Value, source: Value, non_blocking: bool = False) -> Val
 def view_dtype(g: Emitter, x: Value, dtype: torch.dtype) -> Value:
     """view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a): the same bits, read as another type"""
     given = g.dtype(x)
-    if given.itemsize != dtype.itemsize:
-        raise g.unsupported(f"the bits of {given} as {dtype}, which is of another width")
+    _check_width(g, given, dtype)
     if given.is_floating_point or dtype.is_floating_point:
-        raise g.unsupported(f"the bits of {given} as {dtype}: onnxruntime has no operator for it")
+        raise g.needs_opset(26)
     return g.cast(x, dtype)  # between whole numbers of one width a cast keeps the bits
+
+
+@lowers(aten.view.dtype, since=26)
+def view_dtype_26(g: Emitter, x: Value, dtype: torch.dtype) -> Value:
+    """view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a): BitCast"""
+    given = g.dtype(x)
+    if not given.is_floating_point and not dtype.is_floating_point:
+        return view_dtype(g, x, dtype)
+    _check_width(g, given, dtype)
+    return x if given is dtype else g.op.BitCast(x, to=dtype)
+
+
+def _check_width(g: Emitter, given: torch.dtype, wanted: torch.dtype) -> None:
+    if given.itemsize != wanted.itemsize:
+        raise g.unsupported(f"the bits of {given} as {wanted}, which is of another width")

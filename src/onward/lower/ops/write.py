@@ -46,6 +46,9 @@ def slice_scatter(
     written = _between(g, x, src, axis, first, last)
     if not isinstance(size, int) and isinstance(first, int) and first >= 0 and isinstance(last, int) and 1 < last < END:
         return g.slice(written, [0], [g.dim_size(x, axis)], [axis])  # src is too long where x ends before the slice
+    at_the_end = isinstance(first, int) and first < -1 and isinstance(last, int) and last >= END
+    if not isinstance(size, int) and at_the_end and _size_at(g, _origin(g, src), axis - g.rank(x)) == 1:
+        return g.slice(written, [0], [g.dim_size(x, axis)], [axis])  # PyTorch takes no other src for a shorter x
     return written
 
 
