@@ -228,6 +228,7 @@ class Results:
     structure: Structure
     positions: tuple[int, ...]  # of the outputs among the leaves
     lists: Mapping[Path, torch.dtype | None] = field(default_factory=dict)  # lists of unknown length; of numbers: dtype
+    has_vectors: bool = False  # eigenvectors or singular vectors had a part in it, whose signs are a matter of choice
 
     def assemble(self, outputs: Sequence[Any]) -> Any:
         leaves = list(self.leaves)

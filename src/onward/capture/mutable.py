@@ -17,6 +17,7 @@ import torch
 from ..errors import CaptureError, InputError
 from .facts import Output, Results, TensorFact, caution
 from .inputs import Call, unique_names
+from .linalg import with_signs
 from .memory import geometry, storage
 from .model import without_fast_path
 from .state import own_state
@@ -215,7 +216,8 @@ def answers(
     """What the model returns for these inputs, buffers among them, and what its buffers are then; it stays as it is."""
     args, kwargs = call.arguments([each.clone() for each in inputs])
     state = dict(zip((each.key for each in call.state), inputs[len(call.positions) :], strict=True))
-    with own_state(model, {**(weights or {}), **state}), torch.no_grad(), without_fast_path():
+    signed = with_signs(results.has_vectors)
+    with own_state(model, {**(weights or {}), **state}), torch.no_grad(), without_fast_path(), signed:
         outputs = results.select(model(*args, **kwargs))
         return [*outputs, *(_present(model, each).detach().clone() for each in call.state)]
 

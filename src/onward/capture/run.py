@@ -207,6 +207,7 @@ def run(request: Request, plan: Plan, pen: Comparison | None = None) -> Captured
             structure,
             positions,
             _lists(structure, leaves, results),
+            tracer.has_vectors,
         ),
         example_inputs=examples,
         example_outputs=tuple(real for _, _, real in (*(each for _, each in results), *state)),

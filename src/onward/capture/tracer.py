@@ -25,7 +25,7 @@ from .higher_order import HIGHER_ORDER
 from .journal import Comparison, Journal
 from .layouts import COPIES_IF_IT_MUST, Layout, LayoutKernels, is_view_elsewhere
 from .levels import Level, import_node, known_size
-from .linalg import algorithm_for
+from .linalg import algorithm_for, refer
 from .memory import leaves, storage
 from .plain import PlainTensors
 from .pools import POOLS, whole_axis
@@ -68,6 +68,7 @@ class Tracer:
     ) -> None:
         self.levels = [Level(fx.Graph())]  # the program, then the bodies of control flow that are being traced
         self.nested = False  # whether there was any body
+        self.has_vectors = False  # eigenvectors or singular vectors, whose signs are a matter of choice
         self.probes = probes
         self.space = space or AxisSpace()
         self.dims = DimTable(axes, {name: _at_probes(each, axes) for name, each in self.space.formulas.items()})
@@ -230,7 +231,7 @@ class Tracer:
         if self.decisions.is_settled(size):
             return size.values[0]
         origin = size.origin
-        if isinstance(origin, Computed) and not self.dims.name_of(size.values):
+        if isinstance(origin, Computed) and not (size.is_int() and self.dims.name_of(size.values)):
             operands = tuple(self.size_node(each) for each in origin.operands)
             key: Any = (origin.function, tuple((type(each), each) for each in operands))
         else:
@@ -304,6 +305,7 @@ class Tracer:
                 with self.model_again():
                     result = algorithm(self, *args, **kwargs)
                 if result is not NotImplemented:
+                    refer(op, args, kwargs, result)
                     return result
             return self._decompose_by_pytorch(op, args, kwargs)
         finally:

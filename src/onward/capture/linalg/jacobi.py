@@ -17,6 +17,7 @@ import torch
 from ..control import capture_loop
 from .cholesky import identity_like
 from .qr import orthonormal, triangulate
+from .reference import signs_of
 from .table import Tensors, computes, indices, is_empty, shorter
 
 if TYPE_CHECKING:
@@ -76,7 +77,8 @@ def eigen(tracer: Tracer, matrix: torch.Tensor, *, vectors: bool) -> Tensors:
     start = (work, identity_like(matrix)) if vectors else (work,)
     (work, *basis), _ = capture_loop(tracer, SWEEPS * n, True, start, turn)
     values, order = torch.where(diagonal, work, 0).sum(-1).sort(-1)
-    return (values, *(signed(take_columns(each, order))[0] for each in basis))
+    sorted_basis = (take_columns(each, order) for each in basis)
+    return (values, *(each * signs_of(each) for each in sorted_basis))
 
 
 def take_columns(matrix: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
@@ -84,13 +86,6 @@ def take_columns(matrix: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
     if matrix.dim() == 2:
         return matrix.index_select(1, order)
     return matrix.gather(-1, order.unsqueeze(-2).expand(*matrix.shape))
-
-
-def signed(vectors: torch.Tensor) -> Tensors:
-    """The columns with their largest entry positive, and the signs that they had."""
-    largest = vectors.gather(-2, vectors.abs().argmax(-2, keepdim=True))
-    signs = torch.where(largest < 0, -1, 1).to(vectors.dtype)
-    return vectors * signs, signs
 
 
 def orthogonalise(tracer: Tracer, matrix: torch.Tensor, *, vectors: bool) -> Tensors:
@@ -152,25 +147,42 @@ def singular(tracer: Tracer, matrix: torch.Tensor, *, full: bool) -> Tensors:
     if is_empty(count):
         values = matrix.new_zeros((*matrix.shape[:-2], 0))
         left = torch.eye(m, dtype=matrix.dtype).expand(*matrix.shape[:-2], m, m)
-        return left if full else left[..., :0], values, matrix.new_zeros((*matrix.shape[:-2], 0, 0))
+        return left.clone() if full else left[..., :0], values, matrix.new_zeros((*matrix.shape[:-2], 0, 0))
     matrix, scale = scaled(matrix)
     work, right = orthogonalise(tracer, matrix, vectors=True)
     lengths, order = (work * work).sum(-2).sqrt().sort(-1, descending=True)
     # The columns are U * S. Reflections find U also where S is 0, and complete it to a square, but for signs.
     triangle, vectors, taus = triangulate(tracer, take_columns(work, order))
-    left, signs = signed(orthonormal(tracer, vectors, taus, m if full else count))
+    left = orthonormal(tracer, vectors, taus, m if full else count)
+    signs = signs_of(left)
     flips = torch.where(triangle.diagonal(dim1=-2, dim2=-1) < 0, -1, 1).unsqueeze(-2) * signs[..., :count]
     right = take_columns(right, order)
     same = right[..., :count] * flips
     right = torch.cat([same, right[..., count:]], -1) if full else same
-    return left, lengths[..., :count] * scale.squeeze(-1), right
+    return left * signs, lengths[..., :count] * scale.squeeze(-1), right
 
 
 @computes(aten._linalg_eigh.default)
 def _linalg_eigh(tracer: Tracer, matrix: torch.Tensor, triangle: str = "L", compute_v: bool = True) -> Tensors:
     """_linalg_eigh(Tensor A, str UPLO="L", bool compute_v=True) -> (Tensor eigenvalues, Tensor eigenvectors)"""
+    tracer.has_vectors |= compute_v
     values, *vectors = eigen(tracer, matrix if triangle.upper() == "L" else matrix.mT, vectors=compute_v)
     return values, vectors[0] if compute_v else matrix.new_empty(0)
+
+
+@computes(aten.linalg_eigvalsh.default)
+def linalg_eigvalsh(tracer: Tracer, matrix: torch.Tensor, triangle: str = "L") -> torch.Tensor:
+    """linalg_eigvalsh(Tensor self, str UPLO="L") -> Tensor
+
+    PyTorch computes vectors too, for their gradients, whenever a tensor is of a class of its own.
+    """
+    return _linalg_eigh(tracer, matrix, triangle, compute_v=False)[0]
+
+
+@computes(aten.linalg_svdvals.default)
+def linalg_svdvals(tracer: Tracer, matrix: torch.Tensor, *, driver: Any = None) -> torch.Tensor:
+    """linalg_svdvals(Tensor A, *, str? driver=None) -> Tensor"""
+    return singular_values(tracer, matrix)
 
 
 @computes(aten._linalg_svd.default)
@@ -181,5 +193,6 @@ def _linalg_svd(
     (Tensor U, Tensor S, Tensor Vh)"""
     if not compute_uv:
         return matrix.new_empty(0), singular_values(tracer, matrix), matrix.new_empty(0)
+    tracer.has_vectors = True
     left, values, right = singular(tracer, matrix, full=full_matrices)
     return left, values, right.mT
