@@ -5,7 +5,7 @@ TorchScript reads the annotations of ignored methods as they are written: they a
 
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -174,6 +174,39 @@ class HandsOn(torch.nn.Module):
 def test_a_list_goes_from_one_script_to_another(opset: int) -> None:
     others = [(torch.zeros(4, 3),), (torch.full((1, 3), -2.0),)]
     check(HandsOn(), (torch.zeros(2, 3),), others, dynamic_axes={"x": {0: "batch"}}, opset_version=opset)
+
+
+class Edges(NamedTuple):
+    low: torch.Tensor
+    high: tuple[torch.Tensor, int]
+
+
+@torch.jit.script
+def edges(x: torch.Tensor) -> tuple[list[Edges], dict[str, Edges], Edges | None]:
+    found = Edges(x.amin(0), (x.amax(0), 2))
+    return [found], {"all": found}, found
+
+
+@torch.jit.script
+def width(found: Edges) -> torch.Tensor:
+    return (found.high[0] - found.low) * found.high[1]
+
+
+class ReadsByName(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        first, named, optional = edges(x)
+        return first[0].low + named["all"].high[0] + width(optional)
+
+
+def test_named_tuples_of_a_script_keep_their_names() -> None:
+    others, axes = [(torch.randn(5, 3),)], {"x": {0: "batch"}}
+    check(ReadsByName(), (torch.randn(2, 3),), others, dynamic_axes=axes)
+    program = onward.export(edges, (torch.randn(2, 3),), dynamic_axes=axes)
+    names = ["output_0_0_low", "output_0_0_high_0", "output_1_all_low", "output_1_all_high_0"]
+    assert [port.name for port in program.outputs] == [*names, "output_2_low", "output_2_high_0"]
+    found = program(torch.arange(6.0).reshape(2, 3))[2]
+    assert type(found).__name__ == "Edges" and found._fields == ("low", "high")
+    assert found.high[0].tolist() == [3, 4, 5]
 
 
 def _mobile(path: Path) -> Any:

@@ -12,6 +12,7 @@ from ..tree import flatten
 from .columns import as_list
 from .interpreter import Interpreter
 from .lists import ScriptList, plain
+from .named_tuples import with_names
 from .optionals import Maybe
 
 if TYPE_CHECKING:
@@ -20,7 +21,10 @@ if TYPE_CHECKING:
 
 def call_script(tracer: Tracer, called: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """Run a script's graph in place of the script: `called` is a module, a function, or a module's method."""
-    return _given_back(tracer, _run(tracer, called, args, kwargs))
+    method = called._c._get_method("forward") if isinstance(called, torch.jit.ScriptModule) else called
+    result = _given_back(tracer, _run(tracer, called, args, kwargs))
+    returned = method.schema.returns
+    return with_names(result, returned[0].type) if len(returned) == 1 else result
 
 
 def _run(tracer: Tracer, called: Any, args: tuple, kwargs: dict[str, Any]) -> Any:

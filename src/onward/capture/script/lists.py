@@ -282,7 +282,7 @@ def adopt(value: Any) -> Any:
         return list_with(Rows(Element(flatten(0)[1], (value.kind,)), (value.tensor,)))
     if type(value) is list:
         return ScriptList(map(adopt, value))
-    if type(value) is tuple:
+    if type(value) is tuple or (isinstance(value, tuple) and hasattr(value, "_fields")):
         return tuple(map(adopt, value))
     if type(value) is dict:
         return ScriptDict((key, adopt(each)) for key, each in value.items())
