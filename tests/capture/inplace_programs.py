@@ -186,6 +186,8 @@ def _takes(all_registers: list[Registers], step: Step) -> bool:
         return False
     if name in ("split", "unbind") and len({registers[register].shape[-1:] for registers in all_registers}) > 1:
         return False  # how many there are would depend on the size
+    if name == "squeeze" and len({_size_along(registers[register], step[3]) for registers in all_registers}) > 1:
+        return False  # at size 1 it would be another program, of which the export warns
     if name == "as_strided" and not all(_is_whole(registers[register]) for registers in all_registers):
         return False  # where its elements are depends on more than the tensor
     trial = [[*map(_twin, registers)] for registers in all_registers]
@@ -205,6 +207,10 @@ def _takes(all_registers: list[Registers], step: Step) -> bool:
     # `x[:6]` of six rows and more always has six: an example says nothing of sizes below its own
     columns = zip(*(each.shape for each in made), strict=True)
     return all(len({example, *larger}) > 1 or smaller == example for example, smaller, *larger in columns)
+
+
+def _size_along(x: Tensor, a: int) -> int:
+    return x.shape[_axis(x, a)] if x.dim() else 0
 
 
 def _is_whole(x: Tensor) -> bool:
