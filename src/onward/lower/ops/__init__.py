@@ -53,6 +53,7 @@ from . import (
     special_polynomials,
     statistics,
     window,
+    window_functions,
     write,
 )
 
@@ -109,5 +110,6 @@ __all__ = [
     "special_polynomials",
     "statistics",
     "window",
+    "window_functions",
     "write",
 ]
