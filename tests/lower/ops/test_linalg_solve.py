@@ -24,6 +24,12 @@ def definite(*size: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     return x @ x.mT + size[-1] * torch.eye(size[-1], dtype=dtype)
 
 
+def indefinite(*size: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    """Symmetric, with small numbers on the diagonal: most pivots are blocks of two rows."""
+    x = floats(*size, dtype=dtype)
+    return (x + x.mT) * (1 - 0.95 * torch.eye(size[-1], dtype=dtype))
+
+
 def growing(make: Any, *rest: Any) -> dict[str, Any]:
     """A batch of matrices whose size and number vary."""
     return {
@@ -156,9 +162,29 @@ LU = [
         for adjoint in (True, False)
     ],
 ]
+LDL = [
+    case("ldl_factor", lambda x: torch.linalg.ldl_factor(x), **growing(indefinite)),
+    case("ldl_factor of one matrix", lambda x: torch.linalg.ldl_factor(x), [indefinite(5, 5)], opsets=FEW),
+    case("ldl_factor without blocks of two", lambda x: torch.linalg.ldl_factor(x), [definite(3, 3)], opsets=FEW),
+    case("ldl_factor of nothing", lambda x: torch.linalg.ldl_factor(x), [f32(2, 0, 0)], opsets=FEW),
+    case("ldl_factor_ex of zeros", lambda x: torch.linalg.ldl_factor_ex(x), [torch.zeros(3, 3)], opsets=FEW),
+    case(
+        "ldl_factor_ex float64",
+        lambda x: torch.linalg.ldl_factor_ex(x),
+        [indefinite(2, 6, 6, dtype=torch.float64)],
+        opsets=FEW,
+    ),
+    case("ldl_solve", lambda a, b: torch.linalg.ldl_solve(*torch.linalg.ldl_factor(a), b), **growing(indefinite, (2,))),
+    case(
+        "ldl_solve with many matrices",
+        lambda a, b: torch.linalg.ldl_solve(*torch.linalg.ldl_factor(a), b),
+        [indefinite(2, 5, 5), f32(5, 2)],
+        opsets=FEW,
+    ),
+]
 
 
 @pytest.mark.filterwarnings("ignore:torch.*is deprecated in favor:UserWarning")
-@pytest.mark.parametrize("case", [*CHOLESKY, *TRIANGULAR, *ELIMINATION, *LU], ids=str)
+@pytest.mark.parametrize("case", [*CHOLESKY, *TRIANGULAR, *ELIMINATION, *LU, *LDL], ids=str)
 def test_case(case) -> None:
     run(case)
