@@ -244,6 +244,9 @@ WRITES: dict[str, Callable[[Tensor], Any]] = {
     "_foreach_copy_": lambda y: torch._foreach_copy_([y[0], y[1]], [y[1] + 1, y[0] + 1]),
     "_foreach_maximum_": lambda y: torch._foreach_maximum_([y[1:]], 0.1),
     "resize_ to its own size": lambda y: y.resize_(y.shape).resize_as_(y)[0].zero_(),
+    "resize_ to another form": lambda y: y.resize_(y.shape[1], y.shape[0])[0].zero_(),
+    "resize_ to fewer": lambda y: y.resize_(2, 3).add_(1),
+    "resize_as_ a part": lambda y: y.resize_as_(y[:, 1:])[1].mul_(2),
 }
 
 
@@ -438,7 +441,7 @@ def test_random_numbers_are_drawn_anew() -> None:
 
 # --- what is refused -------------------------------------------------------------------------------------------------
 def resized(x: Tensor) -> Tensor:
-    return (x * 1).resize_(20)
+    return (x * 1).resize_(2000)
 
 
 def other_memory(x: Tensor) -> Tensor:

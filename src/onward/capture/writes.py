@@ -7,6 +7,7 @@ that counts its elements, and the new values are scattered to these places.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -348,11 +349,22 @@ def _shape(fact: TensorFact) -> str:
 
 # --- ops with a way of their own -------------------------------------------------------------------------------------
 def _resize(writes: Writes, tensor: torch.Tensor, size: Any, **kwargs: Any) -> torch.Tensor:
-    """`resize_` to the size that the tensor has does nothing."""
+    """`resize_` to as many elements or fewer looks at the same memory in another form."""
     now = list(tensor.size())
-    if len(now) != len(size) or any(not _equal(a, b) for a, b in zip(now, size, strict=True)):
-        raise writes._tracer.cannot("resize_ changes the memory of a tensor", aten.resize_.default, _RESIZED)
-    return tensor
+    if len(now) == len(size) and all(_equal(a, b) for a, b in zip(now, size, strict=True)):
+        return tensor
+    probes = writes._tracer.probes
+    sizes = [each.node.values if isinstance(each, SYMBOLIC) else (each,) * probes for each in size]
+    wanted = tuple(math.prod(each) for each in zip((1,) * probes, *sizes, strict=True))
+    refusal = writes._tracer.cannot("resize_ changes the memory of a tensor", aten.resize_.default, _RESIZED)
+    if not isinstance(tensor, Traced) or not tensor.is_contiguous():
+        raise refusal
+    if any(few > many for few, many in zip(wanted, _counts(tensor), strict=True)):
+        raise refusal
+    writes._view_in_place(aten.view.default, (tensor, [-1]), {})
+    if wanted != _counts(tensor):
+        writes._view_in_place(aten.slice.Tensor, (tensor, 0, 0, math.prod(size)), {})
+    return writes._view_in_place(aten.view.default, (tensor, list(size)), {})
 
 
 def _equal(first: Any, second: Any) -> bool:

@@ -223,6 +223,7 @@ LENGTHS = [
     ),
     case("normalize", lambda x: F.normalize(x, dim=1), [f32(2, 3)], dynamic=BATCH),
     case("cosine_similarity", F.cosine_similarity, [f32(2, 3), f32(2, 3, seed=1)], dynamic={0: {0: "b"}, 1: {0: "b"}}),
+    case("renorm bfloat16", lambda x: torch.renorm(x, 2, 0, 1.0), [f32(2, 3).bfloat16()], opsets=(13, 20, 26)),
     case("renorm", lambda x: torch.renorm(x, 2, 0, 1.0), [f32(2, 3)], opsets=FEW),
 ]
 

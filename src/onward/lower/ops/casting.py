@@ -44,6 +44,7 @@ def clone(g: Emitter, x: Value) -> Value:
     aten._cast_Int.default,
     aten._cast_Long.default,
     aten._cast_Short.default,
+    torch.ops.prims.convert_element_type.default,
 )
 def to(g: Emitter, x: Value, *rest: object, dtype: object = None) -> Value:
     """to.dtype(Tensor self, ScalarType dtype, bool non_blocking=False, bool copy=False, ...) -> Tensor"""

@@ -95,7 +95,7 @@ def _flipped(g: Emitter, weight: Value, groups: int) -> Value:
     """[inputs, outputs / groups, *kernel] as [outputs, inputs / groups, *kernel], the kernel turned around."""
     tensor = g.value_of(weight)
     if tensor is None:
-        raise g.unsupported("a transposed convolution in float64 whose weights are computed")
+        return _flipped_at_run(g, weight, groups)
     inputs, outputs, *kernel = tensor.shape
 
     def flip() -> torch.Tensor:
@@ -103,3 +103,14 @@ def _flipped(g: Emitter, weight: Value, groups: int) -> Value:
         return parts.reshape(groups * outputs, inputs // groups, *kernel).flip(list(range(2, 2 + len(kernel))))
 
     return g.const_from(f"flipped_in_{groups}", [weight], flip)
+
+
+def _flipped_at_run(g: Emitter, weight: Value, groups: int) -> Value:
+    """The same for weights that are computed."""
+    inputs, outputs, *kernel = (g.dim_size(weight, axis) for axis in range(g.rank(weight)))
+    parts = g.reshape(weight, [groups, inputs // groups, outputs, *kernel])
+    parts = g.op.Transpose(parts, perm=[0, 2, 1, *range(3, 3 + len(kernel))])
+    result = g.reshape(parts, [outputs * groups, inputs // groups, *kernel])
+    for axis, size in enumerate(kernel, 2):
+        result = g.op.Gather(result, g.arange(size - 1, -1, -1), axis=axis)
+    return result
