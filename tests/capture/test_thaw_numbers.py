@@ -117,7 +117,7 @@ ROWS: list[tuple[Callable[[Tensor], Tensor], list[str]]] = [
     (lambda x: F.pad(x, (0, abs(int(x.shape[2]) - int(x.shape[3])))), ["abs(height - width)"]),
     (lambda x: torch.arange(sorted(x.shape[2:])[0]) + x.mean(), ["min(height, width)"]),
     (lambda x: torch.arange(sum(int(size) for size in x.shape[2:])) + x.mean(), ["height + width"]),
-    (lambda x: F.interpolate(x, size=(int(x.shape[2] / 2), 9), mode="bilinear"), ["int(height / 2)"]),
+    (lambda x: F.interpolate(x, size=(int(x.shape[2] / 2), 9)), ["int(height / 2)"]),
     (lambda x: x * (x.shape[2] / 7), []),
     (lambda x: x * (int(x.shape[2]) / int(x.shape[3])), ["height / width"]),
     (lambda x: F.pad(x, (0, (-x.shape[3]) % 8)), []),
