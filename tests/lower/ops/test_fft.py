@@ -26,6 +26,13 @@ def row(name: str, function: Callable[..., Any], x: torch.Tensor, axes: tuple[in
     return case(name, function, [x], dynamic={0: named}, **{"opsets": OPSETS, "sizes": (2, 7), **options})
 
 
+def _convolution(x: torch.Tensor) -> torch.Tensor:
+    """Longer than the sum of both, as long convolutions (Hyena, S4) do it."""
+    n = 2 * x.shape[-1]
+    kernel = torch.exp(-torch.arange(x.shape[-1]) / 3.0)
+    return fft.irfft(fft.rfft(x, n=n) * fft.rfft(kernel, n=n), n=n)[..., : x.shape[-1]]
+
+
 NORMS = (None, "forward", "backward", "ortho")
 KNOWN = [
     row("fft of reals", fft.fft, f32(3, 10)),
@@ -75,6 +82,16 @@ UNKNOWN = [
     row("rfft2 at any size", fft.rfft2, f32(3, 6, 5), (1, 2)),
     row("irfft2 at any size", fft.irfft2, c64(3, 6, 5), (1, 2)),
     row("fftn at any size", lambda z: fft.fftn(z, dim=(1, 2)), c64(3, 6, 5), (1, 2)),
+    row("cropped or padded", lambda z: fft.fft(z, 6), c64(3, 10), (1,)),
+    row("padded or cropped", lambda x: fft.rfft(x, 16, norm="ortho"), f32(3, 10), (1,)),
+    row("two axes cropped or padded", lambda z: fft.fft2(z, s=(3, 6)), c64(3, 6, 5), (1, 2)),
+    row("one size of two", lambda z: fft.ifft2(z, s=(-1, 6)), c64(3, 6, 5), (1, 2)),
+    row("irfft of a given length", lambda z: fft.irfft(z, 9), c64(3, 10), (1,)),
+    row("hfft2 of given sizes", lambda z: fft.hfft2(z, s=(4, 7), norm="ortho"), c64(3, 6, 5), (1, 2)),
+    row("ihfft2 of given sizes", lambda x: fft.ihfft2(x, s=(4, 7)), f32(3, 6, 5), (1, 2)),
+    row("twice as long", lambda x: fft.rfft(x, 2 * x.shape[1]), f32(3, 10), (1,), opsets=(11, 13, 17, 20, NEWEST)),
+    row("convolution by spectra", _convolution, f32(3, 10), (1,), opsets=(11, 17, 20)),
+    row("of integers", lambda x: fft.fft(x), torch.arange(30).reshape(3, 10), (1,)),
     row("first axis", lambda z: fft.fft(z, dim=0), c64(3, 4)),
     row("cropped to a known size", lambda z: fft.fft(z[:, :2], 2), c64(3, 10), (1,)),
     row("shifted at any size", lambda z: fft.fftshift(z, dim=-1), c64(3, 10), (1,)),

@@ -31,38 +31,38 @@ Count = int | SizeValue
 
 _LARGEST_MATRIX = 2048
 _LARGEST_MATRIX_OF_POWER = 512  # of two
-_NONE, _ROOT, _WHOLE = range(3)  # what the result is divided by: 1, sqrt(n), n
+NONE, ROOT, WHOLE = range(3)  # what the result is divided by: 1, sqrt(n), n
 
 
 @lowers_complex(aten._fft_c2c.default)
 def fft_c2c(g: Emitter, z: Complex, dim: Sequence[int], normalization: int, forward: bool) -> Complex:
     """_fft_c2c(Tensor self, SymInt[] dim, int normalization, bool forward) -> Tensor"""
-    return _transform_all(g, z, dim, normalization, forward)
+    return transform_all(g, z, dim, normalization, forward)
 
 
 @lowers(aten._fft_r2c.default)
 def fft_r2c(g: Emitter, x: Value, dim: Sequence[int], normalization: int, onesided: bool) -> Complex:
     """_fft_r2c(Tensor self, int[] dim, int normalization, bool onesided) -> Tensor"""
     *others, last = dim
-    half = _transform(g, Complex(x), last, normalization, forward=True, onesided=onesided)
-    return _transform_all(g, half, others, normalization, forward=True)
+    half = transform(g, Complex(x), last, normalization, forward=True, onesided=onesided)
+    return transform_all(g, half, others, normalization, forward=True)
 
 
 @lowers_complex(aten._fft_c2r.default)
 def fft_c2r(g: Emitter, z: Complex, dim: Sequence[int], normalization: int, last_dim_size: Count) -> Value:
     """_fft_c2r(Tensor self, int[] dim, int normalization, SymInt last_dim_size) -> Tensor"""
     *others, last = dim
-    z = _transform_all(g, z, others, normalization, forward=False)
-    return _to_real(g, z, last % g.rank(z.real), normalization, last_dim_size)
+    z = transform_all(g, z, others, normalization, forward=False)
+    return to_real(g, z, last % g.rank(z.real), normalization, last_dim_size)
 
 
-def _transform_all(g: Emitter, z: Complex, dim: Sequence[int], normalization: int, forward: bool) -> Complex:
+def transform_all(g: Emitter, z: Complex, dim: Sequence[int], normalization: int, forward: bool) -> Complex:
     for axis in dim:
-        z = _transform(g, z, axis, normalization, forward)
+        z = transform(g, z, axis, normalization, forward)
     return z
 
 
-def _transform(g: Emitter, z: Complex, axis: int, normalization: int, forward: bool, onesided: bool = False) -> Complex:
+def transform(g: Emitter, z: Complex, axis: int, normalization: int, forward: bool, onesided: bool = False) -> Complex:
     """Along one axis; the first n // 2 + 1 values alone if `onesided`."""
     axis %= g.rank(z.real)
     n = g.dim_size(z.real, axis)
@@ -80,7 +80,7 @@ def _transform(g: Emitter, z: Complex, axis: int, normalization: int, forward: b
     return Complex(real, imag)
 
 
-def _to_real(g: Emitter, z: Complex, axis: int, normalization: int, n: Count) -> Value:
+def to_real(g: Emitter, z: Complex, axis: int, normalization: int, n: Count) -> Value:
     """What has this one-sided spectrum, n values along an axis."""
     if _by_operator(g, n):
         whole = _both_sides(g, z, axis, n)
@@ -203,8 +203,8 @@ def _along(g: Emitter, x: Value, matrix: Value, axis: int) -> Value:
 def _factor(normalization: int, n: Count, divided: Count | None = None) -> float | Any:
     """What to multiply with; `divided` is what the result was divided by already."""
     if isinstance(n, int):
-        return {_NONE: 1.0, _ROOT: 1 / math.sqrt(max(n, 1)), _WHOLE: 1 / max(n, 1)}[normalization] * (divided or 1)
-    exponent = {_NONE: 0.0, _ROOT: -0.5, _WHOLE: -1.0}[normalization] + (1.0 if divided is not None else 0.0)
+        return {NONE: 1.0, ROOT: 1 / math.sqrt(max(n, 1)), WHOLE: 1 / max(n, 1)}[normalization] * (divided or 1)
+    exponent = {NONE: 0.0, ROOT: -0.5, WHOLE: -1.0}[normalization] + (1.0 if divided is not None else 0.0)
     return (n, exponent) if exponent else 1.0
 
 
