@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -355,7 +356,8 @@ class Tracer:
             real_args = _protect(real_args, positions)
             if any(self.plain.is_adopted(args[place]) for place in positions):
                 self.writes.update_statistics(op, args)
-        out = op(*real_args, **real_kwargs)
+        with _conjugating() if _is_made_of_others(op) else contextlib.nullcontext():
+            out = op(*real_args, **real_kwargs)
         if isinstance(out, torch.Tensor) and (out.is_conj() or out.is_neg()):
             out = out.resolve_conj().resolve_neg()  # PyTorch cannot see these bits on a traced tensor
         if isinstance(out, torch.Tensor) and traced and out is traced[0].example:
@@ -498,6 +500,20 @@ def _protect(real_args: tuple, positions: tuple[int, ...]) -> tuple:
     return tuple(
         value.clone() if index in positions and value is not None else value for index, value in enumerate(real_args)
     )
+
+
+@functools.cache
+def _is_made_of_others(op: OpOverload) -> bool:
+    return torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "CompositeImplicitAutograd")
+
+
+def _conjugating() -> Any:
+    """PyTorch calls us where it no longer looks at conjugation bits, and an op like `fft.hfft` sets them inside."""
+    tls = torch._C
+    excluded = tls._dispatch_tls_local_exclude_set()
+    for key in (tls.DispatchKey.Conjugate, tls.DispatchKey.Negative):
+        excluded = excluded.remove(key)
+    return tls._ForceDispatchKeyGuard(tls._dispatch_tls_local_include_set(), excluded)
 
 
 def _number_dtype(value: Any) -> torch.dtype:

@@ -119,6 +119,13 @@ def test_large_transforms(row: Case) -> None:
     run(row)
 
 
+@pytest.mark.parametrize("function", [fft.hfft, fft.hfftn])
+@pytest.mark.parametrize("x", [c64(3, 6), f32(3, 6)], ids=["complex", "real"])
+def test_the_example_is_right_where_an_operator_conjugates_inside(function: Any, x: torch.Tensor) -> None:
+    program = onward.export(function, (x,), verify=True)
+    torch.testing.assert_close(program.captured.example_outputs[0], function(x))
+
+
 def operators(function: Callable[..., Any], x: torch.Tensor, opset: int, **axes: Any) -> list[str]:
     program = onward.export(function, (x,), input_names=["x"], opset_version=opset, **axes)
     return [node.op_type for node in program.model.graph]

@@ -6,7 +6,7 @@ axis whose size is not known, both have to hold.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -24,14 +24,10 @@ Sizes = Count | Sequence[Count] | None
 Axes = int | Sequence[int] | None
 
 
-def _both(*packets: Any) -> Any:
+def _both(*packets: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register a lowering for real and for complex numbers."""
     ops = [packet.default for packet in packets]
-
-    def decorate(function: Any) -> Any:
-        return lowers_complex(*ops)(lowers(*ops)(function))
-
-    return decorate
+    return lambda function: lowers_complex(*ops)(lowers(*ops)(function))
 
 
 @_both(aten.fft_fft, aten.fft_fft2, aten.fft_fftn, aten.fft_ifft, aten.fft_ifft2, aten.fft_ifftn)
