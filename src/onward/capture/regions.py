@@ -86,6 +86,11 @@ def loop(limit: Any, condition: Any, carried: Sequence[Any], body: Body, operand
     return (*values, *(_stack(slices, fact) for slices, fact in zip(stacked, facts, strict=True)))
 
 
+def determinant(matrices: torch.Tensor) -> torch.Tensor:
+    """ONNX's Det, for the matrices and in the opsets that it serves; elsewhere determinants are loops."""
+    return torch.linalg.det(matrices)
+
+
 def _as_declared(value: Any, fact: Any) -> Any:
     """Numbers come out of a body as tensors, and go in as numbers."""
     return value.item() if isinstance(fact, SizeFact) and isinstance(value, torch.Tensor) else value

@@ -61,7 +61,7 @@ class Tracer:
         *,
         model: torch.nn.Module | None,
         model_name: str,
-        is_primitive: Callable[[OpOverload, bool], bool],
+        is_primitive: Callable[[Any, bool], bool],
         kernels: LayoutKernels | None = None,
         weights: Weights | None = None,
         space: AxisSpace | None = None,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from ..harness import case, f32, floats, run
+from ..harness import case, check, f32, floats, run
 
 FEW = (9, 13, 26)
 
@@ -188,3 +188,9 @@ LDL = [
 @pytest.mark.parametrize("case", [*CHOLESKY, *TRIANGULAR, *ELIMINATION, *LU, *LDL], ids=str)
 def test_case(case) -> None:
     run(case)
+
+
+@pytest.mark.parametrize("opset", [11, 26])
+def test_a_determinant_is_one_node_in_float32(opset: int) -> None:
+    proto = check(case("det", torch.linalg.det, [square(2, 4, 4)]), opset)
+    assert [node.op_type for node in proto.graph.node] == ["Det"]

@@ -6,8 +6,21 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ..regions import determinant
 from .cholesky import identity_like
-from .table import Tensors, as_columns, computes, entry, first_failure, indices, is_empty, outer, repeat, shorter
+from .table import (
+    Tensors,
+    as_columns,
+    computed_by,
+    computes,
+    entry,
+    first_failure,
+    indices,
+    is_empty,
+    outer,
+    repeat,
+    shorter,
+)
 from .triangular import same_batch, solve_triangular
 
 if TYPE_CHECKING:
@@ -177,9 +190,16 @@ def linalg_inv_ex(tracer: Tracer, matrix: torch.Tensor, *, check_errors: bool = 
 
 @computes(aten._linalg_det.default)
 def _linalg_det(tracer: Tracer, matrix: torch.Tensor) -> Tensors:
-    """_linalg_det(Tensor A) -> (Tensor result, Tensor LU, Tensor pivots)"""
+    """_linalg_det(Tensor A) -> (Tensor result, Tensor LU, Tensor pivots)
+
+    The factors are for gradients; where Det gives the result, nobody reads them, and their loop is dropped.
+    """
     packed, pivots = eliminate(tracer, matrix)
-    return parity(pivots, matrix.dtype) * packed.diagonal(dim1=-2, dim2=-1).prod(-1), packed, pivots
+    result = parity(pivots, matrix.dtype) * packed.diagonal(dim1=-2, dim2=-1).prod(-1)
+    # onnxruntime 1.31 has Det in float32 alone.
+    if matrix.dtype is torch.float32 and tracer.is_primitive(determinant, False):
+        result = computed_by(determinant, matrix, result)
+    return result, packed, pivots
 
 
 @computes(aten._linalg_slogdet.default)

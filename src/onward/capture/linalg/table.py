@@ -21,6 +21,7 @@ from torch._ops import OpOverload
 from ...tables import registrar
 from ..control import capture_loop
 from ..source import user_source
+from ..tensor import Traced
 
 if TYPE_CHECKING:
     from ..tracer import Tracer
@@ -54,6 +55,14 @@ def repeat(
 
     values, stacked = capture_loop(tracer, count, True, tuple(carried), step)
     return tuple(values), tuple(stacked)
+
+
+def computed_by(function: Callable[[torch.Tensor], torch.Tensor], matrix: Any, known: Any) -> torch.Tensor:
+    """What a function of `regions.py` gives for a traced tensor, which is like a traced result that is known."""
+    tracer = matrix.tracer
+    made = Traced(known.example.clone(), known.layouts, known.fact, tracer)
+    tracer.own(made, tracer.make(function, (tracer.node_of(matrix),), {}, known.fact))
+    return made
 
 
 def is_empty(*sizes: Any) -> bool:

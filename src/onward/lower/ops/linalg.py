@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import torch
 
+from onward.capture.regions import determinant
+
 from ..emitter import Emitter, Number, Value
 from ..registry import lowers
 
@@ -99,6 +101,12 @@ def addr(g: Emitter, x: Value, vec1: Value, vec2: Value, *, beta: Number = 1, al
     """addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     x, vec1, vec2 = g.promote(x, vec1, vec2)
     return _scaled_sum(g, x, g.op.Mul(g.unsqueeze(vec1, [1]), vec2), beta, alpha)
+
+
+@lowers(determinant, since=11)
+def det(g: Emitter, x: Value) -> Value:
+    """determinant(Tensor matrices) -> Tensor"""
+    return g.op.Det(x)
 
 
 @lowers(aten.einsum.default, since=12)
