@@ -245,7 +245,7 @@ WRITES: dict[str, Callable[[Tensor], Any]] = {
     "_foreach_maximum_": lambda y: torch._foreach_maximum_([y[1:]], 0.1),
     "resize_ to its own size": lambda y: y.resize_(y.shape).resize_as_(y)[0].zero_(),
     "resize_ to another form": lambda y: y.resize_(y.shape[1], y.shape[0])[0].zero_(),
-    "resize_ to fewer": lambda y: y.resize_(2, 3).add_(1),
+    "resize_ to fewer": lambda y: y.resize_(y.shape[0], 3).add_(1),
     "resize_as_ a part": lambda y: y.resize_as_(y[:, 1:])[1].mul_(2),
 }
 
@@ -437,6 +437,11 @@ def test_random_numbers_are_drawn_anew() -> None:
     first, second = program(torch.randn(3, 4)), program(torch.randn(3, 4))
     assert not torch.equal(first, second)
     assert first[0].tolist() == [0, 0, 0, 0]
+
+
+def test_a_resize_that_needs_more_than_there_may_be_is_said() -> None:
+    with pytest.warns(onward.CaptureWarning, match=r"`\(rows \* 4\) < 6` is False, and rows = 1 would take the other"):
+        onward.export(lambda x: (x * 1).resize_(2, 3), torch.randn(5, 4), dynamic_axes={"x": {0: "rows"}})
 
 
 # --- what is refused -------------------------------------------------------------------------------------------------

@@ -353,17 +353,14 @@ def _resize(writes: Writes, tensor: torch.Tensor, size: Any, **kwargs: Any) -> t
     now = list(tensor.size())
     if len(now) == len(size) and all(_equal(a, b) for a, b in zip(now, size, strict=True)):
         return tensor
-    probes = writes._tracer.probes
-    sizes = [each.node.values if isinstance(each, SYMBOLIC) else (each,) * probes for each in size]
-    wanted = tuple(math.prod(each) for each in zip((1,) * probes, *sizes, strict=True))
-    refusal = writes._tracer.cannot("resize_ changes the memory of a tensor", aten.resize_.default, _RESIZED)
-    if not isinstance(tensor, Traced) or not tensor.is_contiguous():
-        raise refusal
-    if any(few > many for few, many in zip(wanted, _counts(tensor), strict=True)):
-        raise refusal
+    wanted, count = math.prod(size), math.prod(now)
+    same = _equal(wanted, count)
+    known = isinstance(tensor, Traced) and tensor.is_contiguous()
+    if not known or (not same and wanted > count):  # an assumption about sizes, where these are dynamic
+        raise writes._tracer.cannot("resize_ changes the memory of a tensor", aten.resize_.default, _RESIZED)
     writes._view_in_place(aten.view.default, (tensor, [-1]), {})
-    if wanted != _counts(tensor):
-        writes._view_in_place(aten.slice.Tensor, (tensor, 0, 0, math.prod(size)), {})
+    if not same:
+        writes._view_in_place(aten.slice.Tensor, (tensor, 0, 0, wanted), {})
     return writes._view_in_place(aten.view.default, (tensor, list(size)), {})
 
 

@@ -204,8 +204,8 @@ def _rounds_alike(axis: _Axis, mode: _Mode) -> bool:
         dims = (axis.size, as_dim(axis.wanted))
         count = max(len(dim.values) for dim in dims if isinstance(dim, SymDim))
         sizes, results = (dim.values if isinstance(dim, SymDim) else (dim,) * count for dim in dims)
-        pairs = zip(sizes, results, strict=True)
-        return all(n and m and (m % n == 0 or (n % m == 0 and (n // m).bit_count() == 1)) for n, m in pairs)  # type: ignore[operator]
+        pairs: Any = zip(sizes, results, strict=True)
+        return all(n and m and (m % n == 0 or (n % m == 0 and (n // m).bit_count() == 1)) for n, m in pairs)
     places, scale = np.arange(_FAR, dtype=np.float32), np.float32(axis.factor)
     shift = np.float32(0.5 if mode.coordinates == "half_pixel" else 0)
     divided, multiplied = (places + shift) / scale, (places + shift) * np.float32(1 / axis.factor)
