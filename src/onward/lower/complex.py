@@ -291,12 +291,14 @@ def product(op: Any, operands: tuple[int, int] = (0, 1), bias: int | None = None
     return apply
 
 
-def lowers_complex(*ops: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register a function as the lowering of operators where complex numbers go in, or come out."""
+def lowers_complex(
+    *ops: Any, since: int = registries.FIRST_OPSET
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register a function as the lowering of operators where complex numbers go in, for opsets from `since` on."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         for op in ops:
-            complex_registry.register(op, function)
+            complex_registry.register(op, function, since)
         return function
 
     return decorate

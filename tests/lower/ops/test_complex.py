@@ -167,6 +167,8 @@ PRODUCTS = [
     row("addbmm", lambda x, y: torch.addbmm(BIAS[:3], x[None], y.mT[None], beta=2, alpha=1j), [X, Y], dynamic={}),
     row("outer and dot", lambda x, y: (torch.outer(x[0], y[0]), torch.dot(x[0], y[0])), [X, Y]),
     row("vdot", lambda x, y: torch.vdot(x[0], y[0]), [X, Y]),
+    row("einsum of one, and with a real", lambda x, y: (torch.einsum("bi->i", x), torch.einsum("bi,bi->b", x, y)),
+        [X, R.to(torch.complex64)]),
     row("einsum", lambda x, y: torch.einsum("bi,ci->bc", x, y), [X, Y]),
     row("einsum of three", lambda x, y: torch.einsum("bi,ij,cj->bc", x, SQUARE, y), [X, Y]),
     row("tensordot", lambda x, y: torch.tensordot(x, y, dims=([1], [1])), [X, Y]),
@@ -235,6 +237,11 @@ def test_real_times_complex_is_two_products() -> None:
     table = c64(4)
     program = onward.export(lambda x: torch.view_as_real(x * table), (R,))
     assert [node.op_type for node in program.model.graph].count("Mul") == 2
+
+
+def test_einsum_of_two_is_four_products() -> None:
+    program = onward.export(lambda x, y: torch.einsum("bi,ci->bc", x, y), (X, Y))
+    assert [node.op_type for node in program.model.graph].count("Einsum") == 4
 
 
 def test_parts_are_named_after_the_module_and_the_operator() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -106,6 +108,23 @@ def vdot(g: Emitter, x: Complex, y: Complex) -> Complex:
     return product(aten.dot.default)(g, conj(g, x), y)
 
 
+@lowers_complex(aten.einsum.default, since=12)
+def einsum(g: Emitter, equation: str, tensors: Sequence[Any], *, path: Sequence[int] | None = None) -> Complex:
+    """einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor; every part with every other ones"""
+    sums: list[Value | None] = [None, None]
+    parts = [list(enumerate(lift(g, each).parts)) for each in tensors]
+    for chosen in itertools.product(*parts):
+        turns = sum(place for place, _ in chosen)  # i to this power
+        term = lower_real(g, aten.einsum.default, [equation, [part for _, part in chosen]])
+        before, negative = sums[turns % 2], turns % 4 > 1
+        if before is None:
+            sums[turns % 2] = g.op.Neg(term) if negative else term
+        else:
+            sums[turns % 2] = (g.op.Sub if negative else g.op.Add)(before, term)
+    assert sums[0] is not None
+    return Complex(sums[0], sums[1])
+
+
 # There and back
 
 
@@ -201,7 +220,7 @@ def _on_truth(op: Any) -> Any:
 for _op in (
     aten.any.default, aten.any.dim, aten.any.dims, aten.all.default, aten.all.dim, aten.all.dims,
     aten.logical_not.default, aten.logical_and.default, aten.logical_or.default, aten.logical_xor.default,
-    aten.nonzero.default, aten.count_nonzero.default, aten.count_nonzero.dim_IntList,
+    aten.nonzero.default, aten.nonzero_static.default, aten.count_nonzero.default, aten.count_nonzero.dim_IntList,
 ):  # fmt: skip
     lowers_complex(_op)(_on_truth(_op))
 
