@@ -222,15 +222,8 @@ def test_complex_inputs_and_outputs_have_a_last_axis_of_two(tmp_path: Path) -> N
 def test_a_pair_that_is_only_passed_on_is_not_taken_apart() -> None:
     program = onward.export(lambda x: torch.view_as_real(x), (X,))
     assert [node.op_type for node in program.model.graph] == ["Identity"]
-    there_and_back = onward.export(lambda x: torch.view_as_complex(torch.view_as_real(x)).abs(), (X,))
-    assert sorted(node.op_type for node in there_and_back.model.graph) == [
-        "Add",
-        "Gather",
-        "Gather",
-        "Mul",
-        "Mul",
-        "Sqrt",
-    ]
+    there_and_back = onward.export(lambda x: torch.view_as_complex(torch.view_as_real(x)).real.exp(), (X,))
+    assert [node.op_type for node in there_and_back.model.graph] == ["Gather", "Exp"]
 
 
 def test_real_times_complex_is_two_products() -> None:
