@@ -188,10 +188,10 @@ class Program(TorchNames):
         self._state = dict(self._first_state)
 
     def _keep_state(self, outputs: Sequence[Output]) -> Sequence[Output]:
-        """The outputs that are the model's own; the others are the state of the next call."""
+        """The outputs that are the model's own; the others are changed inputs, and the state of the next call."""
         count = len(outputs) - len(self._state)
         self._state = {name: _tensor(each) for name, each in zip(self._state, outputs[count:], strict=True)}
-        return outputs[:count]
+        return outputs[: count - len(self._captured.call.written)]
 
     def apply_weights(self, state_dict: Mapping[str, torch.Tensor]) -> Program:
         """Other weights, as if the model had had them when it was exported; the model itself stays as it is.

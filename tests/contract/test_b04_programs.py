@@ -16,6 +16,7 @@ from torch._higher_order_ops.map import map as torch_map
 from torch._higher_order_ops.scan import scan
 from torch._higher_order_ops.while_loop import while_loop
 from torch.export import Dim, ExportedProgram
+from torch.utils import _pytree as pytree
 
 import onward
 
@@ -224,8 +225,8 @@ def test_programs(kind: Any, form: str) -> None:
         torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
 
 
-def _copies(inputs: tuple) -> tuple:
-    return tuple(each.clone() if isinstance(each, Tensor) else each for each in inputs)
+def _copies(inputs: Any) -> Any:
+    return pytree.tree_map_only(Tensor, Tensor.clone, inputs)
 
 
 def test_a_program_stays_as_it_is() -> None:
@@ -249,7 +250,7 @@ def test_nodes_inside_control_flow_come_from_the_original() -> None:
 def test_an_operator_without_a_lowering_is_reported_at_its_line() -> None:
     class Missing(torch.nn.Module):
         def forward(self, x: Tensor) -> Tensor:
-            return torch.linalg.svdvals(x)
+            return torch.segment_reduce(x, "mean", lengths=torch.tensor([1, 2]))
 
     exported = torch.export.export(Missing(), (torch.randn(3, 3),))
     with pytest.raises(onward.ExportError) as caught:
@@ -290,10 +291,61 @@ def test_written_buffers_as_outputs(form: str) -> None:
     exported = FORMS[form][1](torch.export.export(Writes(), _copies(example), dynamic_shapes=shapes))
     program = onward.export(exported, mutable_buffers=True, verify=True)
     assert [port.name for port in program.inputs] == ["x", "total"]
-    assert [port.name for port in program.outputs][-1] == "total_out"
+    assert [port.name for port in program.outputs][-2:] == ["x_out", "total_out"]
     model = Writes()
     for rows in (2, 5, 3):
         x = torch.randn(rows, 4)
         torch.testing.assert_close(program(x.clone()), model(x.clone()))
     with pytest.warns(onward.CaptureWarning, match="changes its buffer 'total'"):
         onward.export(exported)
+
+
+class WritesInputs(torch.nn.Module):
+    """To an input and to a view of a nested one, which are not returned; `x` is only read."""
+
+    def forward(self, cache: Tensor, x: Tensor, more: dict[str, Tensor]) -> Tensor:
+        cache[:, 1:3] = x
+        more["count"].add_(1)
+        return cache.sum(1) * more["count"]
+
+
+@pytest.mark.parametrize("form", ("as it is", "decomposed"))
+def test_written_inputs_as_outputs(form: str) -> None:
+    """`user_inputs_to_mutate` of the program are outputs, if asked for; the caller's tensors stay."""
+    torch.manual_seed(0)
+    n = Dim("n")
+    example = (torch.randn(2, 4), torch.randn(2, 2), {"count": torch.ones(())})
+    shapes = ({0: n}, {0: n}, {"count": {}})
+    exported = FORMS[form][1](torch.export.export(WritesInputs(), _copies(example), dynamic_shapes=shapes))
+    program = onward.export(exported, mutable_buffers=True, verify=True)
+    assert [port.name for port in program.inputs] == ["cache", "x", "more_count"]
+    assert [f"{port.name} {port}" for port in program.outputs] == [
+        "output float32[n]",
+        "cache_out float32[n, 4]",
+        "more_count_out float32[]",
+    ]
+    session = onnxruntime.InferenceSession(program.proto().SerializeToString())
+    for rows in (1, 5):
+        given = (torch.randn(rows, 4), torch.randn(rows, 2), {"count": torch.tensor(float(rows))})
+        cache, x, more = _copies(given)
+        wanted = WritesInputs()(cache, x, more)
+        torch.testing.assert_close(program(*_copies(given)), wanted)
+        fed = {"cache": given[0].numpy(), "x": given[1].numpy(), "more_count": given[2]["count"].numpy()}
+        found = [torch.from_numpy(each) for each in session.run(None, fed)]
+        torch.testing.assert_close(found, [wanted, cache, more["count"]])
+    before = _copies(example)
+    onward.export(exported, example, mutable_buffers=True)
+    torch.testing.assert_close(example, before, rtol=0, atol=0)
+
+
+def test_written_inputs_that_are_lost() -> None:
+    example = (torch.randn(2, 4), torch.randn(2, 2), {"count": torch.ones(())})
+    exported = torch.export.export(WritesInputs(), example).run_decompositions({})
+    with pytest.warns(onward.CaptureWarning, match="changes its input"):
+        program = onward.export(exported)
+    assert [port.name for port in program.outputs] == ["output"]
+    assert program.warnings[0] == (
+        "the ExportedProgram changes its input 'cache', and the file does not return the change. The new content is "
+        "lost. To avoid this, export with mutable_buffers=True, which makes an output of it."
+    )
+    assert len(program.warnings) == 2

@@ -98,6 +98,12 @@ def user_inputs(program: torch.export.ExportedProgram) -> list[Any]:
     return [spec.arg for spec in program.graph_signature.input_specs if spec.kind is InputKind.USER_INPUT]
 
 
+def unreturned_inputs(program: torch.export.ExportedProgram) -> list[str]:
+    """The inputs that the program changes, as it says itself, and whose new content is not among its results."""
+    returned = set(program.graph_signature.user_outputs)
+    return [name for new, name in program.graph_signature.user_inputs_to_mutate.items() if new not in returned]
+
+
 def _signature(program: torch.export.ExportedProgram) -> inspect.Signature:
     """The parameters by their names, as far as the program knows them."""
     in_spec = program.call_spec.in_spec

@@ -33,6 +33,7 @@ class Call:
     signature: inspect.Signature | None = None
     remarks: tuple[str, ...] = ()  # how arguments were understood, worth saying if the model refuses them
     state: tuple[Weight, ...] = ()  # buffers that are inputs too, after the arguments; `names` has them last
+    written: tuple[int, ...] = ()  # of the tensors among the arguments: those whose new content is an output
 
     @property
     def own_names(self) -> tuple[str, ...]:

@@ -2,19 +2,21 @@
 
 By default a file starts every run from the buffers as they were when the model was exported, and says so. With
 `mutable_buffers=True` each buffer that the model changes is an input of the graph, after the arguments, and its new
-content an output, after the results.
+content an output, after the results. An `ExportedProgram` changes its inputs just so (`user_inputs_to_mutate`): their
+new content is an output as well.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from ..errors import CaptureError, InputError
+from .exported import ExportedModel, unreturned_inputs
 from .facts import Output, Results, TensorFact, caution
 from .inputs import Call, unique_names
 from .linalg import with_signs
@@ -29,35 +31,38 @@ if TYPE_CHECKING:
 
 
 def with_mutable_buffers(model: Any, call: Call) -> Call:
-    """The call with every buffer as an input that the model changes on it."""
+    """The call with every buffer as an input that the model changes on it, and the inputs that a program changes."""
     if owner(model) is None:
         raise InputError(
             f"mutable_buffers=True makes inputs of a model's buffers, and {getattr(model, '__name__', 'the model')!r} "
             "is a function, which has none of its own",
             hint="export the nn.Module that it calls, or leave out mutable_buffers",
         )
-    state = tuple(_changed(model, call))
+    state, written = _changed(model, call)
     _check_memory(model, state)
     names = unique_names([*call.names, *(each.key for each in state)])
-    return dataclasses.replace(call, names=tuple(names), state=state)
+    return dataclasses.replace(call, names=tuple(names), state=tuple(state), written=tuple(written))
 
 
-def _changed(model: Any, call: Call) -> Iterator[Weight]:
-    """The buffers that one call of the model writes to or assigns."""
+def _changed(model: Any, call: Call) -> tuple[list[Weight], list[int]]:
+    """The buffers that one call of the model writes to or assigns, and the inputs, by number, that a program does."""
     buffers = [each for each in weights_of(model).state if each.kind == "buffer"]
-    args, kwargs = call.arguments([each.clone() for each in call.tensors])
+    given = [each.clone() for each in call.tensors]
+    args, kwargs = call.arguments(given)
     found = []
     with own_state(model), torch.no_grad():
         before = [(_version(each.tensor), each.tensor.clone()) for each in buffers]
+        versions = [_version(each) for each in given]
         try:
             model(*args, **kwargs)
         except Exception:  # the trace meets it too, and tells where
-            return
+            return [], []
         for each, (version, content) in zip(buffers, before, strict=True):
             now = _present(model, each)
             if now is not each.tensor or _version(now) != version or not _same(now, content):
                 found.append(each)
-    yield from found
+    written = [i for i, (each, version) in enumerate(zip(given, versions, strict=True)) if _version(each) != version]
+    return found, written if isinstance(model, ExportedModel) else []
 
 
 def _version(tensor: torch.Tensor) -> int:
@@ -97,8 +102,8 @@ def place_state(tracer: Tracer, model: Any, call: Call, traced: Sequence[Traced]
 
 
 def state_after(tracer: Tracer, model: Any, call: Call, traced: Sequence[Traced]) -> list[Any]:
-    """What the buffers are at the end of a trace."""
-    found: list[Any] = []
+    """What the inputs and the buffers are at the end of a trace, of which the new content is an output."""
+    found: list[Any] = [traced[i] for i in call.written]
     for weight, stand_in in zip(call.state, traced[len(call.positions) :], strict=True):
         home, name = _homes(model, weight)[0]
         if isinstance(home, torch.jit.ScriptModule):
@@ -110,7 +115,9 @@ def state_after(tracer: Tracer, model: Any, call: Call, traced: Sequence[Traced]
 
 def check_state(call: Call, inputs: Sequence[TensorFact], facts: Sequence[TensorFact]) -> None:
     """What comes out must go in again."""
-    for weight, before, after in zip(call.state, inputs[len(call.positions) :], facts, strict=True):
+    for weight, before, after in zip(
+        call.state, inputs[len(call.positions) :], facts[len(call.written) :], strict=True
+    ):
         axes = [
             axis
             for axis, (old, new) in enumerate(zip(before.shape, after.shape, strict=False))
@@ -136,7 +143,7 @@ def _text(fact: TensorFact) -> str:
 
 def state_names(call: Call, outputs: Sequence[str]) -> list[str]:
     """`cache` goes in, `cache_out` comes out."""
-    own = call.names[len(call.positions) :]
+    own = (*(call.names[i] for i in call.written), *call.names[len(call.positions) :])
     taken = [*call.names, *outputs]
     return unique_names([*taken, *(f"{name}_out" for name in own)])[len(taken) :]
 
@@ -168,8 +175,16 @@ def _is_read(tracer: Tracer, name: str) -> bool:
     return False
 
 
-def note_lost_writes(tracer: Tracer, model: Any, assigned: Sequence[str]) -> None:
+def note_lost_writes(tracer: Tracer, model: Any, call: Call, assigned: Sequence[str]) -> None:
     """A buffer that the graph reads and the model changes: the next run of the file does not see the change."""
+    for name in unreturned_inputs(model.program) if isinstance(model, ExportedModel) and not call.written else []:
+        tracer.decisions.note(
+            caution(
+                f"the ExportedProgram changes its input {name!r}, and the file does not return the change",
+                "The new content is lost",
+                "export with mutable_buffers=True, which makes an output of it",
+            )
+        )
     written = tracer.plain.written()
     for name, constant in tracer.plain.constants.items():
         changed = storage(constant.tensor) in written and not tracer.plain.is_born(constant.tensor)
@@ -214,12 +229,14 @@ def answers(
     weights: Mapping[str, torch.Tensor] | None = None,
 ) -> list[Output]:
     """What the model returns for these inputs, buffers among them, and what its buffers are then; it stays as it is."""
-    args, kwargs = call.arguments([each.clone() for each in inputs])
+    given = [each.clone() for each in inputs]
+    args, kwargs = call.arguments(given)
     state = dict(zip((each.key for each in call.state), inputs[len(call.positions) :], strict=True))
     signed = with_signs(results.has_vectors)
     with own_state(model, {**(weights or {}), **state}), torch.no_grad(), without_fast_path(), signed:
         outputs = results.select(model(*args, **kwargs))
-        return [*outputs, *(_present(model, each).detach().clone() for each in call.state)]
+        written = [given[i] for i in call.written]
+        return [*outputs, *written, *(_present(model, each).detach().clone() for each in call.state)]
 
 
 def _homes(model: Any, weight: Weight) -> list[tuple[torch.nn.Module, str]]:

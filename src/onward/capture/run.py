@@ -188,7 +188,7 @@ def run(request: Request, plan: Plan, pen: Comparison | None = None) -> Captured
     tracer.graph.output(tuple(node for node, _, _ in (*(each for _, each in results), *state)))
     assumptions, sides = tracer.decisions.branches.assumptions(), tracer.decisions.branches.sides()
     _drop_unused(tracer)
-    note_lost_writes(tracer, request.model, assigned)
+    note_lost_writes(tracer, request.model, call, assigned)
     positions = tuple(position for position, _ in results)
     names = name_outputs([structure.paths[i] for i in positions], request.output_names, call.names)
     facts = [fact for _, (_, fact, _) in results]
