@@ -21,7 +21,7 @@ from .table import (
     repeat,
     shorter,
 )
-from .triangular import same_batch, solve_triangular
+from .triangular import solve_triangular
 
 if TYPE_CHECKING:
     from ..tracer import Tracer
@@ -156,9 +156,11 @@ def linalg_lu_solve(
 
 
 def solve(tracer: Tracer, matrix: torch.Tensor, right: torch.Tensor) -> Tensors:
-    """X with matrix @ X = right; L and U, and the pivots."""
-    matrix, right = same_batch(matrix, right)
+    """X with matrix @ X = right; L and U, and the pivots. One matrix for many right sides is eliminated once."""
     n = matrix.shape[-1]
+    if tuple(matrix.shape[:-2]) != tuple(right.shape[:-2]):
+        packed, pivots = eliminate(tracer, matrix)
+        return linalg_lu_solve(tracer, packed, pivots, right), packed, pivots
     work, pivots = eliminate(tracer, torch.cat([matrix, right], -1), n)
     packed = work[..., :n]
     return solve_triangular(tracer, packed, work[..., n:], upper=True), packed, pivots
