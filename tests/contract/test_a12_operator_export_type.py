@@ -303,7 +303,7 @@ def test_verify_is_refused_at_once(tmp_path: Path, kind: Types) -> None:
 def test_verify_says_what_onnxruntime_cannot_run(tmp_path: Path) -> None:
     file = tmp_path / "m.onnx"
     text = (
-        "onnxruntime does not run this model: it holds operators of PyTorch's own (aten::_fft_r2c, aten::abs)\n"
+        "onnxruntime does not run this model: it holds operators of PyTorch's own (aten::fft_rfft, aten::abs)\n"
         "  leave verify out, or export with operator_export_type=ONNX and add lowerings for them"
     )
 
