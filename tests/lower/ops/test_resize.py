@@ -63,6 +63,15 @@ OTHERS = [
          dynamic={0: {2: "height", 3: "width"}}, sizes=(4, 8), since=18, opsets=FEW),
     case("recomputed factor", resized(scale_factor=1.7, recompute_scale_factor=True), [f32(2, 3, 6, 7)],
          dynamic=BATCH, opsets=FEW),
+    case("factors computed from sizes",
+         lambda x: F.interpolate(x, scale_factor=(7 / x.shape[2], 8 / x.shape[3]), mode="bilinear"),
+         [f32(1, 2, 14, 21)], dynamic={0: {2: "height", 3: "width"}}, sizes=(5, 11), opsets=FEW),
+    case("factors computed from sizes, nearest",
+         lambda x: F.interpolate(x, scale_factor=(7 / x.shape[2], 8 / x.shape[3])),
+         [f32(1, 2, 14, 21)], dynamic={0: {2: "height", 3: "width"}}, sizes=(5, 11), opsets=FEW),
+    case("a factor computed from a size, corners",
+         lambda x: F.interpolate(x, scale_factor=x.shape[2] / 7, mode="bilinear", align_corners=True),
+         [f32(1, 2, 14, 21)], dynamic={0: {2: "height", 3: "width"}}, sizes=(5, 11), since=11, opsets=FEW),
     case("a factor that float32 rounds", resized(scale_factor=1 / 3), [f32(1, 2, 9, 21)], dynamic=BATCH, opsets=FEW),
     case("a size that float32 rounds", resized(size=(49, 35)), [f32(1, 2, 7, 41)], opsets=FEW),
     case("the size that it has", resized(size=(6, 7), mode="bilinear"), [f32(2, 3, 6, 7)], opsets=FEW),
@@ -142,3 +151,12 @@ def test_what_needs_resize_is_refused_without_it(function, opset, since):
     example = case("resize", function, [f32(1, 2, 4, 6)], dynamic={0: {2: "height"}})
     with pytest.raises(onward.ExportError, match=rf"has no lowering for opset {opset} \(exists from {since}\)"):
         check(example, opset)
+
+
+def test_a_factor_that_no_sizes_say_is_refused():
+    """A computed factor would be rounded to float32 in the file, and the size with it."""
+    function = lambda x: F.interpolate(x, scale_factor=x.shape[2] / 7, mode="bilinear")  # noqa: E731
+    example = case("resize", function, [f32(1, 2, 14, 21)], dynamic={0: {2: "height", 3: "width"}})
+    hint = r"pass size=, or recompute_scale_factor=True"
+    with pytest.raises(onward.ExportError, match=rf"depends on sizes and is not the ratio of two \({hint}\)"):
+        check(example, 20)

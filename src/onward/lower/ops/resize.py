@@ -8,6 +8,7 @@ sizes is a product with the matrix that PyTorch itself makes of the identity.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -106,18 +107,37 @@ class _Axis:
         return all(int(factor * np.float32(n)) == m for n, m in zip(sizes, results, strict=False))
 
 
-def _axes(g: Emitter, x: Value, sizes: Sequence[Any] | None, factors: Sequence[float | None] | None) -> list[_Axis]:
+def _axes(g: Emitter, x: Value, sizes: Sequence[Any] | None, factors: Sequence[Any] | None, mode: _Mode) -> list[_Axis]:
     spatial = g.rank(x) - 2
     given = list(factors) if factors else [None] * spatial
     wanted = (
         list(sizes) if sizes is not None else [_scaled(g, x, axis, given[axis - 2]) for axis in range(2, spatial + 2)]
     )
+    for axis in range(2, spatial + 2):
+        if isinstance(given[axis - 2], SizeValue):
+            if not mode.align and not _computes_a_ratio(given[axis - 2], g.known_dims(x)[axis]):
+                raise g.unsupported(
+                    "a scale factor that depends on sizes and is not the ratio of two (pass size=, or "
+                    "recompute_scale_factor=True)"
+                )
+            given[axis - 2] = None
     return [_Axis(axis, g.known_dims(x)[axis], wanted[axis - 2], given[axis - 2]) for axis in range(2, spatial + 2)]
 
 
-def _scaled(g: Emitter, x: Value, axis: int, factor: float | None) -> Any:
+def _computes_a_ratio(factor: SizeValue, size: Dim) -> bool:
+    """Whether the size times the factor is whole whatever the size is: `y.shape[2] / x.shape[2]`."""
+    if factor.function is not operator.truediv:
+        return False
+    above, below = factor.operands
+    whole = above.kind is int if isinstance(above, SizeValue) else isinstance(above, int)
+    return whole and (below.dim if isinstance(below, SizeValue) else below) == size
+
+
+def _scaled(g: Emitter, x: Value, axis: int, factor: Any) -> Any:
     """The size that a factor gives, as PyTorch rounds it."""
     size, found = g.dim_size(x, axis), g.out.shape[axis]
+    if isinstance(factor, SizeValue) and not isinstance(found, int):
+        return SizeValue.of(math.floor, factor * size)
     if isinstance(found, int) or not isinstance(size, SizeValue) or factor is None:
         return found
     return size * int(factor) if factor == int(factor) else SizeValue.of(math.floor, size * factor)
@@ -125,7 +145,7 @@ def _scaled(g: Emitter, x: Value, axis: int, factor: float | None) -> Any:
 
 def _resize(g: Emitter, x: Value, sizes: Any, factors: Any, mode: _Mode) -> Value:
     """Resize, or what stands in for it."""
-    axes = _axes(g, x, sizes, factors)
+    axes = _axes(g, x, sizes, factors, mode)
     if not any(axis.changes for axis in axes):
         return x
     if _native(g, x, axes, mode):
