@@ -114,8 +114,9 @@ def _axes(g: Emitter, x: Value, sizes: Sequence[Any] | None, factors: Sequence[A
         list(sizes) if sizes is not None else [_scaled(g, x, axis, given[axis - 2]) for axis in range(2, spatial + 2)]
     )
     for axis in range(2, spatial + 2):
-        if isinstance(given[axis - 2], SizeValue):
-            if not mode.align and not _computes_a_ratio(given[axis - 2], g.known_dims(x)[axis]):
+        factor = given[axis - 2]
+        if isinstance(factor, SizeValue):
+            if not mode.align and not _computes_a_ratio(factor, g.known_dims(x)[axis]):
                 raise g.unsupported(
                     "a scale factor that depends on sizes and is not the ratio of two (pass size=, or "
                     "recompute_scale_factor=True)"
