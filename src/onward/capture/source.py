@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import sysconfig
 import threading
 import warnings
 from collections.abc import Iterator
 from types import CodeType, FrameType
 from typing import Any
 
+import numpy
 import torch
 
 from .facts import ModuleCall, Scope, Source
@@ -18,6 +20,9 @@ from .facts import ModuleCall, Scope, Source
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _DEMO = _OURS + "demo.py"  # a user's script that happens to live in our house
+_NUMPY = os.path.dirname(os.path.abspath(numpy.__file__)) + os.sep
+_PYTHON = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib")})
+_PACKAGES = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")  # inside of Python's own directory
 _TORCH_ELSEWHERE = f"{os.sep}site-packages{os.sep}torch{os.sep}"  # in programs that were saved on other machines
 _NOT_USER: dict[CodeType, bool] = {}
 
@@ -30,11 +35,12 @@ def is_library(code: CodeType) -> bool:
 
 
 def is_library_file(file: str) -> bool:
-    """Whether code in this file is neither the user's nor the demo's."""
+    """Whether code in this file is neither the user's nor the demo's: PyTorch's, numpy's, Python's, or ours."""
     generated = file.startswith("<") and not file.startswith(("<stdin>", "<ipython-input"))
     library = (
         generated
-        or file.startswith((_TORCH, _OURS, "torch" + os.sep))
+        or file.startswith((_TORCH, _NUMPY, _OURS, "torch" + os.sep))
+        or (file.startswith(_PYTHON) and not any(part in file for part in _PACKAGES))
         or any(part in file for part in (f"{os.sep}contextlib.py", _TORCH_ELSEWHERE))
     )
     return library and file != _DEMO
@@ -74,7 +80,7 @@ def in_python() -> Iterator[None]:
 
 
 def user_source() -> Source | None:
-    """The innermost line on the stack that is neither PyTorch's nor ours."""
+    """The innermost line on the stack that is the user's, not a library's: `is_library_file`."""
     if _STATED.source is not None:
         return None if _STATED.source is NOWHERE else _STATED.source
     frame: FrameType | None = sys._getframe(1)
