@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from torch.onnx.errors import OnnxExporterError, UnsupportedOperatorError
 
 __all__ = [
+    "BackendError",
     "CaptureError",
     "ExportError",
     "FrozenAxisError",
@@ -119,3 +120,9 @@ class VerifyError(ExportError, AssertionError):
 
 class MissingDependencyError(ExportError, ImportError):
     """A package that this step needs is not installed."""
+
+
+class BackendError(ExportError):
+    """A model cannot be run on PyTorch: it is malformed, uses an unknown operator, or was given wrong inputs."""
+
+    stage = "backend"

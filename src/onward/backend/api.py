@@ -1,0 +1,172 @@
+"""`onnx.backend.base`, on PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.backend.base
+import onnx_ir as ir
+import torch
+
+from ..errors import BackendError, ExportError, InputError
+from ..files.load import AnyModel, load
+from .module import OnnxModule
+from .values import holder, to_numpy, to_torch
+
+__all__ = ["Backend", "Rep", "is_compatible", "prepare", "run_model", "run_node", "supports_device"]
+
+
+class Rep(onnx.backend.base.BackendRep):
+    """A model that is ready to run. `module` is the same as an `nn.Module`, for training or `torch.compile`."""
+
+    def __init__(self, model: ir.Model, device: torch.device) -> None:
+        super().__init__()
+        self.device = device
+        self.module = OnnxModule(model, device).eval()
+        self._inputs = {str(value.name): value for value in model.graph.inputs}
+        self._output_names = [str(value.name) for value in model.graph.outputs]
+        self._output_types = [int(value.dtype) if value.dtype is not None else 0 for value in model.graph.outputs]
+
+    def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """The outputs in the graph's order, numpy for numpy and torch for torch. No gradients: use `module` for those.
+
+        One array, a sequence of them in the graph's order, or a mapping by name.
+        """
+        if kwargs:
+            raise InputError(f"run() takes no option {', '.join(kwargs)}")
+        given = self._in_order(inputs)
+        as_torch = any(isinstance(value, torch.Tensor) for value in given)
+        names = list(self._inputs) if len(given) == len(self._inputs) else self.module.required
+        values = [self._taken(name, value) for name, value in zip(names, given, strict=True)]
+        with torch.no_grad():
+            results = self.module.run(values)
+        if as_torch:
+            return tuple(results)
+        return tuple(to_numpy(value, number) for value, number in zip(results, self._output_types, strict=True))
+
+    def _in_order(self, inputs: Any) -> list[Any]:
+        required, every = self.module.required, list(self._inputs)
+        if isinstance(inputs, Mapping):
+            unknown = [name for name in inputs if name not in self._inputs]
+            missing = [name for name in required if name not in inputs]
+            if unknown or missing:
+                raise InputError(
+                    f"the model's inputs are {', '.join(every)}; given are {', '.join(map(str, inputs)) or 'none'}"
+                )
+            names = required if all(name in required for name in inputs) else every
+            if any(name not in inputs for name in names):
+                raise InputError("of the inputs that have a value in the file, give all or none")
+            return [inputs[name] for name in names]
+        if isinstance(inputs, (torch.Tensor, np.ndarray, np.generic)):
+            inputs = [inputs]
+        if not isinstance(inputs, Sequence) or isinstance(inputs, (str, bytes)):
+            raise InputError(f"inputs are an array, a sequence or a mapping of them, not {type(inputs).__name__}")
+        if len(inputs) not in (len(required), len(every)):
+            raise InputError(f"the model has {len(required)} inputs ({', '.join(required)}), {len(inputs)} are given")
+        return list(inputs)
+
+    def _taken(self, name: str, value: Any) -> Any:
+        value = to_torch(value, self.device)
+        declared = self._inputs[name].dtype
+        if (
+            isinstance(value, torch.Tensor)
+            and declared is not None
+            and isinstance(self._inputs[name].type, ir.TensorType)
+        ):
+            wanted = holder(int(declared))
+            if value.dtype != wanted:
+                raise InputError(f"the input {name!r} is {wanted}, given is {value.dtype}")
+        return value
+
+
+def supports_device(device: str) -> bool:
+    """Whether "CPU", "CUDA" or "CUDA:1" is there."""
+    kind, _, index = device.upper().partition(":")
+    if kind == "CPU":
+        return True
+    return kind == "CUDA" and torch.cuda.is_available() and int(index or 0) < torch.cuda.device_count()
+
+
+def prepare(model: AnyModel, device: str = "CPU", **kwargs: Any) -> Rep:
+    """A model (a path, bytes, a ModelProto, an onnx_ir.Model or a Program) ready to run on PyTorch."""
+    if kwargs:
+        raise InputError(f"prepare() takes no option {', '.join(kwargs)}")
+    if not supports_device(device):
+        raise InputError(f"there is no device {device!r} here", hint='use "CPU"')
+    loaded = load(model)
+    try:
+        return Rep(loaded, torch.device(device.lower()))
+    except ExportError:
+        raise
+    except Exception as error:  # whatever a malformed graph trips over
+        raise BackendError(f"the model is malformed: {str(error).strip() or type(error).__name__}") from error
+
+
+def run_model(model: AnyModel, inputs: Any, device: str = "CPU", **kwargs: Any) -> tuple[Any, ...]:
+    """Prepare and run at once."""
+    return prepare(model, device, **kwargs).run(inputs)
+
+
+def run_node(
+    node: onnx.NodeProto, inputs: Any, device: str = "CPU", outputs_info: Any = None, **kwargs: Any
+) -> tuple[Any, ...]:
+    """Run one node on its inputs. `opset_version` is that of the node's domain, by default the newest.
+
+    Types of outputs that torch cannot say (int4) come from `outputs_info`: pairs of a numpy dtype and a shape.
+    """
+    version = kwargs.pop("opset_version", onnx.defs.onnx_opset_version() if node.domain in ("", "ai.onnx") else 1)
+    if kwargs:
+        raise InputError(f"run_node() takes no option {', '.join(kwargs)}")
+    given = [name for name in node.input if name]
+    named = inputs if isinstance(inputs, Mapping) else None
+    values = [inputs] if isinstance(inputs, (torch.Tensor, np.ndarray, np.generic)) else list(inputs)
+    if named is not None:
+        values = [named[name] for name in given]
+    outputs = [onnx.ValueInfoProto(name=name) for name in node.output if name]
+    for info, (dtype, shape) in zip(outputs, outputs_info or (), strict=False):
+        number = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+        info.CopyFrom(onnx.helper.make_tensor_value_info(info.name, number, shape))
+    graph = onnx.helper.make_graph(
+        [node], "node", [onnx.ValueInfoProto(name=name) for name in dict.fromkeys(given)], outputs
+    )
+    opsets = [onnx.helper.make_opsetid("", onnx.defs.onnx_opset_version())]
+    opsets = [each for each in opsets if each.domain != node.domain] + [onnx.helper.make_opsetid(node.domain, version)]
+    return run_model(onnx.helper.make_model(graph, opset_imports=opsets), values, device)
+
+
+def is_compatible(model: AnyModel, device: str = "CPU", **kwargs: Any) -> bool:
+    """Whether `prepare` would take it."""
+    try:
+        prepare(model, device, **kwargs)
+    except ExportError:
+        return False
+    return True
+
+
+class Backend(onnx.backend.base.Backend):
+    """The same functions where a class is asked for, as by `onnx.backend.test.BackendTest`."""
+
+    @classmethod
+    def is_compatible(cls, model: Any, device: str = "CPU", **kwargs: Any) -> bool:
+        return is_compatible(model, device, **kwargs)
+
+    @classmethod
+    def prepare(cls, model: Any, device: str = "CPU", **kwargs: Any) -> Rep:
+        return prepare(model, device, **kwargs)
+
+    @classmethod
+    def run_model(cls, model: Any, inputs: Any, device: str = "CPU", **kwargs: Any) -> tuple[Any, ...]:
+        return run_model(model, inputs, device, **kwargs)
+
+    @classmethod
+    def run_node(
+        cls, node: Any, inputs: Any, device: str = "CPU", outputs_info: Any = None, **kwargs: Any
+    ) -> tuple[Any, ...]:
+        return run_node(node, inputs, device, outputs_info, **kwargs)
+
+    @classmethod
+    def supports_device(cls, device: str) -> bool:
+        return supports_device(device)

@@ -1,0 +1,374 @@
+"""From an ONNX graph to a plan.
+
+Operators become the functions of `registry`, by the opsets that the model imports. Functions, the model's own and those
+that ONNX defines operators by, are written out in place. PyTorch's operators, which `onward.lower.aten_nodes` wrote
+down, are decoded. Whatever is wrong with the graph itself is found here, before anything runs.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import onnx
+import onnx_ir as ir
+import torch
+
+from ..errors import BackendError, ExportError
+from ..lower import aten_nodes
+from .context_functions import ContextFunction
+from .plan import MISSING, Body, Plan, Step
+from .registry import ABOUT_THE_NODE, Implementation, find
+from .values import to_torch
+
+MOST_STEPS = 1_000_000  # functions that call functions can unfold without end
+MOST_DEPTH = 100
+_STANDARD = ("", "ai.onnx")
+
+
+class Compiler:
+    """What is the same for all graphs of a model."""
+
+    def __init__(self, functions: Mapping[Any, ir.Function], device: torch.device | str = "cpu") -> None:
+        self.functions = functions
+        self.device = device
+        self.steps = 0
+
+    def graph(self, graph: ir.Graph, opsets: Mapping[str, int]) -> tuple[Plan, list[str]]:
+        """The plan of a main graph, whose inputs are followed by its initializers; the names of the latter."""
+        scope = _Scope(self, None)
+        weights = [value for value in graph.initializers.values() if not value.is_graph_input()]
+        for value in (*graph.inputs, *weights):
+            scope.define(value)
+        scope.nodes(graph, opsets, {}, ())
+        plan = scope.plan([*graph.inputs, *weights], graph.outputs)
+        return plan, [str(value.name) for value in weights]
+
+    def count(self, where: str) -> None:
+        self.steps += 1
+        if self.steps > MOST_STEPS:
+            raise BackendError(f"the model unfolds into more than {MOST_STEPS} calls", module=where)
+
+
+class _Scope:
+    """The slots of one plan, and how values of the graph find theirs."""
+
+    def __init__(self, compiler: Compiler, outer: _Scope | None) -> None:
+        self.compiler, self.outer = compiler, outer
+        self.slots = 0
+        self.types: list[int] = []
+        self.steps: list[Step] = []
+        self.constants: list[tuple[int, Any]] = []
+        self.places: dict[ir.Value, int] = {}
+        self.captured: dict[int, int] = {}  # the outer scope's slot: ours
+
+    def new_slot(self, type_: int = 0) -> int:
+        self.slots += 1
+        self.types.append(type_)
+        return self.slots - 1
+
+    def define(self, value: ir.Value) -> int:
+        self.places[value] = self.new_slot(_element_type(value))
+        return self.places[value]
+
+    def constant(self, content: Any, type_: int) -> int:
+        slot = self.new_slot(type_)
+        self.constants.append((slot, content))
+        return slot
+
+    def find(self, value: ir.Value | None) -> int | None:
+        """The slot of a value; one of an outer scope becomes an input of this plan."""
+        if value is None or value.name == "":
+            return MISSING
+        if value in self.places:
+            return self.places[value]
+        found = self.outer.find(value) if self.outer is not None else None
+        if found is None or self.outer is None or found == MISSING:
+            return found
+        if found not in self.captured:
+            self.captured[found] = self.new_slot(self.outer.types[found])
+        self.places[value] = self.captured[found]
+        return self.places[value]
+
+    def plan(self, inputs: Sequence[ir.Value], outputs: Sequence[ir.Value]) -> Plan:
+        results = [self.slot_of(value, "the graph's outputs") for value in outputs]
+        entries = [*(self.places[value] for value in inputs), *self.captured.values()]
+        kept = {*results, *(slot for slot, _ in self.constants)}
+        return Plan(self.slots, tuple(entries), tuple(results), _with_frees(self.steps, kept), self.constants)
+
+    def slot_of(self, value: ir.Value | None, where: str) -> int:
+        slot = self.find(value)
+        if slot is None:
+            name = value.name if value is not None else ""
+            raise BackendError(
+                f"the value {name!r} is used before anything computes it, or never computed", module=where
+            )
+        return slot
+
+    # Nodes
+
+    def nodes(
+        self,
+        body: ir.Graph | ir.Function,
+        opsets: Mapping[str, int],
+        given: Mapping[str, ir.Attr],
+        path: tuple[Any, ...],
+    ) -> None:
+        """Every node of a body in the order of the file; `given` are the attributes of a function's call."""
+        if len(path) > MOST_DEPTH:
+            raise BackendError(f"functions or subgraphs are nested more than {MOST_DEPTH} deep")
+        for node in body:
+            _Node(self, node, opsets, given, path).compile()
+
+
+class _Node:
+    def __init__(
+        self,
+        scope: _Scope,
+        node: ir.Node,
+        opsets: Mapping[str, int],
+        given: Mapping[str, ir.Attr],
+        path: tuple[Any, ...],
+    ) -> None:
+        self.scope, self.node, self.opsets, self.given, self.path = scope, node, opsets, given, path
+        self.domain = "" if node.domain in _STANDARD else node.domain
+        self.where = f"node {node.name!r} ({self.domain or 'ai.onnx'}.{node.op_type})"
+        self.attributes = self._resolved()
+
+    def _resolved(self) -> dict[str, ir.Attr]:
+        """The attributes, with references to those of the surrounding function replaced."""
+        found = {}
+        for name, attribute in self.node.attributes.items():
+            if attribute.is_ref():
+                source = self.given.get(str(attribute.ref_attr_name))
+                if source is None:
+                    continue
+                attribute = ir.Attr(name, source.type, source.value)
+            found[name] = attribute
+        return found
+
+    def compile(self) -> None:
+        self.scope.compiler.count(self.where)
+        key = self.node.op_identifier()
+        if key in self.scope.compiler.functions:
+            return self._inline(self.scope.compiler.functions[key], key)
+        if self.domain == "" and self.node.op_type == "Constant":
+            return self._constant()
+        if aten_nodes.is_call(self.node):
+            return self._aten()
+        version = self._version()
+        implementation = find(self.domain, self.node.op_type, version)
+        if implementation is not None:
+            return self._call(implementation, version)
+        self._by_definition(version)
+
+    def _version(self) -> int:
+        names = _STANDARD if self.domain == "" else (self.domain,)
+        versions = [self.opsets[name] for name in names if name in self.opsets]
+        if not versions and self.domain == "":
+            raise BackendError("the model does not say which opset of ai.onnx it uses", module=self.where)
+        return versions[0] if versions else 1
+
+    def _inputs(self) -> tuple[int, ...]:
+        return tuple(self.scope.slot_of(value, self.where) for value in self.node.inputs)
+
+    def _outputs(self) -> tuple[int, ...]:
+        return tuple(self.scope.define(value) if value.name else MISSING for value in self.node.outputs)
+
+    def _step(self, function: Any, attributes: dict[str, Any], bodies: dict[str, Body] | None = None) -> None:
+        inputs = self._inputs()
+        self.scope.steps.append(Step(function, inputs, self._outputs(), attributes, bodies or {}, self.where))
+
+    def _constant(self) -> None:
+        ((name, attribute),) = self.attributes.items() if len(self.attributes) == 1 else ((None, None),)
+        if attribute is None or name is None:
+            raise BackendError("a Constant has exactly one attribute", module=self.where)
+        content = attribute_value(attribute)
+        number = int(attribute.value.dtype) if attribute.type == ir.AttributeType.TENSOR else 0
+        if name in ("value_float", "value_floats"):
+            content = torch.tensor(content, dtype=torch.float32)
+        elif name in ("value_int", "value_ints"):
+            content = torch.tensor(content, dtype=torch.int64)
+        elif name in ("value_string", "value_strings"):
+            content = to_torch(content)
+        if isinstance(content, torch.Tensor):
+            content = content.to(self.scope.compiler.device)
+        self.scope.places[self.node.outputs[0]] = self.scope.constant(content, number)
+
+    def _aten(self) -> None:
+        try:
+            call = aten_nodes.decode(self.node)
+        except ExportError as error:
+            raise BackendError(error.what, op=error.op, module=self.where, hint=error.hint) from error
+
+        def run(*inputs: Any) -> tuple[Any, ...]:
+            return tuple(flat(call.run(inputs)))
+
+        self._step(run, {})
+
+    def _call(self, implementation: Implementation, version: int) -> None:
+        attributes, bodies = self._bound(implementation, version)
+        inputs = self._inputs()
+        about = {
+            "outputs": len(self.node.outputs),
+            "types": tuple(self.scope.types[slot] if slot >= 0 else 0 for slot in inputs),
+            "opset": version,
+        }
+        attributes.update({name: about[name] for name in ABOUT_THE_NODE if name in implementation.names})
+        outputs = self._outputs()
+        for slot in outputs:
+            if slot >= 0 and not self.scope.types[slot]:
+                self.scope.types[slot] = _type_of_result(self.node.op_type, attributes, about["types"])
+        self.scope.steps.append(Step(implementation.function, inputs, outputs, attributes, bodies, self.where))
+
+    def _bound(self, implementation: Implementation, version: int) -> tuple[dict[str, Any], dict[str, Body]]:
+        found: dict[str, Any] = {}
+        defaults = schema_defaults(self.domain, self.node.op_type, version)
+        for name, attribute in defaults.items():
+            if name in implementation.names or implementation.takes_all:
+                found[name] = attribute_value(attribute)
+        bodies: dict[str, Body] = {}
+        for name, attribute in self.attributes.items():
+            if attribute.type == ir.AttributeType.GRAPH:
+                bodies[name] = self._body(attribute.as_graph())
+            elif name in implementation.names or implementation.takes_all:
+                found[name] = attribute_value(attribute, self.scope.compiler.device)
+            elif name not in defaults or attribute.value != defaults[name].value:
+                raise BackendError(f"the attribute {name}={attribute.value!r} is not supported", module=self.where)
+        return found, bodies
+
+    def _body(self, graph: ir.Graph) -> Body:
+        inner = _Scope(self.scope.compiler, self.scope)
+        for value in graph.initializers.values():
+            if value.const_value is not None:
+                content = tensor_value(value.const_value, self.scope.compiler.device)
+                inner.places[value] = inner.constant(content, int(value.const_value.dtype))
+        for value in graph.inputs:
+            inner.define(value)
+        inner.nodes(graph, self.opsets, self.given, (*self.path, id(graph)))
+        plan = inner.plan(graph.inputs, graph.outputs)
+        return Body(plan, tuple(inner.captured))
+
+    # Functions
+
+    def _inline(self, function: ir.Function, key: Any) -> None:
+        """A call of a function: its nodes, on the slots of the call."""
+        if key in self.path:
+            raise BackendError(f"the function {key} calls itself", module=self.where)
+        given = {name: attribute for name, attribute in function.attributes.items() if attribute.value is not None}
+        given.update(self.attributes)
+        if len(self.node.inputs) > len(function.inputs) or len(self.node.outputs) > len(function.outputs):
+            raise BackendError(f"the function {key} has fewer inputs or outputs than its call", module=self.where)
+        slots = [*self._inputs(), *[MISSING] * (len(function.inputs) - len(self.node.inputs))]
+        before = dict(self.scope.places)
+        self.scope.places.update(zip(function.inputs, slots, strict=True))
+        opsets = {**self.opsets, **function.opset_imports}
+        self.scope.nodes(function, opsets, given, (*self.path, key))
+        results = [self.scope.slot_of(value, self.where) for value in function.outputs]
+        # The next call of the same function has the same values, on other slots.
+        self.scope.places = before
+        self.scope.places.update(
+            (value, slot) for value, slot in zip(self.node.outputs, results, strict=False) if value.name
+        )
+
+    def _by_definition(self, version: int) -> None:
+        """An operator that ONNX defines by others."""
+        schema = schema_of(self.domain, self.node.op_type, version)
+        if schema is not None and schema.has_function:
+            body = schema.get_function_with_opset_version(version) or schema.function_body.SerializeToString()
+            function = ir.serde.deserialize_function(onnx.FunctionProto.FromString(body))
+            for name, attribute in schema_defaults(self.domain, self.node.op_type, version).items():
+                self.attributes.setdefault(name, attribute)
+            return self._inline(function, self.node.op_identifier())
+        if schema is not None and schema.has_context_dependent_function:
+            proto = onnx.NodeProto(op_type=self.node.op_type, domain=self.node.domain, name=self.node.name or "")
+            proto.attribute.extend(ir.serde.serialize_attribute(each) for each in self.attributes.values())
+            inputs = self._inputs()
+            types = tuple(self.scope.types[slot] if slot >= 0 else 0 for slot in inputs)
+            wanted = tuple(bool(value.name) for value in self.node.outputs)
+            return self._step(ContextFunction(schema, version, proto, wanted, types, dict(self.opsets)), {})
+        raise BackendError(
+            f"the operator {self.domain or 'ai.onnx'}.{self.node.op_type} is not implemented for opset {version}",
+            module=self.where,
+            hint="implement it with @onward.backend.implements, or give the model a function of that name",
+        )
+
+
+# Attributes and types
+
+
+@functools.cache
+def schema_of(domain: str, op_type: str, version: int) -> Any:
+    try:
+        return onnx.defs.get_schema(op_type, version, domain)
+    except onnx.defs.SchemaError:
+        return None
+
+
+@functools.cache
+def schema_defaults(domain: str, op_type: str, version: int) -> dict[str, ir.Attr]:
+    schema = schema_of(domain, op_type, version)
+    if schema is None:
+        return {}
+    return {
+        name: ir.serde.deserialize_attribute(attribute.default_value)
+        for name, attribute in schema.attributes.items()
+        if attribute.default_value.name
+    }
+
+
+def tensor_value(tensor: Any, device: torch.device | str = "cpu") -> Any:
+    return to_torch(tensor.numpy(), device)
+
+
+def attribute_value(attribute: ir.Attr, device: torch.device | str = "cpu") -> Any:
+    """An attribute as Python writes it."""
+    if attribute.type == ir.AttributeType.TENSOR:
+        return tensor_value(attribute.value, device)
+    if attribute.type == ir.AttributeType.TENSORS:
+        return [tensor_value(each, device) for each in attribute.value]
+    if attribute.type in (ir.AttributeType.SPARSE_TENSOR, ir.AttributeType.SPARSE_TENSORS):
+        raise BackendError(f"the attribute {attribute.name} is a sparse tensor, which is not implemented yet")
+    value = attribute.value
+    if attribute.type == ir.AttributeType.STRING and isinstance(value, bytes):
+        return value.decode()
+    return list(value) if isinstance(value, (tuple, list)) else value
+
+
+def _element_type(value: ir.Value) -> int:
+    if value.const_value is not None:
+        return int(value.const_value.dtype)
+    dtype = value.dtype
+    return int(dtype) if dtype is not None else 0
+
+
+def _type_of_result(op_type: str, attributes: Mapping[str, Any], types: Any) -> int:
+    """The few operators that make types torch does not have: nobody else would remember them."""
+    if op_type == "Cast":
+        return int(attributes["to"])
+    if op_type == "CastLike" and len(types) == 2:
+        return int(types[1])
+    if op_type in ("QuantizeLinear", "DequantizeLinear"):
+        explicit = int(attributes.get("output_dtype") or 0)
+        return explicit or (int(types[2]) if op_type == "QuantizeLinear" and len(types) > 2 else 0)
+    if op_type in ("Identity", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Slice") and types:
+        return int(types[0])
+    return 0
+
+
+def flat(items: Sequence[Any]) -> list[Any]:
+    return [each for item in items for each in (flat(item) if isinstance(item, (list, tuple)) else [item])]
+
+
+def _with_frees(steps: Sequence[Step], kept: set[int]) -> list[Step]:
+    """The steps, each with the slots that it is the last to use."""
+    seen = set(kept)
+    result = []
+    for step in reversed(steps):
+        used = {*step.inputs, *step.outputs, *(slot for body in step.bodies.values() for slot in body.captured)}
+        last = sorted(slot for slot in used - seen if slot >= 0)
+        seen |= used
+        result.append(replace(step, frees=tuple(last)))
+    return result[::-1]

@@ -1,0 +1,25 @@
+"""What the operators compute, by family. Importing a family enters its functions into the table."""
+
+from . import (
+    control,
+    conv,
+    elementwise,
+    linear,
+    logic,
+    ml,
+    norm,
+    optimizers,
+    pool,
+    quantize,
+    random,
+    reduce,
+    resize,
+    rnn,
+    scatter,
+    sequence,
+    shape,
+    signal,
+    strings,
+    types,
+    vision,
+)

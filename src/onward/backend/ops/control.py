@@ -1,0 +1,89 @@
+"""Operators that hold graphs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..plan import BoundBody
+from ..registry import implements
+from ..values import number
+
+
+@implements("If")
+def if_(condition: Tensor, *, then_branch: BoundBody, else_branch: BoundBody) -> tuple[Any, ...]:
+    return tuple(then_branch() if number(condition) else else_branch())
+
+
+@implements("Loop")
+def loop(count: Tensor | None, condition: Tensor | None, *carried: Any, body: BoundBody) -> tuple[Any, ...]:
+    """Values that go from turn to turn, then those of all turns, stacked."""
+    most = None if count is None else int(number(count))
+    going = True if condition is None else bool(number(condition))
+    state = list(carried)
+    collected: list[list[Any]] = [[] for _ in body.plan.results[1 + len(state) :]]
+    turn = 0
+    while going and (most is None or turn < most):
+        keep, *results = body(torch.tensor(turn), torch.tensor(True), *state)
+        state = results[: len(state)]
+        for items, item in zip(collected, results[len(state) :], strict=True):
+            items.append(item)
+        going = True if condition is None and keep is None else bool(number(keep))
+        turn += 1
+    return *state, *(torch.stack(items) if items else torch.empty(0) for items in collected)
+
+
+@implements("Scan", since=9)
+def scan(
+    *inputs: Any,
+    body: BoundBody,
+    num_scan_inputs: int,
+    scan_input_axes: list[int] | None = None,
+    scan_input_directions: list[int] | None = None,
+    scan_output_axes: list[int] | None = None,
+    scan_output_directions: list[int] | None = None,
+) -> tuple[Any, ...]:
+    state, sequences = list(inputs[:-num_scan_inputs]), inputs[-num_scan_inputs:]
+    axes = scan_input_axes or [0] * num_scan_inputs
+    backward = scan_input_directions or [0] * num_scan_inputs
+    rows = [list(x.unbind(axis))[:: -1 if flip else 1] for x, axis, flip in zip(sequences, axes, backward, strict=True)]
+    count = len(body.plan.results) - len(state)
+    collected: list[list[Any]] = [[] for _ in range(count)]
+    for turn in zip(*rows, strict=True):
+        results = body(*state, *turn)
+        state = results[: len(state)]
+        for items, item in zip(collected, results[len(state) :], strict=True):
+            items.append(item)
+    out_axes, out_flips = scan_output_axes or [0] * count, scan_output_directions or [0] * count
+    stacked = [
+        torch.stack(items[:: -1 if flip else 1], axis)
+        for items, axis, flip in zip(collected, out_axes, out_flips, strict=True)
+    ]
+    return *state, *stacked
+
+
+@implements("Scan")
+def scan_with_batch(
+    lengths: Tensor | None, *inputs: Any, body: BoundBody, num_scan_inputs: int, directions: list[int] | None = None
+) -> tuple[Any, ...]:
+    """The first version: the leading axis of everything is a batch, and each element of it is scanned alone."""
+    results = []
+    for place in range(inputs[0].shape[0]):
+        row = [x[place] for x in inputs]
+        if lengths is not None:
+            used = int(lengths[place])
+            row[-num_scan_inputs:] = [x[:used] for x in row[-num_scan_inputs:]]
+        results.append(scan(*row, body=body, num_scan_inputs=num_scan_inputs, scan_input_directions=directions))
+    return tuple(torch.stack(each) for each in zip(*results, strict=True))
+
+
+@implements("SequenceMap")
+def sequence_map(first: list[Any], *others: Any, body: BoundBody) -> tuple[Any, ...]:
+    collected: list[list[Any]] = [[] for _ in body.plan.results]
+    for place, item in enumerate(first):
+        turn = [other[place] if isinstance(other, list) else other for other in others]
+        for items, result in zip(collected, body(item, *turn), strict=True):
+            items.append(result)
+    return tuple(collected)

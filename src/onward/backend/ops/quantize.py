@@ -1,0 +1,130 @@
+"""To few bits and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import onnx
+import torch
+from torch import Tensor
+
+from ..registry import implements
+from ..values import ONNX_TYPES, holder, is_narrow
+from .conv import conv
+from .linear import less_zero
+from .types import cast, to_float8
+
+_T = onnx.TensorProto
+_RANGES: dict[int, tuple[int, int]] = {_T.INT4: (-8, 7), _T.UINT4: (0, 15)}
+for _name, _range in (("INT2", (-2, 1)), ("UINT2", (0, 3))):
+    if hasattr(_T, _name):
+        _RANGES[getattr(_T, _name)] = _range
+
+
+def _along(x: Tensor, parameter: Tensor, axis: int, block: int) -> Tensor:
+    """A scale or zero point in a shape that goes with x."""
+    if block:
+        return parameter.repeat_interleave(block, axis).narrow(axis, 0, x.shape[axis])
+    if parameter.dim() == 0 or parameter.numel() == 1:
+        return parameter.reshape(())
+    return parameter.reshape([-1 if each == axis % x.dim() else 1 for each in range(x.dim())])
+
+
+@implements("QuantizeLinear")
+def quantize_linear(
+    x: Tensor,
+    scale: Tensor,
+    zero: Tensor | None = None,
+    *,
+    axis: int = 1,
+    block_size: int = 0,
+    output_dtype: int = 0,
+    precision: int = 0,
+    saturate: int = 1,
+    types: tuple[int, ...],
+) -> Tensor:
+    known = types[2] if len(types) > 2 else 0
+    to = output_dtype or known or (_T.UINT8 if zero is None else ONNX_TYPES[zero.dtype])
+    wide = (x.float() if not precision else x.to(holder(precision))) / _along(x, scale, axis, block_size).float()
+    if holder(to).is_floating_point:
+        if zero is not None:
+            wide = wide + _along(x, zero, axis, block_size).float()
+        return cast(wide, to=to, saturate=saturate) if is_narrow(to) else to_float8(wide, holder(to), bool(saturate))
+    wide = torch.round(wide)
+    if zero is not None:
+        wide = wide + _along(x, zero.to(torch.float32), axis, block_size)
+    info = torch.iinfo(holder(to))
+    low, high = _RANGES.get(to, (info.min, info.max))
+    return wide.clamp(low, high).to(torch.int32).to(holder(to))
+
+
+@implements("DequantizeLinear")
+def dequantize_linear(
+    x: Tensor, scale: Tensor, zero: Tensor | None = None, *, axis: int = 1, block_size: int = 0, output_dtype: int = 0
+) -> Tensor:
+    wide = x.to(torch.float32)
+    if zero is not None:
+        wide = wide - _along(x, zero.to(torch.float32), axis, block_size)
+    result = wide * _along(x, scale.to(torch.float32), axis, block_size)
+    return result.to(holder(output_dtype) if output_dtype else scale.dtype)
+
+
+@implements("DynamicQuantizeLinear")
+def dynamic_quantize_linear(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    low, high = x.min().clamp(max=0), x.max().clamp(min=0)
+    scale = (high - low) / 255
+    zero = torch.round((0 - low) / scale).clamp(0, 255) if scale != 0 else torch.zeros(())
+    return (torch.round(x / scale) + zero).clamp(0, 255).to(torch.uint8), scale, zero.to(torch.uint8)
+
+
+def _requantized(total: Tensor, factor: Tensor, zero: Tensor) -> Tensor:
+    if zero.dtype in (torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz):
+        return to_float8(total * factor + zero.float(), zero.dtype, True)
+    info = torch.iinfo(zero.dtype)
+    return (torch.round(total * factor) + zero.float()).clamp(info.min, info.max).to(zero.dtype)
+
+
+def _rows(parameter: Tensor, from_end: int) -> Tensor:
+    """One scale for each row or column of the last two axes."""
+    return parameter if parameter.dim() != 1 or from_end == 1 else parameter.unsqueeze(-1)
+
+
+@implements("QLinearMatMul")
+def qlinear_matmul(
+    a: Tensor,
+    a_scale: Tensor,
+    a_zero: Tensor,
+    b: Tensor,
+    b_scale: Tensor,
+    b_zero: Tensor,
+    y_scale: Tensor,
+    y_zero: Tensor,
+) -> Tensor:
+    total = torch.matmul(less_zero(a, a_zero, -2).double(), less_zero(b, b_zero, -1).double())
+    factor = _rows(a_scale, 2).double() * _rows(b_scale, 1).double() / _rows(y_scale, 2).double()
+    return _requantized(total, factor, y_zero)
+
+
+@implements("QLinearConv")
+def qlinear_conv(
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero: Tensor,
+    w: Tensor,
+    w_scale: Tensor,
+    w_zero: Tensor,
+    y_scale: Tensor,
+    y_zero: Tensor,
+    b: Tensor | None = None,
+    **attributes: Any,
+) -> Tensor:
+    total = conv(
+        less_zero(x, x_zero).double(),
+        less_zero(w, w_zero, 0).double(),
+        None if b is None else b.double(),
+        **attributes,
+    )
+    factor = x_scale.double() * w_scale.double() / y_scale.double()
+    if factor.dim() == 1 and factor.numel() > 1:
+        factor = factor.reshape(-1, *[1] * (x.dim() - 2))
+    return _requantized(total, factor.reshape(()) if factor.numel() == 1 else factor, y_zero)

@@ -1,0 +1,238 @@
+"""Tensors taken apart, put together and turned around."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ..registry import implements
+from ..values import ONNX_TYPES, holder, ints, number
+from ._wide import UNSIGNED, widened
+
+
+@implements("Shape")
+def shape(x: Any, *, start: int = 0, end: int | None = None) -> Tensor:
+    rank = len(x.shape)
+    first = max(0, start + rank if start < 0 else start)
+    last = rank if end is None else max(0, end + rank if end < 0 else end)
+    return torch.tensor(list(x.shape)[first:last], dtype=torch.int64)
+
+
+@implements("Size")
+def size(x: Any) -> Tensor:
+    return torch.tensor(math.prod(x.shape), dtype=torch.int64)
+
+
+@implements("Reshape")
+def reshape(x: Any, shape: Any, *, allowzero: int = 0) -> Any:
+    sizes = ints(shape)
+    if not allowzero:
+        sizes = [x.shape[axis] if each == 0 else each for axis, each in enumerate(sizes)]
+    return x.reshape(sizes)
+
+
+@implements("Flatten")
+def flatten(x: Any, *, axis: int = 1) -> Any:
+    axis = axis + len(x.shape) if axis < 0 else axis
+    return x.reshape(math.prod(x.shape[:axis]), math.prod(x.shape[axis:]))
+
+
+@implements("Squeeze")
+def squeeze(x: Any, axes: Any = None) -> Any:
+    if axes is None:
+        return x.reshape([size for size in x.shape if size != 1])
+    chosen = {axis % len(x.shape) for axis in ints(axes)}
+    if any(x.shape[axis] != 1 for axis in chosen):
+        raise ValueError(f"Squeeze of axes {sorted(chosen)} that are not all of size 1: {list(x.shape)}")
+    return x.reshape([size for axis, size in enumerate(x.shape) if axis not in chosen])
+
+
+@implements("Unsqueeze")
+def unsqueeze(x: Any, axes: Any) -> Any:
+    chosen = ints(axes)
+    rank = len(x.shape) + len(chosen)
+    places = {axis % rank for axis in chosen}
+    sizes = iter(x.shape)
+    return x.reshape([1 if axis in places else next(sizes) for axis in range(rank)])
+
+
+@implements("Transpose")
+def transpose(x: Any, *, perm: list[int] | None = None) -> Any:
+    order = list(range(len(x.shape)))[::-1] if perm is None else perm
+    return x.transpose(order) if isinstance(x, np.ndarray) else x.permute(order)
+
+
+@implements("Concat")
+def concat(*xs: Any, axis: int = 1) -> Any:
+    return np.concatenate(xs, axis) if isinstance(xs[0], np.ndarray) else torch.cat(xs, axis)
+
+
+@implements("Split")
+def split(x: Any, split: Any = None, *, axis: int = 0, num_outputs: int | None = None, outputs: int) -> Any:
+    total = x.shape[axis]
+    parts = num_outputs or outputs
+    if split is not None:
+        sizes = ints(split)
+    else:
+        chunk = -(-total // parts)
+        sizes = [max(0, min(chunk, total - chunk * place)) for place in range(parts)]
+    return tuple(torch.split(x, sizes, axis))
+
+
+@implements("Slice")
+def slice_(x: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = None) -> Any:
+    first, last = ints(starts), ints(ends)
+    along = list(range(len(first))) if axes is None else [axis % len(x.shape) for axis in ints(axes)]
+    strides = [1] * len(first) if steps is None else ints(steps)
+    for axis, start, end, step in zip(along, first, last, strides, strict=True):
+        picked = range(x.shape[axis])[start:end:step]
+        if isinstance(x, np.ndarray):
+            x = np.take(x, list(picked), axis)
+        elif step > 0:
+            index = [slice(None)] * axis + [slice(picked.start, max(picked.start, picked.stop), step)]
+            x = x[tuple(index)]
+        else:
+            x = x.index_select(axis, torch.tensor(list(picked), dtype=torch.int64, device=x.device))
+    return x
+
+
+@implements("Expand")
+def expand(x: Any, shape: Tensor) -> Any:
+    sizes = np.broadcast_shapes(tuple(x.shape), tuple(shape.tolist()))
+    return np.broadcast_to(x, sizes) if isinstance(x, np.ndarray) else x.expand(sizes)
+
+
+@implements("Tile")
+def tile(x: Tensor, repeats: Any, axis: Any = None) -> Tensor:
+    if axis is None:
+        return x.repeat(ints(repeats))
+    counts = [1] * x.dim()  # the first version: how often, along one axis
+    counts[ints(axis)[0]] = ints(repeats)[0]
+    return x.repeat(counts)
+
+
+@implements("Pad")
+def pad(
+    x: Tensor,
+    pads: Any = None,
+    constant_value: Any = None,
+    axes: Any = None,
+    *,
+    mode: str = "constant",
+    value: float = 0.0,
+    paddings: Any = None,
+) -> Tensor:
+    amounts = ints(paddings if pads is None else pads)
+    along = list(range(x.dim())) if axes is None else [axis % x.dim() for axis in ints(axes)]
+    before = dict(zip(along, amounts[: len(along)], strict=True))
+    after = dict(zip(along, amounts[len(along) :], strict=True))
+    if mode == "constant":
+        fill = number(constant_value) if constant_value is not None else value
+        pairs = [each for axis in reversed(range(x.dim())) for each in (before.get(axis, 0), after.get(axis, 0))]
+        wide = x.to(torch.int64) if x.dtype in UNSIGNED else x
+        return F.pad(wide, pairs, value=fill).to(x.dtype)
+    for axis in along:
+        x = x.index_select(axis, _padded_indices(x.shape[axis], before[axis], after[axis], mode, x.device))
+    return x
+
+
+def _padded_indices(size: int, before: int, after: int, mode: str, device: torch.device) -> Tensor:
+    places = torch.arange(-before, size + after, device=device)
+    if mode == "edge":
+        return places.clamp(0, size - 1)
+    if mode == "wrap":
+        return places % size
+    period = max(2 * (size - 1), 1)  # reflect
+    places = places % period
+    return torch.where(places >= size, period - places, places)
+
+
+@implements("DepthToSpace")
+def depth_to_space(x: Tensor, *, blocksize: int, mode: str = "DCR") -> Tensor:
+    n, c, h, w = x.shape
+    b = blocksize
+    if mode == "DCR":
+        return x.reshape(n, b, b, c // (b * b), h, w).permute(0, 3, 4, 1, 5, 2).reshape(n, c // (b * b), h * b, w * b)
+    return x.reshape(n, c // (b * b), b, b, h, w).permute(0, 1, 4, 2, 5, 3).reshape(n, c // (b * b), h * b, w * b)
+
+
+@implements("SpaceToDepth")
+def space_to_depth(x: Tensor, *, blocksize: int, mode: str = "DCR") -> Tensor:
+    n, c, h, w = x.shape
+    b = blocksize
+    parts = x.reshape(n, c, h // b, b, w // b, b)
+    order = (0, 3, 5, 1, 2, 4) if mode == "DCR" else (0, 1, 3, 5, 2, 4)
+    return parts.permute(order).reshape(n, c * b * b, h // b, w // b)
+
+
+@implements("NonZero")
+def non_zero(x: Tensor) -> Tensor:
+    return torch.nonzero(x if x.dim() else x.reshape(1)).t().contiguous()
+
+
+@implements("Range")
+def range_(start: Tensor, limit: Tensor, delta: Tensor) -> Tensor:
+    count = max(0, math.ceil((limit.item() - start.item()) / delta.item()))
+    return (
+        torch.arange(count, dtype=start.dtype if start.is_floating_point() else torch.int64)
+        .mul(delta)
+        .add(start)
+        .to(start.dtype)
+    )
+
+
+@implements("EyeLike")
+def eye_like(x: Tensor, *, dtype: int | None = None, k: int = 0) -> Tensor:
+    result = torch.ones(x.shape, dtype=torch.float32, device=x.device)
+    return (result.triu(k) * result.tril(k)).to(holder(dtype or ONNX_TYPES[x.dtype]))
+
+
+@implements("Trilu")
+@widened
+def trilu(x: Tensor, k: Tensor | None = None, *, upper: int = 1) -> Tensor:
+    diagonal = 0 if k is None else int(k.item())
+    return torch.triu(x, diagonal) if upper else torch.tril(x, diagonal)
+
+
+@implements("OneHot")
+def one_hot(indices: Tensor, depth: Tensor, values: Tensor, *, axis: int = -1) -> Tensor:
+    count = int(number(depth))
+    index = indices.to(torch.int64)
+    index = torch.where(index < 0, index + count, index).unsqueeze(axis)
+    rank = index.dim()
+    places = torch.arange(count).reshape([-1 if each == axis % rank else 1 for each in range(rank)])
+    return torch.where(index == places, values[1], values[0])
+
+
+@implements("ReverseSequence")
+def reverse_sequence(x: Tensor, lengths: Tensor, *, batch_axis: int = 1, time_axis: int = 0) -> Tensor:
+    moved = x.movedim((time_axis, batch_axis), (0, 1))
+    steps = torch.arange(moved.shape[0]).unsqueeze(1)
+    index = torch.where(steps < lengths, lengths - 1 - steps, steps)
+    return moved[index, torch.arange(moved.shape[1]).unsqueeze(0)].movedim((0, 1), (time_axis, batch_axis))
+
+
+@implements("Compress")
+def compress(x: Tensor, condition: Tensor, *, axis: int | None = None) -> Tensor:
+    if axis is None:
+        x, axis = x.reshape(-1), 0
+    return x.index_select(axis, torch.nonzero(condition[: x.shape[axis]]).reshape(-1))
+
+
+@implements("CenterCropPad")
+def center_crop_pad(x: Tensor, shape: Tensor, *, axes: list[int] | None = None) -> Tensor:
+    along = list(range(x.dim())) if axes is None else axes
+    for axis, size in zip(along, shape.tolist(), strict=True):
+        axis, missing = axis % x.dim(), size - x.shape[axis]
+        if missing < 0:
+            x = x.narrow(axis, -missing // 2, size)
+        elif missing > 0:
+            before = missing // 2
+            pairs = [0, 0] * (x.dim() - 1 - axis) + [before, missing - before]
+            x = F.pad(x, pairs)
+    return x

@@ -1,0 +1,80 @@
+"""Which function computes which ONNX operator, and how the node's inputs and attributes reach it.
+
+    @implements("Clip")                       # every version: attributes and inputs of one name are one parameter
+    def clip(x: Tensor, min: Any = None, max: Any = None) -> Tensor: ...
+
+    @implements("Softmax", since=13)          # the newer version sits just below the older one
+
+Inputs come by position, None for those left out. Attributes come by name, the schema's defaults filled in, so that an
+attribute that later became an input of the same name needs no second function. A function that takes one of these
+names is told more about its node:
+
+    outputs   how many outputs the node has
+    types     the element types of the inputs as ONNX numbers them, 0 where unknown (torch has no int4)
+    opset     the version of the operator's domain
+
+One output is returned as it is (a list is an ONNX sequence), several as a tuple.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ..lower.registry import place_of
+
+ABOUT_THE_NODE = ("outputs", "types", "opset")
+
+
+@dataclass(frozen=True)
+class Implementation:
+    """A registered function: for versions of the domain from `since` on."""
+
+    function: Callable[..., Any]
+    since: int
+    names: frozenset[str]
+    takes_all: bool
+
+
+_table: dict[tuple[str, str], dict[int, Implementation]] = {}
+
+
+def implements(*op_types: str, since: int = 1, domain: str = "") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Enter a function as the implementation of operators, from a version of their domain on."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        parameters = inspect.signature(function).parameters.values()
+        kinds = inspect.Parameter
+        names = frozenset(p.name for p in parameters if p.kind in (kinds.POSITIONAL_OR_KEYWORD, kinds.KEYWORD_ONLY))
+        takes_all = any(p.kind is kinds.VAR_KEYWORD for p in parameters)
+        for op_type in op_types:
+            versions = _table.setdefault((domain, op_type), {})
+            if since in versions:
+                raise ValueError(f"{op_type} has two implementations since {since}: the second is {place_of(function)}")
+            versions[since] = Implementation(function, since, names, takes_all)
+        return function
+
+    return decorate
+
+
+def find(domain: str, op_type: str, version: int) -> Implementation | None:
+    """The implementation with the highest `since` not above the version."""
+    load_families()
+    versions = _table.get((domain, op_type), {})
+    usable = [since for since in versions if since <= version]
+    return versions[max(usable)] if usable else None
+
+
+def implemented() -> list[tuple[str, str]]:
+    """The (domain, operator) pairs that have an implementation."""
+    load_families()
+    return sorted(_table)
+
+
+@functools.cache
+def load_families() -> None:
+    """Importing the families fills the table."""
+    from . import ops  # noqa: F401

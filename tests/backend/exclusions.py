@@ -1,0 +1,33 @@
+"""Cases of onnx's suite that do not pass here, and why. A case that passes must not be in it."""
+
+from __future__ import annotations
+
+EXCLUSIONS: dict[str, str] = {
+    "test_attention_4d_causal_fp16": "not right yet: two of 192 float16 results are one step off",
+    "test_attention_4d_causal_fp16_expanded": "not right yet: two of 192 float16 results are one step off",
+    "test_bernoulli": "random: other numbers than numpy's generator draws",
+    "test_bernoulli_expanded": "random: other numbers than numpy's generator draws",
+    "test_bernoulli_double": "random: other numbers than numpy's generator draws",
+    "test_bernoulli_double_expanded": "random: other numbers than numpy's generator draws",
+    "test_bernoulli_seed": "random: other numbers than numpy's generator draws",
+    "test_bernoulli_seed_expanded": "random: other numbers than numpy's generator draws",
+    "test_basic_deform_conv_with_padding": "not right yet: one result is 2e-7 instead of 0",
+    "test_dft_inverse_opset19": "expects rounding noise where the result is exactly 0",
+    "test_dft_inverse": "expects rounding noise where the result is exactly 0",
+    "test_training_dropout_default": "random: other numbers than numpy's generator draws",
+    "test_training_dropout_default_mask": "random: other numbers than numpy's generator draws",
+    "test_training_dropout": "random: other numbers than numpy's generator draws",
+    "test_training_dropout_mask": "random: other numbers than numpy's generator draws",
+    "test_image_decoder_decode_jpeg_rgb": "not implemented yet: ImageDecoder, which needs an image library",
+    "test_image_decoder_decode_jpeg_grayscale": "not implemented yet: ImageDecoder, which needs an image library",
+    "test_image_decoder_decode_jpeg_bgr": "not implemented yet: ImageDecoder, which needs an image library",
+    "test_image_decoder_decode_jpeg2k_rgb": "not implemented yet: ImageDecoder, which needs an image library",
+    "test_image_decoder_decode_bmp_rgb": "not implemented yet: ImageDecoder, which needs an image library",
+    "test_image_decoder_decode_png_rgb": "not implemented yet: ImageDecoder, which needs an image library",
+    "test_image_decoder_decode_tiff_rgb": "not implemented yet: ImageDecoder, which needs an image library",
+    "test_image_decoder_decode_webp_rgb": "not implemented yet: ImageDecoder, which needs an image library",
+    "test_image_decoder_decode_pnm_rgb": "not implemented yet: ImageDecoder, which needs an image library",
+    "test_loop16_seq_none": "not right yet: an optional sequence as input, an empty list",
+    "test_gradient_of_add": "not implemented yet: Gradient",
+    "test_gradient_of_add_and_mul": "not implemented yet: Gradient",
+}
