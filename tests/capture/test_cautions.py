@@ -94,6 +94,32 @@ def appended(old: Tensor, new: Tensor, mask: Tensor) -> Tensor:
     return torch.cat([old, new]) * mask
 
 
+def asserted(x: Tensor) -> Tensor:
+    assert (x > 0).all(), "must be positive"
+    return x * 2
+
+
+def asserted_number(x: Tensor) -> Tensor:
+    assert x.sum().item() > 0
+    return x * 2
+
+
+def asserted_count(x: Tensor) -> Tensor:
+    assert x[x > 0].shape[0] == 6
+    return x * 2
+
+
+def asserted_by_torch(x: Tensor) -> Tensor:
+    torch._assert((x > 0).all(), "must be positive")
+    return x * 2
+
+
+def refused(x: Tensor) -> Tensor:
+    if (x < 0).any() or (x > 9).any():
+        raise ValueError("must be between 0 and 9")
+    return x * 2
+
+
 def median_of_data(x: Tensor) -> Tensor:
     return x * statistics.median([1, 2, x.sum().item()])
 
@@ -118,6 +144,24 @@ ROWS: list[tuple[Any, tuple[Tensor, ...], dict[str, Any], int, str]] = [
         1,
         "a value was read out of a tensor (.item(), int() or float()), and the file keeps the example's answer (6). "
         f"Inputs that would give another answer are computed wrongly. To avoid this, {SCRIPT}.",
+    ),
+    *(
+        (
+            function,
+            (ONES,),
+            {},
+            1,
+            f"what a tensor holds is checked here ({kind}), and the file does not check it. Inputs that fail the check "
+            "are computed like all others. To avoid this, check them before the file is run, or return the condition "
+            "as one more output.",
+        )
+        for function, kind in (
+            (asserted, "assert"),
+            (asserted_number, "assert"),
+            (asserted_count, "assert"),
+            (asserted_by_torch, "torch._assert"),
+            (refused, "an if that raises an error"),
+        )
     ),
     (  # the line is the model's, not that of the standard library
         median_of_data,
@@ -270,3 +314,21 @@ def test_a_line_is_warned_about_once() -> None:
         warnings.simplefilter("always")
         program = onward.export(function, (torch.ones(3, 3),))
     assert len(caught) == len(program.warnings) == 1
+
+
+def test_a_line_that_does_more_than_check() -> None:
+    """The same line decides about a result too: that is worth the stronger words."""
+
+    def function(x: Tensor) -> Tensor:
+        # fmt: off
+        if x.sum() < 0: raise ValueError(2 if x[0, 0] > 1 else 3)  # noqa: E701
+        assert (x if x[0, 0] > 0 else -x).sum() > 0
+        # fmt: on
+        return x
+
+    with pytest.warns(onward.CaptureWarning):
+        program = onward.export(function, (ONES,))
+    first = function.__code__.co_firstlineno + 2
+    assert [text.split(" (")[0] for text in program.warnings] == [
+        f"{__file__}:{line}: a value was read out of a tensor" for line in (first, first + 1)
+    ]

@@ -10,6 +10,7 @@ import torch
 
 from .assumptions import Branches
 from .axes import AxisSpace
+from .checks import check_at
 from .dims import DimTable
 from .facts import Source, caution
 from .sizes import Computed, Size, written
@@ -76,6 +77,8 @@ class Decisions:
     def commit(self, size: Size) -> Any:
         """Python wants a plain number: it gets the example's."""
         if not size.from_data and not size.is_uniform and not self.axes_of(size):
+            if size.is_bool() and self._is_check():
+                return size.values[0]
             self.warn(
                 "how large a tensor is depends on data here, and the file keeps its size in the example "
                 f"(`{written(size)}` is {size.values[0]!r})",
@@ -115,12 +118,25 @@ class Decisions:
 
     def value_read(self, how: str, answer: Any) -> None:
         """Python goes on with what a tensor holds in the example."""
+        if isinstance(answer, bool) and self._is_check():
+            return
         self.warn(
             f"a value was read out of a tensor ({how}), and the file keeps the example's answer ({answer!r})",
             means="Inputs that would give another answer are computed wrongly",
             instead="use torch.where or torch.cond for a choice, or torch.jit.script on the function, which keeps "
             "loops and branches",
         )
+
+    def _is_check(self) -> bool:
+        """Whether a yes or no only decides if an error is raised: then no result depends on it, which is said."""
+        kind = check_at(user_source())
+        if kind is not None:
+            self.warn(
+                f"what a tensor holds is checked here ({kind}), and the file does not check it",
+                means="Inputs that fail the check are computed like all others",
+                instead="check them before the file is run, or return the condition as one more output",
+            )
+        return kind is not None
 
     def assume(self, size: Size) -> None:
         """All probes agree on a branch or a number; sizes that nobody tried may not."""

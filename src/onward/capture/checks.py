@@ -1,0 +1,56 @@
+"""Lines that only check something: `assert`, an `if` that raises, `torch._assert`.
+
+A trace goes on behind such a line as the example does, so nothing of it is in the graph. That makes no result wrong, as
+a branch that is frozen can: inputs that fail the check are computed like all others. What a line is, its source tells.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import linecache
+
+from .facts import Source
+
+_CALLS = ("_assert", "_check", "_check_is_all_true", "_check_tensor_all")
+
+
+def check_at(source: Source | None) -> str | None:
+    """What kind of check a line is: `assert`, ...; None if it is something else, or if there is no source text."""
+    if source is None:
+        return None
+    return _checks(source.file, tuple(linecache.getlines(source.file))).get(source.line)
+
+
+@functools.lru_cache(maxsize=16)
+def _checks(file: str, lines: tuple[str, ...]) -> dict[int, str]:
+    """The lines of a file whose conditions guard a check and nothing else."""
+    try:
+        tree = ast.parse("".join(lines), file)
+    except (SyntaxError, ValueError):  # a cell of a notebook with commands in it, or no Python at all
+        return {}
+    found: dict[int, str] = {}
+    others: set[int] = set()
+    for node in ast.walk(tree):
+        part, kind = _condition(node)
+        if kind is not None:
+            found |= dict.fromkeys(_lines(part), kind)
+        elif isinstance(node, (ast.IfExp, ast.If, ast.While)):
+            others |= set(_lines(node.test))
+    return {line: kind for line, kind in found.items() if line not in others}
+
+
+def _condition(node: ast.AST) -> tuple[ast.AST, str | None]:
+    if isinstance(node, ast.Assert):
+        return node, "assert"
+    if isinstance(node, ast.If) and isinstance(node.body[-1], ast.Raise):
+        return node.test, "an if that raises an error"
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+        name = node.value.func.attr if isinstance(node.value.func, ast.Attribute) else None
+        return node, f"torch.{name}" if name in _CALLS else None
+    return node, None
+
+
+def _lines(node: ast.AST) -> range:
+    first = getattr(node, "lineno", 0)
+    return range(first, (getattr(node, "end_lineno", None) or first) + 1)
