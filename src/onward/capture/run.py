@@ -26,6 +26,7 @@ from .layouts import Layout, LayoutKernels, dense_like
 from .lengths import lengths_followed
 from .mutable import answers, assigned_buffers, check_state, note_lost_writes, place_state, state_after, state_names
 from .outputs import name_output_axes, name_outputs
+from .packed import packing_followed
 from .probes import PROBES, Plan
 from .resizing import resized
 from .session import session
@@ -251,6 +252,7 @@ def _followed(tracer: Tracer, model: Any) -> Iterator[None]:
         state_kept(model),
         lengths_followed(model),
         conversions_followed(tracer, model),
+        packing_followed(tracer),
     ):
         yield
 

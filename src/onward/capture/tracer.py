@@ -28,6 +28,7 @@ from .layouts import COPIES_IF_IT_MUST, Layout, LayoutKernels, is_view_elsewhere
 from .levels import Level, import_node, known_size
 from .linalg import algorithm_for, refer
 from .memory import leaves, storage
+from .packed import Packings
 from .plain import PlainTensors
 from .pools import POOLS, whole_axis
 from .queries import DATA_QUERIES, METADATA_QUERIES, NUMBER_QUERIES, SQUEEZES, note_squeeze
@@ -79,6 +80,7 @@ class Tracer:
         self.decisions = Decisions(self.dims, self.scopes, lambda name: self.plain.constants[name].tensor, self.space)
         self.plain = PlainTensors(self, weights or Weights())
         self.writes = Writes(self)
+        self.packings = Packings(self)
         self.pen: Journal | Comparison | None = None
         self.script_attributes: dict[tuple[Any, str], Any] = {}  # what scripts read from their modules, or assigned
         self.sizes_as_numbers = False  # `x.shape` holds plain numbers: see numbers_of_sizes.py
@@ -346,7 +348,10 @@ class Tracer:
                 indices.append(index)
         return (args[0], indices, *args[2:])
 
-    def record(self, op: OpOverload, args: tuple, kwargs: dict[str, Any]) -> Any:
+    def record(
+        self, op: OpOverload, args: tuple, kwargs: dict[str, Any], layouts: tuple[Any, ...] | None = None
+    ) -> Any:
+        """Run an op on the example and write it down; `layouts` are its results at the other probes, if known."""
         if op in SQUEEZES and isinstance(args[0], Traced):
             note_squeeze(self, *args)
         (real_args, real_kwargs), (node_args, node_kwargs), traced = self._split(args, kwargs)
@@ -365,7 +370,8 @@ class Tracer:
             if same is not None:
                 return same
             out = out.clone(memory_format=torch.contiguous_format)  # as at other sizes
-        layouts = self.elsewhere.layouts(op, args, kwargs, node_args, out)
+        if layouts is None:
+            layouts = self.elsewhere.layouts(op, args, kwargs, node_args, out)
         if op in COPIES_IF_IT_MUST and isinstance(args[0], Traced) and not is_view_elsewhere(args[0], layouts):
             out = out.clone(memory_format=torch.contiguous_format)
         node = self.create(op, node_args, node_kwargs)

@@ -6,8 +6,9 @@ constants are brought into that form here, so that the graph holds nothing but t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import onnx_ir as ir
 import torch
@@ -48,6 +49,7 @@ class _Layout:
     batch_first: bool
     dropout: float  # between layers, in training
     projects: bool = False
+    lengths: Value | None = None  # of the sequences, where they differ
 
     @property
     def weights(self) -> int:
@@ -160,7 +162,8 @@ def _layer(
     settings = {name: [value] * layout.directions if name == "activations" else value for name, value in cell.settings}
     if layout.directions == 2:
         settings["direction"] = "bidirectional"
-    inputs = [x, weights, recurrence, biases, None, *states]
+    lengths = None if layout.lengths is None else g.cast(layout.lengths, torch.int32)
+    inputs = [x, weights, recurrence, biases, lengths, *states]
     y, *ends = g.node(cell.op, inputs, settings | {"hidden_size": hidden}, outputs=1 + cell.states)
     length, batch, _ = g.known_dims(x)
     g.annotate(y, (length, layout.directions, batch, hidden))
@@ -185,7 +188,7 @@ def _layer_of_steps(
         of_input, of_state = (row[2], row[3]) if layout.has_biases else (None, None)
         weights = Weights(row[0], row[1], of_input, of_state, row[-1] if layout.projects else None)
         before = [g.squeeze(part[direction], [0]) for part in parts]
-        output, after = scan(g, cell.step, x, before, weights, reverse=direction == 1)
+        output, after = scan(g, cell.step, x, before, weights, reverse=direction == 1, lengths=layout.lengths)
         outputs.append(output)
         for final, state in zip(finals, after, strict=True):
             final.append(g.unsqueeze(state, [0]))
@@ -216,70 +219,56 @@ def lstm(
     train: bool,
     bidirectional: bool,
     batch_first: bool,
+    lengths: Value | None = None,
 ) -> list[Value]:
     """lstm.input(Tensor input, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, float dropout,
     bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor, Tensor)"""
     projects = g.known_dims(states[0])[-1] != g.known_dims(states[1])[-1]
-    layout = _Layout(
-        num_layers, 2 if bidirectional else 1, has_biases, batch_first, dropout if train else 0.0, projects
-    )
+    directions = 2 if bidirectional else 1
+    layout = _Layout(num_layers, directions, has_biases, batch_first, dropout if train else 0.0, projects, lengths)
     return _run(g, _LSTM, x, states, params, layout)
 
 
-@lowers(aten.gru.input)
-def gru(
-    g: Emitter,
-    x: Value,
-    state: Value,
-    params: Sequence[Value],
-    has_biases: bool,
-    num_layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-    batch_first: bool,
-) -> list[Value]:
-    """gru.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train,
-    bool bidirectional, bool batch_first) -> (Tensor, Tensor)"""
-    layout = _Layout(num_layers, 2 if bidirectional else 1, has_biases, batch_first, dropout if train else 0.0)
-    return _run(g, _GRU, x, [state], params, layout)
+def _one_state(cell: _Cell) -> Callable[..., list[Value]]:
+    def lower(
+        g: Emitter,
+        x: Value,
+        state: Value,
+        params: Sequence[Value],
+        has_biases: bool,
+        num_layers: int,
+        dropout: float,
+        train: bool,
+        bidirectional: bool,
+        batch_first: bool,
+        lengths: Value | None = None,
+    ) -> list[Value]:
+        """gru.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout,
+        bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor)"""
+        directions = 2 if bidirectional else 1
+        dropout = dropout if train else 0.0
+        layout = _Layout(num_layers, directions, has_biases, batch_first, dropout, lengths=lengths)
+        return _run(g, cell, x, [state], params, layout)
+
+    return lower
 
 
-@lowers(aten.rnn_tanh.input)
-def rnn_tanh(
-    g: Emitter,
-    x: Value,
-    state: Value,
-    params: Sequence[Value],
-    has_biases: bool,
-    num_layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-    batch_first: bool,
-    activation: str = "Tanh",
-) -> list[Value]:
-    """rnn_tanh.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout,
-    bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor)"""
-    layout = _Layout(num_layers, 2 if bidirectional else 1, has_biases, batch_first, dropout if train else 0.0)
-    return _run(g, _RNN[activation], x, [state], params, layout)
+gru = lowers(aten.gru.input)(_one_state(_GRU))
+rnn_tanh = lowers(aten.rnn_tanh.input)(_one_state(_RNN["Tanh"]))
+rnn_relu = lowers(aten.rnn_relu.input)(_one_state(_RNN["Relu"]))
 
 
-@lowers(aten.rnn_relu.input)
-def rnn_relu(
-    g: Emitter,
-    x: Value,
-    state: Value,
-    params: Sequence[Value],
-    has_biases: bool,
-    num_layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-    batch_first: bool,
-) -> list[Value]:
-    """rnn_relu.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout,
-    bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor)"""
-    return rnn_tanh(
-        g, x, state, params, has_biases, num_layers, dropout, train, bidirectional, batch_first, activation="Relu"
-    )
+def _padded(layer: Callable[..., list[Value]]) -> Callable[..., list[Value]]:
+    def lower(g: Emitter, x: Value, lengths: Value, *rest: Any) -> list[Value]:
+        """padded_lstm(Tensor input, Tensor lengths, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers,
+        float dropout, bool train, bool bidirectional) -> (Tensor, Tensor, Tensor)
+
+        What packed layers are captured as (`capture/packed`): [sequence, batch, features], zeros beyond each length.
+        """
+        return layer(g, x, *rest, batch_first=False, lengths=lengths)
+
+    return lower
+
+
+for _name, _layer_of in (("lstm", lstm), ("gru", gru), ("rnn_tanh", rnn_tanh), ("rnn_relu", rnn_relu)):
+    lowers(f"onward::padded_{_name}")(_padded(_layer_of))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import torch
 
-from ..emitter import Emitter, Value
+from ..emitter import Emitter, Size, Value
 from ..registry import lowers
 
 aten = torch.ops.aten
@@ -74,23 +74,39 @@ def rnn_step(activation: str) -> Step:
 
 
 def scan(
-    g: Emitter, step: Step, x: Value, states: Sequence[Value], weights: Weights, reverse: bool
+    g: Emitter,
+    step: Step,
+    x: Value,
+    states: Sequence[Value],
+    weights: Weights,
+    reverse: bool,
+    lengths: Value | None = None,
 ) -> tuple[Value, list[Value]]:
-    """A layer in one direction: the output [sequence, batch, hidden] and the final states [batch, hidden]."""
+    """A layer in one direction: the output [sequence, batch, hidden] and the final states [batch, hidden].
+
+    Beyond the length of a sequence its output is zero and its states stay as they are.
+    """
     shares = affine(g, x, weights.of_input, weights.input_bias)  # all steps at once
     length, *rest = g.known_dims(shares)
     body = g.subgraph("step")
     before = [body.input(f"state_{i}", g.dtype(x), g.known_dims(state)) for i, state in enumerate(states)]
+    inputs = [shares]
     share = body.input("share", g.dtype(x), rest)
     after = step(body, share, before, weights)
+    output = after[0]
+    if lengths is not None:
+        inputs.append(_within(g, g.dim_size(x, 0), lengths))
+        inside = body.input("inside", torch.bool, (rest[0], 1))
+        output = body.where(inside, output, body.like(output, 0))
+        after = [body.where(inside, new, old) for new, old in zip(after, before, strict=True)]
     backward = [1] if reverse else None
     made = g.node(
         "Scan",
-        [*states, shares],
+        [*states, *inputs],
         {
-            "body": body.graph([*after, after[0]]),
-            "num_scan_inputs": 1,
-            "scan_input_directions": backward,
+            "body": body.graph([*after, output]),
+            "num_scan_inputs": len(inputs),
+            "scan_input_directions": backward and backward * len(inputs),
             "scan_output_directions": backward,
         },
         outputs=len(states) + 1,
@@ -100,6 +116,12 @@ def scan(
         g.annotate(final, g.known_dims(state), g.dtype(x))
     g.annotate(outputs, (length, *g.known_dims(states[0])), g.dtype(x))
     return outputs, finals
+
+
+def _within(g: Emitter, steps: Size, lengths: Value) -> Value:
+    """[sequence, batch, 1]: whether a step is within its sequence."""
+    places = g.unsqueeze(g.arange(0, steps, 1, torch.int64), [1, 2])
+    return g.op.Less(places, g.unsqueeze(g.cast(lengths, torch.int64), [1]))
 
 
 # The operators
