@@ -40,13 +40,18 @@ _ASKED = {
     aten.repeat_interleave.Tensor: (0, "repeat_interleave"),
     aten.repeat_interleave.self_Tensor: (1, "repeat_interleave"),
 }
+_ASKED_BY_NAME = {"torchvision::nms": (0, "nms")}  # of libraries that need not be there
 _REPEATS = (aten.repeat_interleave.Tensor, aten.repeat_interleave.self_Tensor)
 _COUNTS = (aten.sum.default, aten.count_nonzero.default)  # of a mask: as many as nonzero finds
 
 
 def is_data_sized(op: OpOverload, asked: tuple) -> bool:
     """Whether the result's size depends on data; `asked` are the arguments as fx has them."""
-    return op in _ASKED and (op not in _REPEATS or asked[_ASKED[op][0]].op != "get_attr")
+    return _question(op) is not None and (op not in _REPEATS or asked[_ASKED[op][0]].op != "get_attr")
+
+
+def _question(op: OpOverload) -> tuple[int, str] | None:
+    return _ASKED.get(op) or _ASKED_BY_NAME.get(op._name)
 
 
 @dataclass(frozen=True)
@@ -88,7 +93,9 @@ class DataSizes:
         self, graph: fx.Graph, op: OpOverload, nodes: tuple, at_probe: Callable[[int, int], Any], out: Any
     ) -> tuple[Any, ...]:
         """What the other probes' results look like; `at_probe(argument, probe)` gives an argument's layout there."""
-        position, stem = _ASKED[op]
+        question = _question(op)
+        assert question is not None
+        position, stem = question
         count = (out if isinstance(out, torch.Tensor) else out[0]).size(_axis(op, nodes))
         sizes = self.fresh(self._key(graph, op, nodes, position), count, stem)
         if op is aten.repeat_interleave.self_Tensor:
