@@ -302,3 +302,17 @@ def test_the_count_of_kept_boxes_is_an_axis_of_its_own():
 def test_what_cannot_be_written(function, args, opset, message):
     with pytest.raises(onward.ExportError, match=message):
         onward.export(function, tuple(args), opset_version=opset)
+
+
+def test_torchvisions_own_symbolic_functions_are_not_asked():
+    """It registers them with PyTorch when it is imported; a user's are asked (tests/lower/test_symbolic.py)."""
+
+    def symbolic(g, *args):
+        raise ValueError("not to be called")
+
+    symbolic.__module__ = "torchvision.ops._register_onnx_ops"
+    torch.onnx.register_custom_op_symbolic("torchvision::nms", symbolic, 11)
+    try:
+        check(case("nms", lambda b, s: ops.nms(b, s, 0.3), boxes_and_scores(12)), 17)
+    finally:
+        torch.onnx.unregister_custom_op_symbolic("torchvision::nms", 11)

@@ -173,13 +173,18 @@ class UserRegistry(Registry):
 
 
 def _registered_with_pytorch(name: str) -> dict[int, Lowering]:
-    """What users gave to `torch.onnx.register_custom_op_symbolic`; never what PyTorch itself brings."""
+    """What users gave to `torch.onnx.register_custom_op_symbolic`; never what PyTorch itself brings, or torchvision,
+    which registers its own when it is imported: these take the graph of PyTorch's exporter for granted."""
     for package in _PYTORCHS:
         theirs = getattr(sys.modules.get(f"{package}.registration"), "registry", None)
         group = theirs.get_function_group(name) if theirs is not None else None
         if group is not None:
             functions = dict(group._functions._overrides)
-            return {since: SymbolicLowering.of(function, since) for since, function in functions.items()}
+            return {
+                since: SymbolicLowering.of(function, since)
+                for since, function in functions.items()
+                if not str(getattr(function, "__module__", "")).startswith("torchvision.")
+            }
     return {}
 
 
