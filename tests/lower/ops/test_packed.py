@@ -228,7 +228,7 @@ def test_added_to_its_input_the_output_is_as_long():
         return x + pad_packed_sequence(output)[0]
 
     axes = {"in_0": {0: "time", 1: "batch"}, "in_1": {0: "batch"}}
-    with pytest.warns(onward.CaptureWarning, match="taken to be as long as the longest of them.*total_length"):
+    with pytest.warns(onward.CaptureWarning, match="takes them to be as long as the longest of them.*total_length"):
         program = _export(residual, [time_first, LENGTHS], axes)
     others = [f32(9, 3, 4), torch.tensor([2, 9, 5])]
     assert compare(residual(*others), Session(program.model).run(others)[0], "output").ok

@@ -38,6 +38,8 @@ def refer(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any], result
 def _example(value: Any) -> Any:
     if isinstance(value, SYMBOLIC):
         return value.node.values[0]
+    if isinstance(value, (list, tuple)):
+        return [_example(each) for each in value]
     return value.example if isinstance(value, Traced) else value
 
 

@@ -87,9 +87,10 @@ class Packings:
             now = steps.node.values[0] if isinstance(steps, torch.SymInt) else steps
             if int(lengths.example.max()) == now:  # what the model needs elsewhere: padding ends with the longest
                 tracer.decisions.warn(
-                    "the padded sequences are taken to be as long as the longest of them, because the model uses them "
-                    "together with tensors of the padded length",
-                    hint="give pad_packed_sequence the padded length as total_length",
+                    "the padded sequences are used together with tensors of the padded length, so the file takes them "
+                    "to be as long as the longest of them",
+                    means="Inputs that are padded further are computed wrongly",
+                    instead="give pad_packed_sequence the padded length as total_length",
                 )
                 return steps
         return lengths.max().item()
