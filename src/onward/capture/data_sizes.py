@@ -51,7 +51,7 @@ def is_data_sized(op: OpOverload, asked: tuple) -> bool:
 
 
 def _question(op: OpOverload) -> tuple[int, str] | None:
-    return _ASKED.get(op) or _ASKED_BY_NAME.get(op._name)
+    return _ASKED.get(op) or _ASKED_BY_NAME.get(getattr(op, "_name", ""))
 
 
 @dataclass(frozen=True)

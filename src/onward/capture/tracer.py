@@ -509,8 +509,10 @@ def _protect(real_args: tuple, positions: tuple[int, ...]) -> tuple:
 
 
 @functools.cache
-def _is_made_of_others(op: OpOverload) -> bool:
-    return torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "CompositeImplicitAutograd")
+def _is_made_of_others(op: Any) -> bool:
+    return isinstance(op, OpOverload) and torch._C._dispatch_has_kernel_for_dispatch_key(
+        op.name(), "CompositeImplicitAutograd"
+    )
 
 
 def _conjugating() -> Any:
