@@ -87,7 +87,9 @@ def _check_memory(model: Any, state: Sequence[Weight]) -> None:
             raise InputError(
                 f"the buffer {each.key!r} cannot be an input of the graph: it shares its memory"
                 + (f" with {', '.join(map(repr, shared))}" if shared else ", or a part of it, with something else"),
-                hint=f"register a copy: register_buffer({each.key.rpartition('.')[2]!r}, tensor.clone())",
+                hint="if one is to see what is written to the other, keep one buffer and take the part of it in "
+                "forward (self.cache[1]); if not, register a copy: "
+                f"register_buffer({each.key.rpartition('.')[2]!r}, tensor.clone())",
             )
 
 
