@@ -27,7 +27,6 @@ EXCLUSIONS: dict[str, str] = {
     "test_image_decoder_decode_tiff_rgb": "not implemented yet: ImageDecoder, which needs an image library",
     "test_image_decoder_decode_webp_rgb": "not implemented yet: ImageDecoder, which needs an image library",
     "test_image_decoder_decode_pnm_rgb": "not implemented yet: ImageDecoder, which needs an image library",
-    "test_loop16_seq_none": "not right yet: an optional sequence as input, an empty list",
     "test_gradient_of_add": "not implemented yet: Gradient",
     "test_gradient_of_add_and_mul": "not implemented yet: Gradient",
 }

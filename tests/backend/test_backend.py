@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import weakref
 from pathlib import Path
 from typing import Any
@@ -217,6 +218,38 @@ class Small(nn.Module):
         y, (h, _) = self.lstm(x)
         z = self.conv(y.transpose(1, 2))
         return torch.softmax(z.reshape(x.shape[0], -1), -1), h
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("layer", [nn.LSTM, nn.GRU, nn.RNN])
+def test_recurrent_layers_in_many_sizes(layer: Any, bias: bool) -> None:
+    """Weights in ONNX's order of gates, by PyTorch's kernels."""
+    torch.manual_seed(0)
+    for size, hidden, both in ((1, 1, False), (2, 3, True), (3, 7, False), (5, 8, True)):
+        module = layer(size, hidden, 2, bias=bias, bidirectional=both).eval()
+        x = torch.randn(4, 2, size)
+        module_again = prepare(onward.export(module, x)).module
+        sequence, states = module(x)
+        for got, want in zip(module_again(x), (sequence, *(states if layer is nn.LSTM else (states,))), strict=True):
+            torch.testing.assert_close(got, want)
+
+
+def test_weights_of_wrong_sizes_are_refused() -> None:
+    arrays = [np.zeros(shape, np.float32) for shape in ((2, 1, 3), (1, 16, 3), (1, 16, 5))]
+    with pytest.raises(BackendError, match="of size \\[1, 16, 3\\] .* should be \\[1, 20, 3\\]"):
+        run_node(helper.make_node("LSTM", ["x", "w", "r"], ["y"], hidden_size=4), arrays)
+
+
+def test_states_of_wrong_sizes_are_refused() -> None:
+    arrays = [np.zeros(shape, np.float32) for shape in ((1, 3, 2), (1, 28, 2), (1, 28, 7), (3, 1, 7))]
+    with pytest.raises(BackendError, match="of size \\[3, 1, 7\\] .* should be \\[1, 3, 7\\]"):
+        run_node(helper.make_node("LSTM", ["x", "w", "r", "", "", "h"], ["y"], hidden_size=7), arrays)
+
+
+def test_every_family_of_operators_is_loaded() -> None:
+    folder = Path(onward.backend.__file__).parent / "ops"
+    families = {path.stem for path in folder.glob("*.py") if not path.stem.startswith("_")}
+    assert {name for name in families if hasattr(importlib.import_module("onward.backend.ops"), name)} == families
 
 
 @pytest.mark.parametrize("kind", onward.OperatorExportTypes.__members__)

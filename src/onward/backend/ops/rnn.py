@@ -1,4 +1,7 @@
-"""Recurrent layers, step by step as ONNX defines them: any activation, clipping, lengths, both directions."""
+"""Recurrent layers: by PyTorch's kernels where they are PyTorch's layers, otherwise step by step as ONNX defines them.
+
+Step by step there is any activation, clipping, lengths, both directions.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..registry import implements
+from ._rnn_kernels import is_usual, run_kernel
 
 Activation = Callable[[Tensor], Tensor]
 State = tuple[Tensor, ...]
@@ -116,6 +120,9 @@ def rnn(
     layout: int = 0,
     output_sequence: int = 0,
 ) -> tuple[Tensor, ...]:
+    for name in ("tanh", "relu"):
+        if is_usual(activations, [name], clip, lengths) and (activations is not None or name == "tanh"):
+            return run_kernel(f"rnn_{name}", x, w, r, b, [initial_h], direction, layout)
     kinds = _activations(activations or ["Tanh"] * w.shape[0], activation_alpha, activation_beta)
 
     def cell(place: int) -> Callable[[Tensor, State], State]:
@@ -151,6 +158,8 @@ def gru(
     output_sequence: int = 0,
 ) -> tuple[Tensor, ...]:
     """Gates in the order update, reset, hidden."""
+    if linear_before_reset and is_usual(activations, ["sigmoid", "tanh"], clip, lengths):
+        return run_kernel("gru", x, w, r, b, [initial_h], direction, layout)
     kinds = _activations(activations or ["Sigmoid", "Tanh"] * w.shape[0], activation_alpha, activation_beta)
 
     def cell(place: int) -> Callable[[Tensor, State], State]:
@@ -198,6 +207,8 @@ def lstm(
     output_sequence: int = 0,
 ) -> tuple[Tensor, ...]:
     """Gates in the order input, output, forget, cell."""
+    if is_usual(activations, ["sigmoid", "tanh", "tanh"], clip, lengths, peepholes, input_forget):
+        return run_kernel("lstm", x, w, r, b, [initial_h, initial_c], direction, layout)
     kinds = _activations(activations or ["Sigmoid", "Tanh", "Tanh"] * w.shape[0], activation_alpha, activation_beta)
 
     def cell(place: int) -> Callable[[Tensor, State], State]:

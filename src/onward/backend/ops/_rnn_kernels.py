@@ -1,0 +1,82 @@
+"""PyTorch's own recurrent kernels for ONNX's weights, where a layer is one that PyTorch has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+# PyTorch's gates, each as the place that ONNX has it in.
+_GATES = {"lstm": (0, 2, 3, 1), "gru": (1, 0, 2), "rnn_tanh": (0,), "rnn_relu": (0,)}
+_KERNELS: dict[str, Callable[..., Any]] = {
+    "lstm": torch.lstm, "gru": torch.gru, "rnn_tanh": torch.rnn_tanh, "rnn_relu": torch.rnn_relu,
+}  # fmt: skip
+
+
+def is_usual(names: Sequence[str] | None, usual: Sequence[str], *unusual: Any) -> bool:
+    """Whether the activations are PyTorch's in every direction, and nothing is asked for that it does not have."""
+    found = [name.lower() for name in names or usual]
+    return found == list(usual) * (len(found) // len(usual)) and not any(
+        each is not None and not (isinstance(each, (int, float)) and each == 0) for each in unusual
+    )
+
+
+def run_kernel(
+    kind: str,
+    x: Tensor,
+    w: Tensor,
+    r: Tensor,
+    b: Tensor | None,
+    initial: Sequence[Tensor | None],
+    direction: str,
+    layout: int,
+) -> tuple[Tensor, ...]:
+    """The whole sequence at once: all outputs, and the last of each state."""
+    x = (x.transpose(0, 1) if layout else x).contiguous()
+    x = x.flip(0) if direction == "reverse" else x
+    directions, hidden = r.shape[0], r.shape[2]
+    states = []
+    for state in initial:
+        if state is None:
+            state = x.new_zeros(directions, x.shape[1], hidden)
+        elif layout:
+            state = state.transpose(0, 1)
+        states.append(state.contiguous())
+    _check(kind, x, w, r, b, states)
+    weights = [each for place in range(directions) for each in _weights(kind, w[place], r[place], b, place)]
+    start = tuple(states) if kind == "lstm" else states[0]
+    result = _KERNELS[kind](x, start, weights, b is not None, 1, 0.0, False, directions == 2, False)
+    sequence, *ends = result
+    sequence = sequence.reshape(x.shape[0], x.shape[1], directions, hidden)
+    sequence = sequence.flip(0) if direction == "reverse" else sequence
+    if layout:
+        return sequence.transpose(0, 1), *(end.transpose(0, 1) for end in ends)
+    return sequence.transpose(1, 2), *ends
+
+
+def _check(kind: str, x: Tensor, w: Tensor, r: Tensor, b: Tensor | None, states: Sequence[Tensor]) -> None:
+    """PyTorch 2.13's LSTM on mkldnn writes outside of its memory if a state has the wrong size; a file may have any."""
+    directions, hidden, gates = r.shape[0], r.shape[2], len(_GATES[kind])
+    wanted = [
+        (w, (directions, gates * hidden, x.shape[2])),
+        (r, (directions, gates * hidden, hidden)),
+        *([] if b is None else [(b, (directions, 2 * gates * hidden))]),
+        *((state, (directions, x.shape[1], hidden)) for state in states),
+    ]
+    for tensor, shape in wanted:
+        if tuple(tensor.shape) != shape or tensor.dtype != x.dtype:
+            raise ValueError(f"a weight or state of size {list(tensor.shape)} ({tensor.dtype}) should be {list(shape)}")
+
+
+def _weights(kind: str, w: Tensor, r: Tensor, b: Tensor | None, place: int) -> list[Tensor]:
+    parts = [w, r] if b is None else [w, r, *b[place].chunk(2)]
+    return [_in_order(part, _GATES[kind]) for part in parts]
+
+
+def _in_order(weight: Tensor, gates: Sequence[int]) -> Tensor:
+    if len(gates) == 1:
+        return weight.contiguous()
+    parts = weight.chunk(len(gates))
+    return torch.cat([parts[gate] for gate in gates])
