@@ -182,3 +182,30 @@ def test_code_that_takes_no_size_at_all_says_so_and_where_sizes_part() -> None:
         "  with plain numbers for sizes: the model fails at batch = 4, height = 43, width = 106: 43\n"
         "  call the model with the same arguments to see the error without the export"
     )
+
+
+@functools.lru_cache(maxsize=32)
+def centers(height: int, width: int) -> Tensor:
+    rows, columns = torch.arange(0.5, height) / height, torch.arange(0.5, width) / width
+    return 2.0 * torch.stack(torch.meshgrid(rows, columns, indexing="ij"), -1).flatten(0, 1) - 1.0
+
+
+def test_a_cached_table_that_is_computed_with() -> None:
+    """Asking whether a size can be another number is no operation of the model's, in a run that others are compared
+    with either."""
+
+    class Angles(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("frequencies", torch.rand(4))
+
+        def forward(self, x: Tensor) -> Tensor:
+            table = centers(x.shape[2] // 8, x.shape[3] // 8)
+            angles = (6.28 * table[:, :, None] * self.frequencies[None, None, :]).flatten(1, 2).tile(2)
+            return torch.cos(angles).sum(0) + x.sum()
+
+    model, axes = Angles(), {"x": {2: "height", 3: "width"}}
+    program = onward.export(model, (torch.rand(1, 3, 64, 48),), input_names=["x"], dynamic_axes=axes)
+    for height, width in ((64, 48), (40, 72), (70, 90)):
+        x = torch.rand(1, 3, height, width)
+        torch.testing.assert_close(program(x), model(x), rtol=1e-4, atol=1e-3)

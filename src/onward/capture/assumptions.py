@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch.utils._python_dispatch import _disable_current_modes
 
 from .axes import AxisSpace
 from .execute import execute
@@ -132,11 +133,12 @@ class _AtSizes:
     def _value(self, size: Size, other: Sizes) -> Any:
         """The number at other sizes; None where it cannot be told."""
         try:
-            return self._evaluate(
-                size,
-                self._space.expand({**self._example, **other}),
-                self._ghosts.setdefault(tuple(sorted(other.items())), {}),
-            )
+            with _disable_current_modes():  # the model may be running: its journal has nothing of this
+                return self._evaluate(
+                    size,
+                    self._space.expand({**self._example, **other}),
+                    self._ghosts.setdefault(tuple(sorted(other.items())), {}),
+                )
         except Exception:  # kernels refuse sizes in all ways: nothing can be said of such a size
             return None
 
