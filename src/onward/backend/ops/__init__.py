@@ -1,6 +1,7 @@
 """What the operators compute, by family. Importing a family enters its functions into the table."""
 
 from . import (
+    contrib,
     control,
     conv,
     elementwise,
