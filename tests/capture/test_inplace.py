@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import fx
 
+import onward
 from onward.capture import CapturedProgram, CaptureWarning
 
 from .tracing import ops, traced
@@ -230,3 +231,34 @@ def test_batch_norm_in_training_does_not_move_its_statistics() -> None:
 def test_dropout_in_place_is_nothing_in_evaluation() -> None:
     program = traced(lambda x: torch.nn.functional.dropout(x * 2, 0.5, training=False, inplace=True), torch.randn(2, 3))
     assert ops(program) == ["aten.mul.Tensor"]
+
+
+class _Shared(torch.nn.Module):
+    """Two buffers in one piece of memory."""
+
+    def __init__(self, forward: Any) -> None:
+        super().__init__()
+        cache = torch.arange(8.0).reshape(2, 4)
+        self.register_buffer("cache", cache)
+        self.register_buffer("part", cache[1])
+        self._forward = forward
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self._forward(self.cache, self.part, x)
+
+
+@pytest.mark.filterwarnings("ignore::onward.CaptureWarning")
+@pytest.mark.parametrize(
+    "forward",
+    [
+        lambda cache, part, x: (part.add_(x), cache * 2)[1],
+        lambda cache, part, x: (cache.add_(x), part * 2)[1],
+        lambda cache, part, x: (part * 1, cache.add_(x), part * 2)[2],
+        lambda cache, part, x: (cache * 1, part * 3, part.mul_(x), cache * 2, part + 1)[1:],
+    ],
+)
+def test_buffers_in_one_piece_of_memory_see_each_others_writes(forward: Any) -> None:
+    x = torch.randn(4)
+    program = onward.export(_Shared(forward), x)
+    found, wanted = program(x), _Shared(forward)(x)
+    torch.testing.assert_close(found, wanted)

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ..lower.harness import ALL_OPSETS, OTHER_SIZES, Case, case, f32, ints
+from ..lower.harness import OTHER_SIZES, Case, case, f32, ints
 
 Axes = Mapping[int, Mapping[int, str]]
 FLOAT, INT, BOOL = torch.float32, torch.int64, torch.bool
@@ -134,12 +134,6 @@ VOLUME = {0: {0: "b", 2: "depth", 3: "height", 4: "width"}}
 LARGER = (8, 9)  # where a window or a border needs room
 CRASHES = {torch.bfloat16: "the oneDNN of torch 2.13 ends the process on CPUs without bfloat16"}
 NO_DILATIONS = Refusal((9,), r"opset 9 \(exists from 1[03]\)", "MaxPool has `dilations` from opset 10 on")
-NO_DOUBLE = Refusal(
-    ALL_OPSETS,
-    "a transposed convolution in float64 whose weights are computed",
-    "onnxruntime 1.31 has no ConvTranspose in float64, and only weights that are known can be rearranged for another",
-    (torch.float64,),
-)
 BOOL_TIES = {torch.bool: "among equal values PyTorch names no place"}
 
 
@@ -199,14 +193,7 @@ TABLE: dict[str, list[Row]] = {
     ],
     "conv_transpose2d": [
         row(module(lambda: nn.ConvTranspose2d(4, 6, 3, stride=2, padding=1)), X2, axes=IMAGE, skip=CRASHES),
-        row(
-            lambda x, w: F.conv_transpose2d(x, w, groups=2, dilation=2),
-            X2,
-            f32(4, 3, 2, 2),
-            axes=B,
-            skip=CRASHES,
-            refusal=NO_DOUBLE,
-        ),
+        row(lambda x, w: F.conv_transpose2d(x, w, groups=2, dilation=2), X2, f32(4, 3, 2, 2), axes=B, skip=CRASHES),
     ],
     "conv_transpose3d": [row(module(lambda: nn.ConvTranspose3d(4, 2, 2, stride=2)), X3, axes=VOLUME, skip=CRASHES)],
     "dropout": [

@@ -9,26 +9,53 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import gc
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from .own_code import packages
+from .own_code import functions, packages
 
 
 @contextlib.contextmanager
 def caches_emptied(model: Any, *, wanted: bool) -> Iterator[None]:
     """Around a run, if it is one that others are compared with."""
-    theirs = packages(model) if wanted else set()
-    _empty(theirs)
+    if not wanted:
+        yield
+        return
+    _empty(_caches(model))
     try:
         yield
     finally:
-        _empty(theirs)
+        _empty(_caches(model))  # some may have been imported meanwhile
 
 
-def _empty(theirs: set[str]) -> None:
-    if theirs:
-        for cache in [each for each in gc.get_objects() if type(each) is functools._lru_cache_wrapper]:
-            if str(getattr(cache, "__module__", "")).split(".")[0] in theirs and cache.cache_info().currsize:
-                cache.cache_clear()
+def _empty(caches: Iterable[Any]) -> None:
+    for cache in caches:
+        if cache.cache_info().currsize:
+            cache.cache_clear()
+
+
+def _caches(model: Any) -> Iterator[Any]:
+    """The caches of the files and classes of the model's packages, and those that its functions close over."""
+    theirs = packages(model)
+    for name, module in list(sys.modules.items()):
+        if name.split(".")[0] in theirs:
+            for value in list(vars(module).values()):
+                yield from _of_class(value) if isinstance(value, type) else [value] if _is_cache(value) else []
+    for function in functions(model):
+        yield from (each for cell in function.__closure__ or () for each in _content(cell) if _is_cache(each))
+
+
+def _of_class(kind: type) -> list[Any]:
+    return [value for value in vars(kind).values() if _is_cache(value)]
+
+
+def _content(cell: Any) -> list[Any]:
+    try:
+        return [cell.cell_contents]
+    except ValueError:  # not filled yet
+        return []
+
+
+def _is_cache(value: Any) -> bool:
+    return type(value) is functools._lru_cache_wrapper

@@ -48,6 +48,7 @@ class PlainTensors:
         self._kept: set[int] = set()  # storages that constants of the graph read
         self._bases: dict[int, tuple[torch.Tensor, Traced]] = {}  # promoted memory: the plain tensor, its stand-in
         self._adopted: list[Traced] = []
+        self._twins: dict[int, list[Piece]] = {}  # {storage: weights in it that stand for themselves until a write}
         for weight in weights.state:
             self._names.setdefault(geometry(weight.tensor), weight)
             self._state.setdefault(storage(weight.tensor), weight.tensor)
@@ -135,6 +136,8 @@ class PlainTensors:
     def promote(self, tensor: torch.Tensor) -> Traced:
         """Give plain memory a traced stand-in, so that the tensor itself is never written."""
         memory = storage(tensor)
+        for key in self._twins.pop(memory, ()):  # they would not see what is written now
+            self._tracer.levels[0].views.pop(key, None)
         if memory not in self._bases:
             whole = self._whole(tensor)
             copy = whole.detach().clone()
@@ -142,7 +145,7 @@ class PlainTensors:
             self._tracer.own(base, self.node(whole))
             base.cell.level = self._tracer.levels[0]  # it was there before any body of control flow
             self._bases[memory] = (whole, base)
-        return self._view(tensor)
+        return self._view(tensor, to_write=True)
 
     def adopt(self, tensor: torch.Tensor, stand_in: Traced) -> None:
         """See an input of the graph in place of a tensor of the model's, which has memory of its own."""
@@ -195,14 +198,15 @@ class PlainTensors:
         borrowed.cell.borrowed = [borrowed]
         return borrowed
 
-    def _view(self, tensor: torch.Tensor) -> Traced:
+    def _view(self, tensor: torch.Tensor, *, to_write: bool = False) -> Traced:
         whole, base = self._bases[storage(tensor)]
         key = geometry(tensor)
         if key == geometry(whole):
             return base
         view = next((level.views[key] for level in self._tracer.levels if key in level.views), None)
-        if view is None and key in self._names and not base.cell.version:
+        if view is None and key in self._names and not base.cell.version and not to_write:
             view = self._tracer.levels[0].views[key] = self._borrow(tensor)  # two weights in one piece of memory
+            self._twins.setdefault(storage(tensor), []).append(key)
         if view is None:
             view = base
             for op, args in as_view_of(whole, tensor):

@@ -54,16 +54,24 @@ def _attributes_kept(module: torch.nn.Module | None) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _containers_kept(model: Any) -> Iterator[None]:
-    """What modules, or the files in which they are written, keep in dicts and lists: tables by size, for example."""
+    """What modules, or the files in which they are written, keep in dicts and lists: tables by size, for example.
+
+    A list in a file is somebody's record rather than a table: it is put back only if traced tensors came into it.
+    """
     module = owner(model)
     spaces = [vars(each) for each in module.modules() if not isinstance(each, torch.jit.ScriptModule)] if module else []
-    spaces = [*spaces, *namespaces(model)]
+    files = namespaces(model)
+    records = {id(each) for names in files for each in list(names.values()) if type(each) is list}
+    records -= {id(each) for names in spaces for each in list(names.values())}
+    spaces = [*spaces, *files]
     containers = {id(each): each for names in spaces for each in list(names.values()) if type(each) in (dict, list)}
     before = [(each, each.copy()) for key, each in containers.items() if key not in map(id, spaces)]
     try:
         yield
     finally:
         for each, copy in before:
+            if id(each) in records and not _holds_traced(each):
+                continue
             if len(each) != len(copy) or not all(map(operator.is_, _content(each), _content(copy))):
                 each.clear()
                 each.update(copy) if isinstance(each, dict) else each.extend(copy)

@@ -117,6 +117,8 @@ def linalg_matrix_exp(tracer: Tracer, matrix: torch.Tensor) -> torch.Tensor:
     """
     if is_empty(*matrix.shape):
         return matrix.clone()
+    if matrix.dtype in (torch.float16, torch.bfloat16):  # so many products need more digits
+        return linalg_matrix_exp(tracer, matrix.float()).to(matrix.dtype)
     norm = matrix.abs().sum(-2, keepdim=True).amax(-1, keepdim=True)
     halvings = norm.log2().ceil().clamp(min=0)
     small, one = matrix * torch.exp2(-halvings), identity_like(matrix)
