@@ -19,7 +19,7 @@ from .document import document
 from .judge import Settings, exporter, judge
 from .operators import chosen, takes
 from .pool import Task, sweep
-from .record import COLUMNS, merged, recorded
+from .record import COLUMNS, MADE_COMPLEX, by_column, merged, recorded
 from .report import failures, summary
 from .samples import samples
 
@@ -76,20 +76,20 @@ def _record(options: argparse.Namespace) -> None:
     """Sweep every column that the options leave, and write what `onward ops` and the page are made of."""
     if options.ops:
         raise SystemExit("--record is for whole columns: leave --ops out")
-    columns = [column for column in COLUMNS if _is_asked(column, options)]
+    columns = [column for column in COLUMNS if _is_asked(column, options) and column.dtype != MADE_COMPLEX]
     if not columns:
         raise SystemExit("no column of the record fits these options: conformance/record.py names them")
-    found = {}
+    found: dict[Column, dict[str, dict[str, Any]]] = {}
     for column in columns:
         name = f"{column.exporter}-{column.dtype}-{'dynamic' if column.dynamic else column.opset or 'default'}"
         settings = Settings(column.exporter, column.opset, column.dynamic)
         results = _swept(
             _tasks(None, [column.dtype]), settings, options, options.json.parent / "columns" / f"{name}.json"
         )
-        found[column] = {unit["op"]: unit for unit in results}
+        found |= by_column(column, results)
         print(f"{name}\n{summary(results)}", flush=True)
     new = recorded(found, options.samples)
-    everything = merged(load(), new) if PATH.exists() and len(columns) < len(COLUMNS) else new
+    everything = merged(load(), new) if PATH.exists() and len(found) < len(COLUMNS) else new
     save(everything)
     _DOCUMENT.write_text(document(everything), encoding="utf-8")
     print(f"written to {_DOCUMENT.name} and {PATH.name}")

@@ -40,17 +40,24 @@ def _summary(recorded: Recorded) -> Iterator[str]:
     yield ""
 
 
-def _main(recorded: Recorded) -> int:
-    """The column that stands for all: float32 at the default opset."""
-    return next(place for place, column in enumerate(recorded.columns) if column == Column("onward", "float32", 20))
-
-
 def _remaining(recorded: Recorded) -> Iterator[str]:
-    failing = recorded.failing(_main(recorded))
-    yield f"## What does not export in float32 ({len(failing)})\n"
-    for name, reason in failing.items():
-        yield f"- `{name}`: {_escaped(reason)}"
+    """Every operator that fails somewhere, with where and why; the peers' failures are theirs."""
+    where: dict[tuple[str, str], list[str]] = {}
+    for place, column in enumerate(recorded.columns):
+        if column.exporter == "onward":
+            for name, reason in recorded.failing(place).items():
+                where.setdefault((name, reason), []).append(_label(column))
+    yield f"## What does not pass ({len({name for name, _ in where})})\n"
+    yield "Every operator that fails in one of the columns above, with where and why.\n"
+    for (name, reason), labels in sorted(where.items()):
+        yield f"- `{name}` ({', '.join(labels)}): {_escaped(reason)}"
     yield ""
+
+
+def _label(column: Column) -> str:
+    if column.dynamic:
+        return "every axis dynamic"
+    return f"opset {column.opset}" if column.dtype == "float32" else column.dtype
 
 
 def _table(recorded: Recorded) -> Iterator[str]:

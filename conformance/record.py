@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
 
 from onward.cli.recorded import ABSENT, FAILS, PASSES, Column, Recorded
 
-from .report import passes
+from .report import kinds, passes
 
 OPSETS = (9, 11, 13, 15, 17, 18, 20, 21, 23, 26)
 DEFAULT = 20
 DTYPES = ("int64", "int32", "bool", "float64", "float16", "bfloat16")
+MADE_COMPLEX = "float32 made complex"  # what the sweep over float32 finds beside: rfft, complex, polar
 COLUMNS = (
     *(Column("onward", "float32", opset) for opset in OPSETS),
     Column("onward", "float32", DEFAULT, dynamic=True),
     *(Column("onward", dtype, DEFAULT) for dtype in DTYPES),
     Column("onward", "complex64", DEFAULT),
+    Column("onward", MADE_COMPLEX, DEFAULT),
     Column("dynamo", "float32", None),
     Column("legacy", "float32", None),
 )
 _MOST = 160  # characters of a reason
+
+
+def by_column(column: Column, units: Iterable[dict[str, Any]]) -> dict[Column, dict[str, dict[str, Any]]]:
+    """A sweep's verdicts by column and operator: samples with complex numbers are counted apart from real ones."""
+    apart = replace(column, dtype=f"{column.dtype} made complex")
+    found: dict[Column, dict[str, dict[str, Any]]] = {column: {}}
+    for unit in units:
+        for kind, some in kinds(unit):
+            place = column if kind == column.dtype else apart
+            if place in COLUMNS:
+                found.setdefault(place, {})[unit["op"]] = {**unit, "samples": some}
+    return found
 
 
 def recorded(units: Mapping[Column, Mapping[str, dict[str, Any]]], samples: int) -> Recorded:

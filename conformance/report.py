@@ -19,7 +19,7 @@ def summary(units: Iterable[dict[str, Any]]) -> str:
     """
     by_dtype: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for unit in units:
-        for kind, some in _kinds(unit):
+        for kind, some in kinds(unit):
             by_dtype[kind].append({**unit, "samples": some})
     lines = []
     for dtype, all_units in by_dtype.items():
@@ -39,7 +39,7 @@ def summary(units: Iterable[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def _kinds(unit: dict[str, Any]) -> list[tuple[str, list[dict[str, Any]]]]:
+def kinds(unit: dict[str, Any]) -> list[tuple[str, list[dict[str, Any]]]]:
     """A unit's samples by the line that they are counted in."""
     dtype, samples = unit["dtype"], unit["samples"]
     apart = [] if dtype.startswith("complex") else [sample for sample in samples if sample["complex"]]

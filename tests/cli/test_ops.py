@@ -1,0 +1,88 @@
+"""`onward ops`, through the real executable."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from onward.cli.ops import in_words
+from onward.cli.recorded import load
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def onward(*arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "COLUMNS": "160", "NO_COLOR": "1"}
+    command = [sys.executable, "-W", "ignore", "-c", "from onward.cli import main; main()", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+
+
+def test_the_table_says_what_is_recorded() -> None:
+    done = onward("ops", "nn.functional.conv2d")
+    assert done.returncode == 0, done.stderr
+    head, row, *rest = done.stdout.splitlines()
+    assert head.split() == ["operator", "dtypes", "opsets", "dynamic", "axes"]
+    assert row.split()[:2] == ["nn.functional.conv2d", "float32"]
+    assert row.split()[-2:] == ["9+", "yes"]
+    assert rest[-1].startswith("1 operators, recorded with torch 2.")
+
+
+def test_patterns_and_parts_of_names_choose() -> None:
+    found = json.loads(onward("ops", "fft.*", "--json").stdout)
+    assert {each["operator"] for each in found} == {name for name in load().marks if name.startswith("fft.")}
+    found = json.loads(onward("ops", "softmax", "--json").stdout)
+    assert {"softmax", "log_softmax"} <= {each["operator"] for each in found}
+
+
+def test_what_fails_comes_with_the_reason() -> None:
+    found = json.loads(onward("ops", "unique", "--failing", "--json").stdout)
+    (own,) = [each for each in found if each["operator"] == "unique"]
+    assert "has no lowering for opset 9 (exists from 11)" in own["reasons"]["9"]
+    assert (
+        onward("ops", "neg", "--failing").stdout
+        == "of the operators like 'neg', none is recorded as failing in float32\n"
+    )
+
+
+def test_the_registry_of_lowerings() -> None:
+    done = onward("ops", "--aten", "gelu")
+    assert done.stdout.splitlines()[1].split() == ["aten.gelu.default", "9,", "20"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["ops", "no_such_thing"], "no operator is called like 'no_such_thing'"),
+        (["ops", "--dtype", "int7"], "nothing is recorded for 'int7', only for bfloat16, bool"),
+        (["ops", "--opset", "3"], "nothing is recorded for float32 at opset 3, only at 9, 11"),
+        (["oops"], "No such command 'oops'"),
+    ],
+)
+def test_mistakes_are_told_in_a_sentence(arguments: list[str], message: str) -> None:
+    done = onward(*arguments)
+    assert done.returncode == 2
+    assert message in done.stderr and "Traceback" not in done.stderr
+
+
+def test_help_and_version() -> None:
+    assert "onward ops --failing" in onward("ops", "--help").stdout
+    assert onward("--version").stdout == "onward 0.1.0\n"
+
+
+@pytest.mark.parametrize(
+    ("passed", "judged", "words"),
+    [
+        ([9, 11, 13], [9, 11, 13], "9+"),
+        ([13], [9, 11, 13], "13+"),
+        ([9, 13], [9, 11, 13], "9, 13"),
+        ([], [9], "none"),
+        ([], [], "-"),
+    ],
+)
+def test_opsets_in_words(passed: list[int], judged: list[int], words: str) -> None:
+    assert in_words(passed, judged) == words
