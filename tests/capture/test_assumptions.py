@@ -213,3 +213,14 @@ def test_a_difference_that_was_warned_of_is_told_with_the_warning() -> None:
     assert first == "onnxruntime and PyTorch disagree at other sizes or values than the example's"
     assert "the export has warned: " in str(caught.value) and "`batch == 1`" in str(caught.value)
     assert "Dim(..., min=2)" in hint
+
+
+def test_a_slice_that_only_short_axes_have_is_told() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        y = x.clone()
+        y[-3:2] = 7.0
+        return y
+
+    with pytest.warns(CaptureWarning, match=r"`length < 5` is False"):
+        traced(model, torch.randn(6, 2), {"x": {0: "length"}})
+    quietly(lambda x: x[-3:9] * 2, torch.randn(6, 2), {"x": {0: "length"}})

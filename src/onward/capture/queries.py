@@ -59,6 +59,15 @@ def note_squeeze(tracer: Tracer, tensor: Traced, axes: int | Sequence[int] | Non
             tracer.decisions.assume(Size(tracer, answers, Computed(operator.eq, (size, one))))
 
 
+def note_empty_slice(tracer: Tracer, tensor: Traced, axis: int = 0, *bounds: Any) -> None:
+    """`x[-3:2]` is empty from 5 elements on: the graph has nothing of it, and shorter axes have something."""
+    start, end = bounds[:2] if len(bounds) > 1 else (0, 0)
+    size = _size_of(tracer, tensor, axis)
+    if type(start) is int and type(end) is int and start < 0 <= end and min(size.values) >= end - start:
+        limit = Size(tracer, (end - start,) * tracer.probes, None)
+        tracer.decisions.assume(Size(tracer, (False,) * tracer.probes, Computed(operator.lt, (size, limit))))
+
+
 def _as_list(axes: int | Sequence[int]) -> Sequence[int]:
     return [axes] if isinstance(axes, int) else axes
 
