@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import runpy
@@ -332,3 +333,19 @@ def test_tied_weights_are_stored_once(
         assert_same(run(path, [ids[:1]]), [model(ids[:1])])
     assert table <= sizes[0] < 1.3 * table
     assert copies * table <= sizes[1]
+
+
+def test_the_garbage_collector_runs_again_after_an_export_that_failed() -> None:
+    def fails(x: torch.Tensor) -> torch.Tensor:
+        assert not gc.isenabled()
+        raise ValueError("no")
+
+    with pytest.raises(onward.CaptureError):
+        onward.export(fails, torch.randn(2))
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        onward.export(lambda x: x + 1, torch.randn(2))
+        assert not gc.isenabled()
+    finally:
+        gc.enable()

@@ -11,7 +11,7 @@ from .capture.model import check_model, unwrap
 from .classic import resolve
 from .program import Program
 from .stages import Stages
-from .steps import builder, capture, hand_over
+from .steps import builder, capture, collecting_later, hand_over
 from .verify import load_onnxruntime
 from .write.staging import check_target
 
@@ -82,12 +82,12 @@ def export(
     check_model(model)
     check_mode(model, options.training)
     stages = Stages()
-    with stages("capture"):
-        taken = capture(model, args, kwargs, options)
-    build = builder(model, taken.weights, options, stages)
-    program = Program(
-        build(taken.program), taken.program, model, modes=taken.modes, build=build, external_data=options.external_data
-    )
+    with collecting_later():
+        with stages("capture"):
+            taken = capture(model, args, kwargs, options)
+        build = builder(model, taken.weights, options, stages)
+        graph = build(taken.program)
+    program = Program(graph, taken.program, model, modes=taken.modes, build=build, external_data=options.external_data)
     hand_over(program, f, options, stages)
     return program
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable, Mapping
+import gc
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +23,20 @@ from .passes import expose_weights, modules_to_functions, tidy
 from .program import Program
 from .report import write_artifacts
 from .stages import Stages
+
+
+@contextlib.contextmanager
+def collecting_later() -> Iterator[None]:
+    """Garbage is collected after an export, not in the middle of it: one pass over a process with large packages takes
+    as long as a small export."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 @dataclass(frozen=True)

