@@ -29,7 +29,8 @@ _EXAMPLES = """examples:
   python -m conformance --dtypes int64,bool,float16 --opset 13
   python -m conformance --dynamic                 every axis of every input, checked at other sizes
   python -m conformance --ops einsum --jobs 0     in this process, with tracebacks
-  python -m conformance --record                  everything, into what `onward ops` and docs/operators.md show
+  python -m conformance --record                  all of onward's, into what `onward ops` and docs/operators.md show
+  python -m conformance --record --exporter dynamo    the same of a peer, beside it
   python -m conformance --record --dtypes bool    of that only the columns for a dtype
 """
 _DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "operators.md"
@@ -73,7 +74,10 @@ def _swept(tasks: list[Task], settings: Settings, options: argparse.Namespace, p
 
 
 def _record(options: argparse.Namespace) -> None:
-    """Sweep every column that the options leave, and write what `onward ops` and the page are made of."""
+    """Sweep onward's columns that the options leave, or a peer's, and write what `onward ops` and the page are made of.
+
+    What is not swept now stays as it was recorded.
+    """
     if options.ops:
         raise SystemExit("--record is for whole columns: leave --ops out")
     columns = [column for column in COLUMNS if _is_asked(column, options) and column.dtype != MADE_COMPLEX]
@@ -97,7 +101,7 @@ def _record(options: argparse.Namespace) -> None:
 
 def _is_asked(column: Column, options: argparse.Namespace) -> bool:
     return (
-        options.exporter in (None, column.exporter)
+        column.exporter == (options.exporter or "onward")
         and (options.dtypes is None or column.dtype in options.dtypes.split(","))
         and options.opset in (None, column.opset)
         and (column.dynamic or not options.dynamic)

@@ -72,7 +72,7 @@ def capture(model: Any, args: Any, kwargs: Mapping[str, Any] | None, options: Ex
             is_primitive=keeps_whole(options.operator_export_type, has_lowering),
             allow_static_axes=options.allow_static_axes,
             weights=weights,
-            accepts=lambda program: lower_program(
+            accept=lambda program: lower_program(
                 program,
                 options.opset_version,
                 registry=registry,

@@ -42,6 +42,9 @@ class SymDim:
 
 Dim = int | SymDim
 
+# A quantised tensor is its integers; the scale belongs to the op that made it.
+STORED = {torch.quint8: torch.uint8, torch.qint8: torch.int8, torch.qint32: torch.int32}
+
 
 @dataclass(frozen=True, slots=True)
 class TensorFact:

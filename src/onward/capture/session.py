@@ -25,6 +25,7 @@ from .autograd_functions import intercepted
 from .graph_modules import call_graph, has_origins
 from .higher_order import associative_scan_of, call_at_once
 from .intercepts import INTERCEPTS
+from .model import without_fast_path
 from .numbers_of_sizes import number_extremes
 from .script import call_script
 from .sizes import symbolic_divmod, symbolic_extremes
@@ -110,7 +111,6 @@ def _process_wide(tracer: Tracer) -> Iterator[None]:
     exporting = torch.compiler._is_exporting_flag
     flags = _pytorchs_export_flags()
     in_onnx_export = getattr(flags, "_is_onnx_exporting", False)
-    fast_path = torch.backends.mha.get_fastpath_enabled()
 
     def scoped_call(module: torch.nn.Module, /, *args: Any, **kwargs: Any) -> Any:
         if threading.get_ident() != thread:
@@ -163,7 +163,6 @@ def _process_wide(tracer: Tracer) -> Iterator[None]:
         torch.compiler._is_exporting_flag = True
         if flags is not None:
             flags._is_onnx_exporting = _Here()
-        torch.backends.mha.set_fastpath_enabled(False)
         yield
     finally:
         if scan is not None:
@@ -176,7 +175,6 @@ def _process_wide(tracer: Tracer) -> Iterator[None]:
         torch.compiler._is_exporting_flag = exporting
         if flags is not None:
             flags._is_onnx_exporting = in_onnx_export
-        torch.backends.mha.set_fastpath_enabled(fast_path)
 
 
 @contextlib.contextmanager
@@ -190,6 +188,7 @@ def session(tracer: Tracer) -> Iterator[None]:
         try:
             with (
                 _process_wide(tracer),
+                without_fast_path(),
                 intercepted(tracer),
                 torch.no_grad(),
                 _below_autograd(),

@@ -48,11 +48,11 @@ def trace(
     is_primitive: Callable[[OpOverload, bool], bool],
     allow_static_axes: bool = False,
     weights: Weights | None = None,
-    accepts: Callable[[CapturedProgram], Any] | None = None,
+    accept: Callable[[CapturedProgram], Any] = lambda program: None,
 ) -> CapturedProgram:
     """Capture `model` called with `call`, with the named axes dynamic.
 
-    `accepts` raises LoweringError for a program that has no form in ONNX: of the axes that need not be dynamic, those
+    `accept` raises LoweringError for a program that has no form in ONNX: of the axes that need not be dynamic, those
     are fixed that stand in its way.
     """
     weights, space = weights or weights_of(model), space or AxisSpace()
@@ -62,8 +62,8 @@ def trace(
     while True:
         try:
             program = _first_that_works(request.without(fixed))
-            if accepts is not None and space.optional & program.axes.keys():
-                accepts(program)
+            if space.optional & program.axes.keys():
+                accept(program)
             return dataclasses.replace(program, warnings=(*notes, *program.warnings))
         except Narrowed as narrowed:
             for axis, size in narrowed.sizes.items():
@@ -74,7 +74,7 @@ def trace(
                     fixed.add(axis)
                     notes.append(f"written as fixed: {places_of(axis, axes)}: {narrowed}")
         except LoweringError as error:
-            newly = unwilling(request.without(fixed), lambda request: (accepts or id)(_in_short(request)))
+            newly = unwilling(request.without(fixed), lambda request: accept(_in_short(request)))
             if not newly:
                 raise
             fixed |= newly

@@ -20,7 +20,7 @@ from .decisions import Decisions
 from .decompositions import own_rule
 from .dims import DimTable
 from .elsewhere import Elsewhere, ProbeRejected
-from .facts import Dim, ListFact, Output, SizeFact, TensorFact, is_complex
+from .facts import STORED, Dim, ListFact, Output, SizeFact, TensorFact, is_complex
 from .foreach import foreach, is_foreach
 from .higher_order import HIGHER_ORDER
 from .journal import Comparison, Journal
@@ -45,10 +45,6 @@ aten = torch.ops.aten
 
 # Ops that update running statistics without saying so in their schema: positions of these, of the training flag.
 _HIDDEN_WRITES = {aten.batch_norm.default: ((3, 4), 5), aten.instance_norm.default: ((3, 4), 5)}
-
-
-# A quantised tensor is its integers; the scale belongs to the op that made it.
-_STORED = {torch.quint8: torch.uint8, torch.qint8: torch.int8, torch.qint32: torch.int32}
 
 
 class Tracer:
@@ -451,7 +447,7 @@ class Tracer:
     ) -> Traced:
         sizes = zip(real.size(), *(layout.size for layout in layouts), strict=True)
         dims = tuple(self.dims.dim(values, made_from, lines) for values in sizes)
-        fact = TensorFact(_STORED.get(real.dtype, real.dtype), dims)
+        fact = TensorFact(STORED.get(real.dtype, real.dtype), dims)
         return Traced(real, layouts, fact, self)
 
     def own(self, tensor: Traced, node: fx.Node, parent: Traced | None = None, step: ViewStep | None = None) -> None:

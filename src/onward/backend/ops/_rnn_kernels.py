@@ -57,7 +57,7 @@ def run_kernel(
 
 
 def _check(kind: str, x: Tensor, w: Tensor, r: Tensor, b: Tensor | None, states: Sequence[Tensor]) -> None:
-    """PyTorch 2.13's LSTM on mkldnn writes outside of its memory if a state has the wrong size; a file may have any."""
+    """PyTorch's kernels do not check the sizes of weights and states, and a file may have any."""
     directions, hidden, gates = r.shape[0], r.shape[2], len(_GATES[kind])
     wanted = [
         (w, (directions, gates * hidden, x.shape[2])),

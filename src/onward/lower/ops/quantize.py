@@ -6,13 +6,14 @@ from typing import Any
 
 import torch
 
+from onward.capture.facts import STORED
+
 from ..emitter import Emitter, Value
 from ..registry import lowers
 
 aten = torch.ops.aten
 
 _RANGES = {(0, 255): torch.uint8, (-128, 127): torch.int8}  # those of ONNX's quantised types before opset 21
-_STORED = {torch.quint8: torch.uint8, torch.qint8: torch.int8, torch.qint32: torch.int32}
 
 
 def _rounded(g: Emitter, x: Value, scale: Value, zero: Value, low: int, high: int) -> Value:
@@ -84,7 +85,7 @@ def _quantized(g: Emitter, x: Value, scale: Value, zero: Value, dtype: torch.dty
         raise g.unsupported(f"{dtype}: QuantizeLinear makes uint8 and int8")
     if g.opset < 10:
         raise g.needs_opset(10)
-    return g.op.QuantizeLinear(x, scale, g.cast(zero, _STORED[dtype]), **settings)
+    return g.op.QuantizeLinear(x, scale, g.cast(zero, STORED[dtype]), **settings)
 
 
 @lowers(aten.dequantize.self)
