@@ -451,3 +451,12 @@ def test_external_data_needs_a_path() -> None:
     with pytest.raises(onward.InputError) as caught:
         onward.export(Model(), X, io.BytesIO(), external_data=True)
     assert str(caught.value) == "a stream has no place for a data file\n  give a path, or leave external_data out"
+
+
+def test_a_misspelt_input_is_named_where_the_model_refuses_the_axes_that_are_left() -> None:
+    def joined(ids: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        return ids + lengths
+
+    with pytest.raises(onward.ExportError) as caught:
+        onward.export(joined, (torch.randn(3), torch.randn(3)), dynamic_axes={"ids": {0: "b"}, "length": {0: "b"}})
+    assert "  no input is called 'length': the inputs are ids, lengths\n" in str(caught.value)

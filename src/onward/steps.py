@@ -17,6 +17,7 @@ from .capture.exported_axes import program_axes
 from .capture.model import Modes, kept_together, modes_of, select_model_mode_for_export, without_compiling
 from .capture.mutable import with_mutable_buffers
 from .capture.weights import Weights, chosen_weights
+from .errors import FrozenAxisError, RefusedSizesError
 from .lower import keeps_whole, lower_program, registry_for
 from .options import ExportOptions
 from .passes import expose_weights, modules_to_functions, tidy
@@ -62,24 +63,31 @@ def capture(model: Any, args: Any, kwargs: Mapping[str, Any] | None, options: Ex
     with select_model_mode_for_export(model, options.training), without_compiling():
         modes = modes_of(model)
         weights = chosen_weights(model, options, call.weight_names)
-        program = trace(
-            model,
-            call,
-            asked.inputs,
-            output_names=options.output_names,
-            output_axes=asked.outputs,
-            space=asked.space,
-            is_primitive=keeps_whole(options.operator_export_type, has_lowering),
-            allow_static_axes=options.allow_static_axes,
-            weights=weights,
-            accept=lambda program: lower_program(
-                program,
-                options.opset_version,
-                registry=registry,
-                custom_opsets=options.custom_opsets,
-                operators=options.operator_export_type,
-            ),
-        )
+        try:
+            program = trace(
+                model,
+                call,
+                asked.inputs,
+                output_names=options.output_names,
+                output_axes=asked.outputs,
+                space=asked.space,
+                is_primitive=keeps_whole(options.operator_export_type, has_lowering),
+                allow_static_axes=options.allow_static_axes,
+                weights=weights,
+                accept=lambda program: lower_program(
+                    program,
+                    options.opset_version,
+                    registry=registry,
+                    custom_opsets=options.custom_opsets,
+                    operators=options.operator_export_type,
+                ),
+            )
+        except (FrozenAxisError, RefusedSizesError) as error:
+            unknown = [name for name in asked.outputs if name not in (options.output_names or ())]
+            if unknown:  # axes of outputs, as far as anybody knows by now
+                names = ", ".join(map(repr, unknown))
+                error.add_detail(f"no input is called {names}: the inputs are {', '.join(call.names)}")
+            raise
     return Taken(program, weights, modes)
 
 
