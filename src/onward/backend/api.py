@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ import torch
 
 from ..errors import BackendError, ExportError, InputError
 from ..files.load import AnyModel, load
+from .calls import checked_custom_ops
 from .module import OnnxModule
 from .values import holder, to_numpy, to_torch
 
@@ -22,10 +23,10 @@ __all__ = ["Backend", "Rep", "is_compatible", "prepare", "run_model", "run_node"
 class Rep(onnx.backend.base.BackendRep):
     """A model that is ready to run. `module` is the same as an `nn.Module`, for training or `torch.compile`."""
 
-    def __init__(self, model: ir.Model, device: torch.device) -> None:
+    def __init__(self, model: ir.Model, device: torch.device, *, custom_ops: Collection[str] | None = None) -> None:
         super().__init__()
         self.device = device
-        self.module = OnnxModule(model, device).eval()
+        self.module = OnnxModule(model, device, custom_ops=custom_ops).eval()
         self._inputs = {str(value.name): value for value in model.graph.inputs}
         self._output_names = [str(value.name) for value in model.graph.outputs]
         self._output_types = [int(value.dtype) if value.dtype is not None else 0 for value in model.graph.outputs]
@@ -90,15 +91,20 @@ def supports_device(device: str) -> bool:
     return kind == "CUDA" and torch.cuda.is_available() and int(index or 0) < torch.cuda.device_count()
 
 
-def prepare(model: AnyModel, device: str = "CPU", **kwargs: Any) -> Rep:
-    """A model (a path, bytes, a ModelProto, an onnx_ir.Model or a Program) ready to run on PyTorch."""
+def prepare(model: AnyModel, device: str = "CPU", *, custom_ops: Collection[str] | None = None, **kwargs: Any) -> Rep:
+    """A model (a path, bytes, a ModelProto, an onnx_ir.Model or a Program) ready to run on PyTorch.
+
+    `custom_ops` are the namespaces of custom PyTorch operators that the model may call; by default all that this
+    process has registered.
+    """
+    custom_ops = checked_custom_ops(custom_ops)
     if kwargs:
         raise InputError(f"prepare() takes no option {', '.join(kwargs)}")
     if not supports_device(device):
         raise InputError(f"there is no device {device!r} here", hint='use "CPU"')
     loaded = load(model)
     try:
-        return Rep(loaded, torch.device(device.lower()))
+        return Rep(loaded, torch.device(device.lower()), custom_ops=custom_ops)
     except ExportError:
         raise
     except Exception as error:  # whatever a malformed graph trips over

@@ -8,7 +8,7 @@ down, are decoded. Whatever is wrong with the graph itself is found here, before
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +18,7 @@ import torch
 
 from ..errors import BackendError, ExportError
 from ..lower import aten_nodes
+from .calls import check_call, check_results
 from .context_functions import ContextFunction
 from .plan import MISSING, Body, Plan, Step
 from .registry import ABOUT_THE_NODE, Implementation, find
@@ -31,9 +32,15 @@ _STANDARD = ("", "ai.onnx")
 class Compiler:
     """What is the same for all graphs of a model."""
 
-    def __init__(self, functions: Mapping[Any, ir.Function], device: torch.device | str = "cpu") -> None:
+    def __init__(
+        self,
+        functions: Mapping[Any, ir.Function],
+        device: torch.device | str = "cpu",
+        custom_ops: Collection[str] | None = None,
+    ) -> None:
         self.functions = functions
         self.device = device
+        self.custom_ops = custom_ops
         self.steps = 0
 
     def graph(self, graph: ir.Graph, opsets: Mapping[str, int]) -> tuple[Plan, list[str]]:
@@ -200,11 +207,14 @@ class _Node:
     def _aten(self) -> None:
         try:
             call = aten_nodes.decode(self.node)
+            check_call(call.target, self.scope.compiler.custom_ops)
         except ExportError as error:
             raise BackendError(error.what, op=error.op, module=self.where, hint=error.hint) from error
 
         def run(*inputs: Any) -> tuple[Any, ...]:
-            return tuple(flat(call.run(inputs)))
+            results = tuple(flat(call.run(inputs)))
+            check_results(results)
+            return results
 
         self._step(run, {})
 

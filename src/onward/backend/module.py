@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import onnx_ir as ir
@@ -20,10 +20,12 @@ class OnnxModule(nn.Module):
     becomes an underscore.
     """
 
-    def __init__(self, model: ir.Model, device: torch.device | str = "cpu") -> None:
+    def __init__(
+        self, model: ir.Model, device: torch.device | str = "cpu", *, custom_ops: Collection[str] | None = None
+    ) -> None:
         super().__init__()
         graph = model.graph
-        self._plan, names = Compiler(model.functions, device).graph(graph, model.opset_imports)
+        self._plan, names = Compiler(model.functions, device, custom_ops).graph(graph, model.opset_imports)
         self._weights: list[tuple[nn.Module, str] | Any] = []
         self._defaults: dict[str, tuple[nn.Module, str] | Any] = {}
         self._input_names = [str(value.name) for value in graph.inputs]

@@ -300,14 +300,17 @@ def _target(node: ir.Node) -> Any:
         raise UnsupportedOpError(f"{name} is no function of sizes that onward knows", op=name)
     namespace, _, short = name.partition("::")
     overload = node.attributes[OVERLOAD].as_string() or "default"
-    try:
-        return getattr(getattr(getattr(torch.ops, namespace), short), overload)
-    except AttributeError:
+    target: Any = torch.ops
+    for part in (namespace, short, overload):
+        # A file is untrusted, and objects have attributes that are no operators: `__call__`, `__globals__`.
+        target = getattr(target, part, None) if part.isidentifier() else None
+    if not isinstance(target, torch._ops.OpOverload):
         raise UnsupportedOpError(
             f"this PyTorch has no operator {name} with the overload {overload!r}",
             op=name,
             hint="import the package that defines it first, if it is a custom operator",
-        ) from None
+        )
+    return target
 
 
 class _Decoder:
@@ -337,7 +340,7 @@ class _Decoder:
         if base == "floats":
             return [float(each) for each in exact.split()] if exact else list(attribute.as_floats())
         if kind in _NAMED_IN_TORCH.values():
-            return getattr(torch, attribute.as_string())
+            return self._named_in_torch(name, kind, attribute.as_string())
         readers: dict[str, Callable[[], Any]] = {
             "int": attribute.as_int,
             "bool": lambda: bool(attribute.as_int()),
@@ -351,6 +354,12 @@ class _Decoder:
         if kind not in readers:
             raise LoweringError(f"the node {self._node.name!r} has an argument {name} of an unknown kind: {kind!r}")
         return readers[kind]()
+
+    def _named_in_torch(self, name: str, kind: str, text: str) -> Any:
+        value = getattr(torch, text, None)
+        if _NAMED_IN_TORCH.get(type(value)) != kind:
+            raise LoweringError(f"the node {self._node.name!r} has an argument {name} that is no {kind}: {text!r}")
+        return value
 
     def _items(self, text: str) -> list[Any]:
         return [self._items(item) if item.startswith("[") else self._item(item) for item in _split(text[1:-1])]

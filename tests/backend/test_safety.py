@@ -1,0 +1,142 @@
+"""A model file is untrusted: what it may call, how large it may grow, which files it may read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from onnx import helper
+
+import onward
+import onward.backend
+from onward.backend import BackendError, prepare
+
+DOMAIN = "org.pytorch.aten"
+
+
+def call(name: str, overload: str = "", *notes: str, inputs: tuple[str, ...] = (), **attributes: Any) -> onnx.NodeProto:
+    return helper.make_node(
+        "ATen",
+        inputs,
+        ["y"],
+        name="n",
+        domain=DOMAIN,
+        operator=name,
+        overload_name=overload,
+        arguments=notes,
+        **attributes,
+    )
+
+
+def around(node: onnx.NodeProto) -> onnx.ModelProto:
+    graph = helper.make_graph(
+        [node], "g", [helper.make_tensor_value_info("x", 1, None)], [onnx.ValueInfoProto(name="y")]
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20), helper.make_opsetid(DOMAIN, 1)])
+
+
+X = np.ones(3, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("node", "text"),
+    [
+        (
+            call("load_library::__call__", "__call__", "path=string", path="evil.so"),
+            "this PyTorch has no operator load_library::__call__ with the overload '__call__'",
+        ),
+        (
+            call("import_module::__globals__", "get", "a=string", a="sys"),
+            "this PyTorch has no operator import_module::__globals__ with the overload 'get'",
+        ),
+        (
+            call("aten::from_file", "", "filename=string", filename="/etc/hostname"),
+            "a model may not call aten.from_file.default: it is not one that computes on dense tensors alone",
+        ),
+        (call("aten::_print", "", "s=string", s="hello"), "a model may not call aten._print.default"),
+        (
+            call("aten::_reshape_alias", "", "self=tensor", inputs=("x",)),
+            "a model may not call aten._reshape_alias.default",
+        ),
+        (
+            call("aten::add_", "Tensor", "self=tensor", "other=tensor", inputs=("x", "x")),
+            "a model may not call aten.add_.Tensor: it changes its arguments",
+        ),
+        (
+            call("aten::relu", "out", "self=tensor", "out=tensor", inputs=("x", "x")),
+            "a model may not call aten.relu.out: it changes its arguments",
+        ),
+        (
+            call("profiler::_record_function_enter", "", "args=string", args="x"),
+            "a model may not call profiler._record_function_enter.default: 'profiler' is for PyTorch's own use",
+        ),
+        (
+            call("quantized::linear", "", "X=tensor", inputs=("x",)),
+            "a model may not call quantized.linear.default: 'quantized' is for PyTorch's own use",
+        ),
+        (
+            call("aten::to", "dtype", "self=tensor", "dtype=dtype", inputs=("x",), dtype="load"),
+            "the node 'n' has an argument dtype that is no dtype: 'load'",
+        ),
+        (
+            call("aten::to", "dtype", "self=tensor", "dtype=pickle", inputs=("x",), dtype="float"),
+            "the node 'n' has an argument dtype of an unknown kind: 'pickle'",
+        ),
+    ],
+    ids=lambda value: value.attribute[0].s.decode() if isinstance(value, onnx.NodeProto) else "",
+)
+def test_what_a_model_may_not_call(node: onnx.NodeProto, text: str) -> None:
+    with pytest.raises(BackendError) as caught:
+        prepare(around(node))
+    assert text in str(caught.value)
+    assert "in node 'n' (org.pytorch.aten.ATen)" in str(caught.value)
+
+
+def test_a_tensor_without_content_does_not_flow_on() -> None:
+    node = call("aten::to", "device", "self=tensor", "device=device", "dtype=dtype", inputs=("x",), device="meta")
+    node.attribute.append(helper.make_attribute("dtype", "float32"))
+    with pytest.raises(BackendError, match="not dense, or has no content"):
+        prepare(around(node)).run(X)
+
+
+@pytest.fixture
+def namespaces() -> Iterator[None]:
+    """Two packages' operators: one that computes, one with the name of one that writes files."""
+    libraries = [torch.library.Library(name, "DEF") for name in ("safety_ops", "torchcodec_ns")]
+    for library in libraries:
+        library.define("twice(Tensor x) -> Tensor")
+        library.define("change(Tensor(a!) x) -> Tensor(a!)")
+        library.impl("twice", lambda x: x * 2, "CompositeExplicitAutograd")
+    yield
+    for library in libraries:
+        library._destroy()
+
+
+@pytest.mark.parametrize(
+    ("operator", "custom_ops", "refused"),
+    [
+        ("safety_ops::twice", None, None),
+        ("safety_ops::twice", ["safety_ops"], None),
+        ("safety_ops::twice", (), "custom_ops does not list 'safety_ops'"),
+        ("safety_ops::change", None, "it changes its arguments"),
+        ("torchcodec_ns::twice", None, "operators of 'torchcodec_ns' read or write files"),
+        ("torchcodec_ns::twice", {"torchcodec_ns"}, None),
+        ("nobodys::twice", None, "this PyTorch has no operator nobodys::twice"),
+    ],
+)
+def test_custom_operators(namespaces: None, operator: str, custom_ops: Any, refused: str | None) -> None:
+    model = around(call(operator, "", "x=tensor", inputs=("x",)))
+    if refused is None:
+        np.testing.assert_array_equal(prepare(model, custom_ops=custom_ops).run(X)[0], 2 * X)
+    else:
+        with pytest.raises(BackendError, match=refused):
+            prepare(model, custom_ops=custom_ops)
+
+
+def test_custom_ops_is_a_collection_of_names() -> None:
+    with pytest.raises(onward.InputError, match="custom_ops is a collection of namespaces"):
+        prepare(around(call("aten::relu", "", "self=tensor", inputs=("x",))), custom_ops="safety_ops")
