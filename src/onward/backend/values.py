@@ -1,7 +1,7 @@
 """What flows between operators, and how it looks outside.
 
-A tensor is a `torch.Tensor`; a tensor of strings is a numpy array of objects; a sequence is a list; an empty optional
-is None. Element types that torch has no arithmetic for are held in the next wider one and become themselves again
+A tensor is a `torch.Tensor`; a tensor of strings is a numpy array of objects; a sequence is a list; a map is a dict; an
+empty optional is None. Element types that torch has no arithmetic for are held in the next wider one and become themselves again
 where ONNX says so: int4, uint4, int2 and uint2 as bytes, float4 as float32.
 """
 
@@ -70,8 +70,8 @@ def holder(number: int) -> torch.dtype:
 
 def to_torch(value: Any, device: torch.device | str = "cpu") -> Any:
     """An array, a tensor or a list of them, as it flows."""
-    if value is None:
-        return None
+    if value is None or isinstance(value, dict):  # a map stays as it is
+        return value
     if isinstance(value, torch.Tensor):
         return value.to(device)
     if isinstance(value, (list, tuple)) and not (value and isinstance(value[0], (int, float, str))):

@@ -8,6 +8,8 @@ from . import (
     linear,
     logic,
     ml,
+    ml_models,
+    ml_trees,
     norm,
     optimizers,
     pool,

@@ -1,13 +1,15 @@
-"""Operators of ai.onnx.ml."""
+"""Operators of ai.onnx.ml that prepare features and name results. A map is a dict, as onnxruntime has it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from ...errors import BackendError
 from ..registry import implements
 from ..values import strings
 
@@ -66,27 +68,6 @@ def normalizer(x: Tensor, *, norm: str = "MAX") -> Tensor:
     return x / torch.where(size == 0, torch.ones_like(size), size)
 
 
-@implements("LinearRegressor", domain=_DOMAIN)
-def linear_regressor(
-    x: Tensor,
-    *,
-    coefficients: list[float],
-    intercepts: list[float] | None = None,
-    post_transform: str = "NONE",
-    targets: int = 1,
-) -> Tensor:
-    result = x.float() @ torch.tensor(coefficients).reshape(targets, -1).t()
-    result = result if intercepts is None else result + torch.tensor(intercepts)
-    return _POST[post_transform](result)
-
-
-_POST: dict[str, Any] = {
-    "NONE": lambda x: x,
-    "SOFTMAX": lambda x: torch.softmax(x, -1),
-    "LOGISTIC": torch.sigmoid,
-}
-
-
 @implements("Imputer", domain=_DOMAIN)
 def imputer(
     x: Tensor,
@@ -116,84 +97,79 @@ def one_hot_encoder(
     items = _listed(x)
     rows = [[float(item == category) for category in categories] for item in items]
     if not zeros and any(item not in categories for item in items):
-        raise ValueError("OneHotEncoder met a category that it does not know")
+        raise BackendError("OneHotEncoder met a category that it does not know, and zeros=0 forbids it")
     return torch.tensor(rows).reshape(*x.shape, len(categories))
 
 
-# Trees
-
-_MODES = ("<=", "<", ">=", ">", "==", "!=", "in")
-_COMPARE: dict[str, Any] = {
-    "<=": lambda x, y: x <= y, "<": lambda x, y: x < y, ">=": lambda x, y: x >= y, ">": lambda x, y: x > y,
-    "==": lambda x, y: x == y, "!=": lambda x, y: x != y,
-}  # fmt: skip
-
-
-@implements("TreeEnsemble", domain=_DOMAIN)
-def tree_ensemble(
-    x: Tensor,
+@implements("CategoryMapper", domain=_DOMAIN)
+def category_mapper(
+    x: Any,
     *,
-    aggregate_function: int = 1,
-    leaf_targetids: list[int],
-    leaf_weights: Tensor,
-    membership_values: Tensor | None = None,
-    n_targets: int = 1,
-    nodes_falseleafs: list[int],
-    nodes_falsenodeids: list[int],
-    nodes_featureids: list[int],
-    nodes_hitrates: Any = None,
-    nodes_missing_value_tracks_true: list[int] | None = None,
-    nodes_modes: Tensor,
-    nodes_splits: Tensor,
-    nodes_trueleafs: list[int],
-    nodes_truenodeids: list[int],
-    post_transform: int = 0,
-    tree_roots: list[int],
-) -> Tensor:
-    """Every row walks every tree; the weights of the leaves it reaches are summed (1), averaged (0), or the least (2)
-    or greatest (3) is taken."""
-    modes = [_MODES[mode] for mode in nodes_modes.tolist()]
-    splits, weights = nodes_splits.tolist(), leaf_weights.tolist()
-    members = _memberships(modes, membership_values)
-    result = []
-    for row in x.tolist():
-        reached: list[list[float]] = [[] for _ in range(n_targets)]
-        for root in tree_roots:
-            node, leaf = root, False
-            for _ in range(len(modes) + 1):  # a file may hold a circle
-                if leaf:
-                    break
-                value = row[nodes_featureids[node]]
-                if modes[node] == "in":
-                    taken = value in members[node]
-                else:
-                    taken = _COMPARE[modes[node]](value, splits[node])
-                if value != value and nodes_missing_value_tracks_true and nodes_missing_value_tracks_true[node]:
-                    taken = True
-                leaf = bool((nodes_trueleafs if taken else nodes_falseleafs)[node])
-                node = (nodes_truenodeids if taken else nodes_falsenodeids)[node]
-            if not leaf:
-                raise ValueError("a tree of the ensemble goes in circles")
-            reached[leaf_targetids[node]].append(weights[node])
-        result.append([_aggregated(values, aggregate_function, len(tree_roots)) for values in reached])
-    return _POST[("NONE", "SOFTMAX", "LOGISTIC")[post_transform]](torch.tensor(result, dtype=x.dtype))
+    cats_int64s: list[int],
+    cats_strings: list[str],
+    default_int64: int = -1,
+    default_string: str = "_Unused",
+) -> Any:
+    """Strings to numbers or numbers to strings, whichever comes."""
+    if len(cats_int64s) != len(cats_strings):
+        raise BackendError(f"CategoryMapper has {len(cats_int64s)} numbers for {len(cats_strings)} strings")
+    if isinstance(x, np.ndarray):
+        to_number = dict(zip(cats_strings, cats_int64s, strict=True))
+        found = [to_number.get(item, default_int64) for item in _listed(x)]
+        return torch.tensor(found, dtype=torch.int64).reshape(x.shape)
+    to_string = dict(zip(cats_int64s, cats_strings, strict=True))
+    return strings([to_string.get(item, default_string) for item in _listed(x)], x.shape)
 
 
-def _memberships(modes: list[str], values: Tensor | None) -> dict[int, set[float]]:
-    """The sets of the nodes that ask for membership: their values in order, NaN between them."""
-    found: dict[int, set[float]] = {}
-    rest = iter([] if values is None else values.tolist())
-    for node, mode in enumerate(modes):
-        if mode == "in":
-            found[node] = set()
-            for value in rest:
-                if value != value:
-                    break
-                found[node].add(value)
-    return found
+@implements("DictVectorizer", domain=_DOMAIN)
+def dict_vectorizer(
+    x: Mapping[Any, Any], *, int64_vocabulary: list[int] | None = None, string_vocabulary: list[str] | None = None
+) -> Any:
+    """The values of a map in the order of the vocabulary; what the map lacks is 0 or an empty string."""
+    words: list[Any] = list(string_vocabulary or int64_vocabulary or [])
+    values = [x.get(word) for word in words]
+    if any(isinstance(value, str) for value in x.values()):
+        return strings(["" if value is None else value for value in values], (1, len(values)))
+    whole = all(isinstance(value, (int, np.integer)) for value in x.values())
+    filled = [0 if value is None else value for value in values]
+    return torch.tensor([filled], dtype=torch.int64 if whole else torch.float32)
 
 
-def _aggregated(values: list[float], how: int, trees: int) -> float:
-    if not values:
-        return 0.0
-    return (sum(values) / trees, sum(values), min(values), max(values))[how]
+@implements("CastMap", domain=_DOMAIN)
+def cast_map(x: Mapping[int, Any], *, cast_to: str = "TO_FLOAT", map_form: str = "DENSE", max_map: int = 1) -> Any:
+    """The values in the order of their keys; SPARSE, each at the place that its key says."""
+    keys = sorted(x)
+    if map_form == "SPARSE":
+        if keys and not 0 <= keys[0] <= keys[-1] < max_map:
+            raise BackendError(f"a key of the map is outside 0 to {max_map - 1}, where max_map ends it")
+        items = [x.get(key) for key in range(max_map)]
+    elif map_form == "DENSE":
+        items = [x[key] for key in keys]
+    else:
+        raise BackendError(f"map_form is DENSE or SPARSE, not {map_form!r}")
+    if cast_to == "TO_STRING":
+        return strings([_text(item) for item in items], (1, len(items)))
+    if cast_to not in ("TO_FLOAT", "TO_INT64"):
+        raise BackendError(f"cast_to is TO_FLOAT, TO_INT64 or TO_STRING, not {cast_to!r}")
+    numbers = [float(item or 0) for item in items]
+    if cast_to == "TO_INT64":
+        return torch.tensor([[int(item) for item in numbers]], dtype=torch.int64)
+    return torch.tensor([numbers], dtype=torch.float32)
+
+
+def _text(item: Any) -> str:
+    if item is None:
+        return "0.f"  # what onnxruntime writes for a key that is not there
+    return item if isinstance(item, str) else f"{item:f}"
+
+
+@implements("ZipMap", domain=_DOMAIN)
+def zip_map(
+    x: Tensor, *, classlabels_int64s: list[int] | None = None, classlabels_strings: list[str] | None = None
+) -> list[dict[Any, float]]:
+    """A sequence of maps, one for each row: label to score."""
+    labels: list[Any] = list(classlabels_strings or classlabels_int64s or [])
+    rows = x.reshape(1, -1) if x.dim() == 1 else x
+    if rows.shape[1] != len(labels):
+        raise BackendError(f"ZipMap has {len(labels)} labels for {rows.shape[1]} columns")
+    return [dict(zip(labels, row, strict=True)) for row in rows.tolist()]
