@@ -14,7 +14,7 @@ from onward.backend import BackendError, prepare
 
 from .judge import assert_same, map_type, one_node
 
-F, I, S = T.FLOAT, T.INT64, T.STRING
+F, I64, S = T.FLOAT, T.INT64, T.STRING
 TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO")
 
 
@@ -25,7 +25,7 @@ def numbers(*shape: int, seed: int = 0, size: float = 1.0) -> list[float]:
 X = np.array(numbers(7, 4), dtype=np.float32).reshape(7, 4)
 WHOLE = np.array([[1, 2, 3, 1], [4, 0, -1, 2]], dtype=np.int64)
 WORDS = np.array([["a", "bee"], ["c", ""]], dtype=object)
-SCORES = {"y": I, "z": F}
+SCORES = {"y": I64, "z": F}
 
 
 def model(op_type: str, inputs: dict[str, Any], outputs: dict[str, Any], version: int, **attributes: Any) -> Any:
@@ -46,16 +46,16 @@ FEATURES: list[tuple[str, Any, dict[str, Any], dict[str, Any]]] = [
     ("Imputer", X, {"y": F}, {"imputed_value_floats": [9.0], "replaced_value_float": float(X[0, 0])}),
     ("Imputer", np.where(X > 1, np.nan, X), {"y": F},
      {"imputed_value_floats": numbers(4), "replaced_value_float": float("nan")}),
-    ("Imputer", WHOLE, {"y": I}, {"imputed_value_int64s": [7, 8, 9, 10], "replaced_value_int64": 1}),
+    ("Imputer", WHOLE, {"y": I64}, {"imputed_value_int64s": [7, 8, 9, 10], "replaced_value_int64": 1}),
     ("OneHotEncoder", WHOLE, {"y": F}, {"cats_int64s": [1, 2, 3]}),
     ("OneHotEncoder", WORDS, {"y": F}, {"cats_strings": ["c", "a", "bee", ""], "zeros": 0}),
-    ("LabelEncoder", WORDS, {"y": I}, {"keys_strings": ["a", "c"], "values_int64s": [5, 6], "default_int64": 9}),
+    ("LabelEncoder", WORDS, {"y": I64}, {"keys_strings": ["a", "c"], "values_int64s": [5, 6], "default_int64": 9}),
     ("LabelEncoder", WHOLE, {"y": S}, {"keys_int64s": [1, 2], "values_strings": ["one", "two"], "default_string": "?"}),
     ("LabelEncoder", np.array([1.5, np.nan, 2], np.float32), {"y": F},
      {"keys_floats": [1.5, float("nan")], "values_floats": [3.0, 4.0], "default_float": -1.0}),
-    ("CategoryMapper", WORDS, {"y": I}, {"cats_strings": ["a", "c"], "cats_int64s": [1, 2], "default_int64": -3}),
+    ("CategoryMapper", WORDS, {"y": I64}, {"cats_strings": ["a", "c"], "cats_int64s": [1, 2], "default_int64": -3}),
     ("CategoryMapper", WHOLE, {"y": S}, {"cats_strings": ["a", "c"], "cats_int64s": [1, 2], "default_string": "?"}),
-    ("ZipMap", X, {"y": helper.make_sequence_type_proto(map_type(I, F))}, {"classlabels_int64s": [3, 1, 2, 9]}),
+    ("ZipMap", X, {"y": helper.make_sequence_type_proto(map_type(I64, F))}, {"classlabels_int64s": [3, 1, 2, 9]}),
     ("ZipMap", X, {"y": helper.make_sequence_type_proto(map_type(S, F))}, {"classlabels_strings": list("abcd")}),
     ("LinearRegressor", X, {"y": F}, {"coefficients": numbers(3, 4), "intercepts": numbers(3), "targets": 3}),
     ("LinearRegressor", X, {"y": F}, {"coefficients": numbers(4), "post_transform": "LOGISTIC"}),
@@ -72,18 +72,32 @@ def test_features(op_type: str, x: Any, outputs: dict[str, Any], attributes: dic
     ("op_type", "kind", "value", "output", "attributes"),
     [
         ("DictVectorizer", (S, F), {"a": 1.5, "z": 2.0}, F, {"string_vocabulary": ["z", "q", "a"]}),
-        ("DictVectorizer", (S, I), {"a": 1, "z": 2}, I, {"string_vocabulary": ["z", "q", "a"]}),
-        ("DictVectorizer", (I, F), {3: 1.5, 1: 2.0}, F, {"int64_vocabulary": [1, 2, 3]}),
-        ("DictVectorizer", (I, S), {3: "x", 1: "y"}, S, {"int64_vocabulary": [1, 2, 3]}),
-        ("CastMap", (I, F), {3: 1.5, 1: 2.0}, F, {"cast_to": "TO_FLOAT"}),
-        ("CastMap", (I, F), {3: 1.5, 1: 2.0}, I, {"cast_to": "TO_INT64", "map_form": "SPARSE", "max_map": 5}),
-        ("CastMap", (I, S), {3: "1.5", 1: "2"}, F, {"cast_to": "TO_FLOAT", "map_form": "SPARSE", "max_map": 4}),
-        ("CastMap", (I, S), {3: "1.5", 1: "2"}, S, {"cast_to": "TO_STRING"}),
-        ("CastMap", (I, F), {3: 1.5, 1: 2.0}, S, {"cast_to": "TO_STRING"}),
+        ("DictVectorizer", (I64, F), {3: 1.5, 1: 2.0}, F, {"int64_vocabulary": [1, 2, 3]}),
+        ("CastMap", (I64, F), {3: 1.5, 1: 2.0}, F, {"cast_to": "TO_FLOAT"}),
+        ("CastMap", (I64, F), {3: 1.5, 1: 2.0}, I64, {"cast_to": "TO_INT64", "map_form": "SPARSE", "max_map": 5}),
+        ("CastMap", (I64, F), {3: 1.5, 1: 2.0}, S, {"cast_to": "TO_STRING"}),
     ],
 )
 def test_maps(op_type: str, kind: Any, value: Any, output: int, attributes: dict[str, Any]) -> None:
     assert_same(model(op_type, {"x": map_type(*kind)}, {"y": output}, 1, **attributes), {"x": value})
+
+
+@pytest.mark.parametrize(
+    ("op_type", "kind", "value", "attributes", "wanted"),
+    [
+        ("DictVectorizer", (S, I64), {"a": 1, "z": 2}, {"string_vocabulary": ["z", "q", "a"]}, [[2, 0, 1]]),
+        ("DictVectorizer", (I64, S), {3: "x", 1: "y"}, {"int64_vocabulary": [1, 2, 3]}, [["y", "", "x"]]),
+        ("CastMap", (I64, S), {3: "1.5", 1: "2"}, {"cast_to": "TO_FLOAT"}, [[2.0, 1.5]]),
+        ("CastMap", (I64, S), {2: "1.5", 1: "2"}, {"map_form": "SPARSE", "max_map": 4}, [[0, 2.0, 1.5, 0]]),
+        ("CastMap", (I64, S), {3: "1.5", 1: "2"}, {"cast_to": "TO_STRING"}, [["2", "1.5"]]),
+    ],
+)
+def test_maps_that_onnxruntime_takes_no_dict_for(
+    op_type: str, kind: Any, value: Any, attributes: dict[str, Any], wanted: Any
+) -> None:
+    output = S if isinstance(wanted[0][0], str) else I64 if kind[1] == I64 else F
+    (y,) = prepare(model(op_type, {"x": map_type(*kind)}, {"y": output}, 1, **attributes)).run({"x": value})
+    assert y.tolist() == wanted
 
 
 @pytest.mark.parametrize("transform", (*TRANSFORMS, "PROBIT"))
@@ -104,8 +118,9 @@ def test_labels_may_be_strings() -> None:
 @pytest.mark.parametrize("one_class", (0, 1))
 def test_svm_regressor(kernel: str, one_class: int) -> None:
     made = model(
-        "SVMRegressor", {"x": X}, {"y": F}, 1, coefficients=numbers(5), rho=[0.1], support_vectors=numbers(5, 4, seed=2),
-        n_supports=5, kernel_type=kernel, kernel_params=[0.3, 0.2, 2.0], one_class=one_class,
+        "SVMRegressor", {"x": X}, {"y": F}, 1, coefficients=numbers(5), rho=[0.1],
+        support_vectors=numbers(5, 4, seed=2), n_supports=5, kernel_type=kernel, kernel_params=[0.3, 0.2, 2.0],
+        one_class=one_class,
     )  # fmt: skip
     assert_same(made, {"x": X})
 
@@ -171,7 +186,8 @@ def grown(kind: str, ids: list[int], modes: tuple[str, ...] = MODES, positive: b
     for tree in range(5):
         node(tree, 3, [0])
     names = (
-        "treeids", "nodeids", "featureids", "values", "modes", "truenodeids", "falsenodeids", "missing_value_tracks_true",
+        "treeids", "nodeids", "featureids", "values", "modes", "truenodeids", "falsenodeids",
+        "missing_value_tracks_true",
     )  # fmt: skip
     columns = zip(names, zip(*nodes, strict=True), strict=True)
     of_leaves = zip(("treeids", "nodeids", "ids", "weights"), zip(*weights, strict=True), strict=True)

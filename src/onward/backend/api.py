@@ -15,6 +15,7 @@ from ..errors import BackendError, ExportError, InputError
 from ..files.load import AnyModel, load
 from .calls import checked_custom_ops
 from .module import OnnxModule
+from .protos import plain
 from .values import holder, to_numpy, to_torch
 
 __all__ = ["Backend", "Rep", "is_compatible", "prepare", "run_model", "run_node", "supports_device"]
@@ -102,7 +103,7 @@ def prepare(model: AnyModel, device: str = "CPU", *, custom_ops: Collection[str]
         raise InputError(f"prepare() takes no option {', '.join(kwargs)}")
     if not supports_device(device):
         raise InputError(f"there is no device {device!r} here", hint='use "CPU"')
-    loaded = load(model)
+    loaded = load(model, rewrite=plain)
     try:
         return Rep(loaded, torch.device(device.lower()), custom_ops=custom_ops)
     except ExportError:

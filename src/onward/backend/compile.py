@@ -27,6 +27,7 @@ from .values import to_torch
 MOST_STEPS = 1_000_000  # functions that call functions can unfold without end
 MOST_DEPTH = 100
 _STANDARD = ("", "ai.onnx")
+IGNORED_ATTRIBUTES = frozenset({"consumed_inputs"})  # of opset 1: what might be computed in place
 
 
 class Compiler:
@@ -245,6 +246,8 @@ class _Node:
                 bodies[name] = self._body(attribute.as_graph())
             elif name in implementation.names or implementation.takes_all:
                 found[name] = attribute_value(attribute, self.scope.compiler.device)
+            elif name in IGNORED_ATTRIBUTES and self.domain == "":
+                continue
             elif name not in defaults or attribute.value != defaults[name].value:
                 raise BackendError(f"the attribute {name}={attribute.value!r} is not supported", module=self.where)
         return found, bodies

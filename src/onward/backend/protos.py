@@ -8,23 +8,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import onnx
 from onnx import numpy_helper
 
 from ..errors import BackendError
+from ..files.load import graphs_and_nodes
 
 MOST_DENSE_ELEMENTS = 1 << 28  # a few bytes of indices can claim a tensor of any size
 
 
 def plain(proto: onnx.ModelProto, folder: str | None = None) -> onnx.ModelProto:
     """The model without sparse tensors and map types: itself if there are none, otherwise a copy."""
-    if not any(map(_is_sparse, _graphs_and_nodes(proto))) and not any(map(_has_map, _declared(proto))):
+    if not any(map(_is_sparse, graphs_and_nodes(proto))) and not any(map(_has_map, _declared(proto))):
         return proto
     copy = onnx.ModelProto()
     copy.CopyFrom(proto)
-    for each in _graphs_and_nodes(copy):
+    for each in graphs_and_nodes(copy):
         if isinstance(each, onnx.GraphProto):
             for sparse in each.sparse_initializer:
                 each.initializer.append(dense(sparse, f"the sparse initializer {sparse.values.name!r}", folder))
@@ -61,8 +63,8 @@ def dense(sparse: onnx.SparseTensorProto, what: str, folder: str | None = None) 
 
 
 def _flat_indices(
-    indices: np.ndarray, dims: list[int], values: tuple[int, ...], what: str
-) -> np.ndarray:
+    indices: np.ndarray[Any, Any], dims: list[int], values: tuple[int, ...], what: str
+) -> np.ndarray[Any, Any]:
     """Places in the flattened tensor, checked: one number for each value, or one for each axis."""
     if indices.dtype != np.int64:
         raise BackendError(f"{what} has indices of {indices.dtype}, they are int64")
@@ -82,7 +84,7 @@ def _flat_indices(
     return np.asarray(flat)
 
 
-def _strides(dims: list[int]) -> np.ndarray:
+def _strides(dims: list[int]) -> np.ndarray[Any, Any]:
     return np.array([math.prod(dims[axis + 1 :]) for axis in range(len(dims))], dtype=np.int64)
 
 
@@ -105,21 +107,6 @@ def _densify_attributes(node: onnx.NodeProto, folder: str | None) -> None:
 # Where to look
 
 
-def _graphs_and_nodes(proto: onnx.ModelProto) -> Iterator[onnx.GraphProto | onnx.NodeProto]:
-    """Every graph and every node, of bodies and functions too."""
-    waiting: list[onnx.GraphProto | onnx.NodeProto] = [proto.graph]
-    waiting.extend(node for function in proto.functions for node in function.node)
-    while waiting:
-        each = waiting.pop()
-        yield each
-        if isinstance(each, onnx.GraphProto):
-            waiting.extend(each.node)
-            continue
-        for attribute in each.attribute:
-            waiting.extend([attribute.g] if attribute.HasField("g") else [])
-            waiting.extend(attribute.graphs)
-
-
 def _is_sparse(each: onnx.GraphProto | onnx.NodeProto) -> bool:
     if isinstance(each, onnx.GraphProto):
         return len(each.sparse_initializer) > 0
@@ -128,7 +115,7 @@ def _is_sparse(each: onnx.GraphProto | onnx.NodeProto) -> bool:
 
 
 def _declared(proto: onnx.ModelProto) -> Iterator[onnx.ValueInfoProto]:
-    for each in _graphs_and_nodes(proto):
+    for each in graphs_and_nodes(proto):
         if isinstance(each, onnx.GraphProto):
             for values in (each.input, each.output, each.value_info):
                 yield from values

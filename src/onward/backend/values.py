@@ -1,8 +1,8 @@
 """What flows between operators, and how it looks outside.
 
 A tensor is a `torch.Tensor`; a tensor of strings is a numpy array of objects; a sequence is a list; a map is a dict; an
-empty optional is None. Element types that torch has no arithmetic for are held in the next wider one and become themselves again
-where ONNX says so: int4, uint4, int2 and uint2 as bytes, float4 as float32.
+empty optional is None. Element types that torch has no arithmetic for are held in the next wider one and become
+themselves again where ONNX says so: int4, uint4, int2 and uint2 as bytes, float4 as float32.
 """
 
 from __future__ import annotations

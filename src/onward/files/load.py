@@ -7,7 +7,7 @@ each is an error here, before anything is read through it. Weights in data files
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import onnx
@@ -17,25 +17,27 @@ from ..errors import InputError
 from ..program import Program
 
 AnyModel = str | os.PathLike[str] | bytes | onnx.ModelProto | ir.Model | Program
+Rewrite = Callable[[onnx.ModelProto, str | None], onnx.ModelProto]
 _HINT = "give a path, bytes, an onnx.ModelProto, an onnx_ir.Model or what onward.export returned"
 
 
-def load(model: AnyModel, *, weights: bool = True) -> ir.Model:
+def load(model: AnyModel, *, weights: bool = True, rewrite: Rewrite | None = None) -> ir.Model:
     """The model, to be read and not to be changed: it may be the caller's own.
 
     Without `weights`, weights that lie in a data file are not looked for; their content must not be asked for then.
+    `rewrite` is given the protobuf and its folder, and says what onnx_ir has no place for in another way.
     """
     if isinstance(model, Program):
         return model.model
     if isinstance(model, ir.Model):
         return model
     if isinstance(model, onnx.ModelProto):
-        return _from_proto(model, "the ModelProto", None, weights)
+        return _from_proto(model, "the ModelProto", None, weights, rewrite)
     if isinstance(model, (bytes, bytearray, memoryview)):
-        return _from_proto(_parse(bytes(model), "the bytes"), "the model", None, weights)
+        return _from_proto(_parse(bytes(model), "the bytes"), "the model", None, weights, rewrite)
     if isinstance(model, (str, os.PathLike)):
         path = os.fsdecode(model)
-        return _from_proto(_parse(_read(path), f"'{path}'"), f"'{path}'", path, weights)
+        return _from_proto(_parse(_read(path), f"'{path}'"), f"'{path}'", path, weights, rewrite)
     raise InputError(f"a model is expected, not {type(model).__name__}", hint=_HINT)
 
 
@@ -66,7 +68,9 @@ def _parse(content: bytes, what: str) -> onnx.ModelProto:
     return proto
 
 
-def _from_proto(proto: onnx.ModelProto, what: str, path: str | None, weights: bool) -> ir.Model:
+def _from_proto(
+    proto: onnx.ModelProto, what: str, path: str | None, weights: bool, rewrite: Rewrite | None = None
+) -> ir.Model:
     if not proto.HasField("graph") or not (proto.ir_version or proto.opset_import):
         raise InputError(f"{what} is no ONNX model: it has no graph", hint="is it cut short, or of another format?")
     folder = os.path.dirname(os.path.abspath(path)) if path is not None else None
@@ -74,6 +78,13 @@ def _from_proto(proto: onnx.ModelProto, what: str, path: str | None, weights: bo
         for tensor in _tensors(proto):
             if tensor.data_location == onnx.TensorProto.EXTERNAL:
                 _check_external(tensor, what, folder)
+    if rewrite is not None:
+        proto = rewrite(proto, folder)
+    elif weights and any(getattr(each, "sparse_initializer", ()) for each in graphs_and_nodes(proto)):
+        # onnx_ir 1.1 reads the rest of the graph and leaves these out without a word.
+        raise InputError(
+            f"{what} has sparse initializers, which cannot be kept", hint="make them dense, or run it: onward.backend"
+        )
     try:
         model = ir.from_proto(proto)
     except Exception as error:  # whatever a malformed graph trips over
@@ -127,22 +138,36 @@ def _stored_bytes(tensor: onnx.TensorProto) -> int:
         raise InputError(f"the weight '{tensor.name}' has no type that can be stored in a data file") from error
 
 
+def graphs_and_nodes(proto: onnx.ModelProto) -> Iterator[onnx.GraphProto | onnx.NodeProto]:
+    """Every graph and every node, of bodies and functions too."""
+    waiting: list[onnx.GraphProto | onnx.NodeProto] = [proto.graph]
+    waiting.extend(node for function in proto.functions for node in function.node)
+    while waiting:
+        each = waiting.pop()
+        yield each
+        if isinstance(each, onnx.GraphProto):
+            waiting.extend(each.node)
+            continue
+        for attribute in each.attribute:
+            waiting.extend([attribute.g] if attribute.HasField("g") else [])
+            waiting.extend(attribute.graphs)
+
+
 def _tensors(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
     """Every tensor of the model: initializers and attributes, in bodies and functions too."""
-    graphs, nodes = [proto.graph], [node for function in proto.functions for node in function.node]
-    while graphs or nodes:
-        if graphs:
-            graph = graphs.pop()
-            yield from graph.initializer
-            for sparse in graph.sparse_initializer:
-                yield from (sparse.values, sparse.indices)
-            nodes.extend(graph.node)
-            continue
-        for attribute in nodes.pop().attribute:
-            yield from ([attribute.t] if attribute.HasField("t") else [])
-            yield from attribute.tensors
-            graphs.extend([attribute.g] if attribute.HasField("g") else [])
-            graphs.extend(attribute.graphs)
+    for each in graphs_and_nodes(proto):
+        sparse: list[onnx.SparseTensorProto] = []
+        if isinstance(each, onnx.GraphProto):
+            yield from each.initializer
+            sparse.extend(each.sparse_initializer)
+        else:
+            for attribute in each.attribute:
+                yield from ([attribute.t] if attribute.HasField("t") else [])
+                yield from attribute.tensors
+                sparse.extend([attribute.sparse_tensor] if attribute.HasField("sparse_tensor") else [])
+                sparse.extend(attribute.sparse_tensors)
+        for tensor in sparse:
+            yield from (tensor.values, tensor.indices)
 
 
 def _held(model: ir.Model) -> Iterator[Any]:

@@ -5,6 +5,7 @@ from . import (
     control,
     conv,
     elementwise,
+    image,
     linear,
     logic,
     ml,

@@ -88,7 +88,9 @@ class Forest:
 
 
 def _numbers(plain: Sequence[float] | None, tensor: Tensor | None, dtype: torch.dtype) -> Tensor:
-    return tensor.reshape(-1).to(dtype) if tensor is not None else torch.tensor(plain or [], dtype=torch.float32).to(dtype)
+    return (
+        tensor.reshape(-1).to(dtype) if tensor is not None else torch.tensor(plain or [], dtype=torch.float32).to(dtype)
+    )
 
 
 def _aligned(**lists: Any) -> None:

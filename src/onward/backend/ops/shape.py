@@ -176,14 +176,12 @@ def non_zero(x: Tensor) -> Tensor:
 
 
 @implements("Range")
-def range_(start: Tensor, limit: Tensor, delta: Tensor) -> Tensor:
+def range_(start: Tensor, limit: Tensor, delta: Tensor, *, stash_type: int = 0) -> Tensor:
+    """Since opset 27 the short floating point types are computed in the wider one that `stash_type` says."""
+    short = start.dtype in (torch.float16, torch.bfloat16)
+    dtype = holder(stash_type) if short and stash_type else start.dtype if start.is_floating_point() else torch.int64
     count = max(0, math.ceil((limit.item() - start.item()) / delta.item()))
-    return (
-        torch.arange(count, dtype=start.dtype if start.is_floating_point() else torch.int64)
-        .mul(delta)
-        .add(start)
-        .to(start.dtype)
-    )
+    return torch.arange(count, dtype=dtype).mul(delta.to(dtype)).add(start.to(dtype)).to(start.dtype)
 
 
 @implements("EyeLike")
