@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 import torch
 from onnx import helper
 
 import onward
 import onward.backend
-from onward.backend import BackendError, prepare
+from onward.backend import BackendError, Limits, prepare
 
 DOMAIN = "org.pytorch.aten"
 
@@ -140,3 +141,23 @@ def test_custom_operators(namespaces: None, operator: str, custom_ops: Any, refu
 def test_custom_ops_is_a_collection_of_names() -> None:
     with pytest.raises(onward.InputError, match="custom_ops is a collection of namespaces"):
         prepare(around(call("aten::relu", "", "self=tensor", inputs=("x",))), custom_ops="safety_ops")
+
+
+LOOP = """<ir_version: 10, opset_import: ["" : 20]>
+g (float[n] x, int64 count) => (float[n] y) {
+  y = Loop (count, , x) <body = b (int64 i, bool c, float[n] s) => (bool k, float[n] t) { k = Identity (c) t = Neg (s) }>
+}"""
+
+
+def test_loops_without_an_end_are_refused() -> None:
+    rep = prepare(onnx.parser.parse_model(LOOP), limits=Limits(max_loop_turns=50))
+    np.testing.assert_array_equal(rep.run([X, np.array(49)])[0], -X)
+    with pytest.raises(BackendError, match="the loops take more than 50 turns\n.*in node '' \\(ai.onnx.Loop\\)"):
+        rep.run([X, np.array(2**62)])
+    assert len(rep.run([X, np.array(60)], limits=Limits())) == 1
+
+
+def test_a_run_that_takes_too_long_is_refused() -> None:
+    rep = prepare(onnx.parser.parse_model(LOOP), limits=Limits(max_seconds=0.05))
+    with pytest.raises(BackendError, match="the run takes more than 0.05 seconds"):
+        rep.run([X, np.array(2**62)])

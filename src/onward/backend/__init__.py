@@ -2,12 +2,14 @@
 
 from ..errors import BackendError
 from .api import Backend, Rep, is_compatible, prepare, run_model, run_node, supports_device
+from .limits import Limits
 from .module import OnnxModule
 from .registry import implements
 
 __all__ = [
     "Backend",
     "BackendError",
+    "Limits",
     "OnnxModule",
     "Rep",
     "implements",

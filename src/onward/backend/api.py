@@ -12,8 +12,9 @@ import onnx_ir as ir
 import torch
 
 from ..errors import BackendError, ExportError, InputError
-from ..files.load import AnyModel, load
+from ..files.load import AnyModel, load, tensors_of
 from .calls import checked_custom_ops
+from .limits import DEFAULT, Guard, Limits, guarded
 from .module import OnnxModule
 from .protos import plain
 from .values import holder, to_numpy, to_torch
@@ -24,18 +25,27 @@ __all__ = ["Backend", "Rep", "is_compatible", "prepare", "run_model", "run_node"
 class Rep(onnx.backend.base.BackendRep):
     """A model that is ready to run. `module` is the same as an `nn.Module`, for training or `torch.compile`."""
 
-    def __init__(self, model: ir.Model, device: torch.device, *, custom_ops: Collection[str] | None = None) -> None:
+    def __init__(
+        self,
+        model: ir.Model,
+        device: torch.device,
+        *,
+        custom_ops: Collection[str] | None = None,
+        limits: Limits = DEFAULT,
+    ) -> None:
         super().__init__()
-        self.device = device
-        self.module = OnnxModule(model, device, custom_ops=custom_ops).eval()
+        self.device, self.limits = device, limits
+        self.module = OnnxModule(model, device, custom_ops=custom_ops, limits=limits).eval()
         self._inputs = {str(value.name): value for value in model.graph.inputs}
         self._output_names = [str(value.name) for value in model.graph.outputs]
         self._output_types = [int(value.dtype) if value.dtype is not None else 0 for value in model.graph.outputs]
+        self._watched: set[Any] = set()
 
-    def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
+    def run(self, inputs: Any, *, limits: Limits | None = None, **kwargs: Any) -> tuple[Any, ...]:
         """The outputs in the graph's order, numpy for numpy and torch for torch. No gradients: use `module` for those.
 
-        One array, a sequence of them in the graph's order, or a mapping by name.
+        One array, a sequence of them in the graph's order, or a mapping by name. `limits` are those of `prepare` unless
+        given.
         """
         if kwargs:
             raise InputError(f"run() takes no option {', '.join(kwargs)}")
@@ -43,11 +53,12 @@ class Rep(onnx.backend.base.BackendRep):
         as_torch = any(isinstance(value, torch.Tensor) for value in given)
         names = list(self._inputs) if len(given) == len(self._inputs) else self.module.required
         values = [self._taken(name, value) for name, value in zip(names, given, strict=True)]
-        with torch.no_grad():
+        with torch.no_grad(), guarded(Guard(limits or self.limits, self._watched)):
             results = self.module.run(values)
         if as_torch:
             return tuple(results)
-        return tuple(to_numpy(value, number) for value, number in zip(results, self._output_types, strict=True))
+        outputs = zip(self._output_names, results, self._output_types, strict=True)
+        return tuple(_as_numpy(name, value, number) for name, value, number in outputs)
 
     def _in_order(self, inputs: Any) -> list[Any]:
         required, every = self.module.required, list(self._inputs)
@@ -71,17 +82,43 @@ class Rep(onnx.backend.base.BackendRep):
         return list(inputs)
 
     def _taken(self, name: str, value: Any) -> Any:
-        value = to_torch(value, self.device)
-        declared = self._inputs[name].dtype
-        if (
-            isinstance(value, torch.Tensor)
-            and declared is not None
-            and isinstance(self._inputs[name].type, ir.TensorType)
-        ):
-            wanted = holder(int(declared))
+        """An input as it flows, once it is what the file declares."""
+        try:
+            value = to_torch(value, self.device)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise InputError(f"the input {name!r} is no tensor: {error}") from error
+        declared = self._inputs[name]
+        if isinstance(declared.type, ir.SequenceType) and not isinstance(value, list):
+            raise InputError(f"the input {name!r} is a sequence, given is a {type(value).__name__}")
+        if not isinstance(declared.type, ir.TensorType) or declared.dtype is None:
+            return value
+        if isinstance(value, torch.Tensor):
+            wanted = holder(int(declared.dtype))
             if value.dtype != wanted:
                 raise InputError(f"the input {name!r} is {wanted}, given is {value.dtype}")
+        elif not isinstance(value, np.ndarray) or declared.dtype != ir.DataType.STRING:
+            kind = "strings" if isinstance(value, np.ndarray) else f"a {type(value).__name__}"
+            raise InputError(f"the input {name!r} is a tensor of {declared.dtype.name}, given is {kind}")
+        _check_shape(name, declared.shape, value.shape)
         return value
+
+
+def _check_shape(name: str, declared: ir.Shape | None, given: Sequence[int]) -> None:
+    if declared is None:
+        return
+    fits = len(declared) == len(given) and all(
+        not isinstance(want, int) or want == have for want, have in zip(declared, given, strict=True)
+    )
+    if not fits:
+        wanted = ", ".join(str(size) if isinstance(size, int) else size.value or "?" for size in declared)
+        raise InputError(f"the input {name!r} is of shape [{wanted}], given is {list(given)}")
+
+
+def _as_numpy(name: str, value: Any, number: int) -> Any:
+    try:
+        return to_numpy(value, number)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise BackendError(f"the output {name!r} cannot be an array of the type that the file declares") from error
 
 
 def supports_device(device: str) -> bool:
@@ -92,24 +129,42 @@ def supports_device(device: str) -> bool:
     return kind == "CUDA" and torch.cuda.is_available() and int(index or 0) < torch.cuda.device_count()
 
 
-def prepare(model: AnyModel, device: str = "CPU", *, custom_ops: Collection[str] | None = None, **kwargs: Any) -> Rep:
+def prepare(
+    model: AnyModel,
+    device: str = "CPU",
+    *,
+    limits: Limits = DEFAULT,
+    custom_ops: Collection[str] | None = None,
+    **kwargs: Any,
+) -> Rep:
     """A model (a path, bytes, a ModelProto, an onnx_ir.Model or a Program) ready to run on PyTorch.
 
-    `custom_ops` are the namespaces of custom PyTorch operators that the model may call; by default all that this
-    process has registered.
+    `limits` are what the model may take. `custom_ops` are the namespaces of custom PyTorch operators that it may call;
+    by default all that this process has registered.
     """
     custom_ops = checked_custom_ops(custom_ops)
     if kwargs:
         raise InputError(f"prepare() takes no option {', '.join(kwargs)}")
     if not supports_device(device):
         raise InputError(f"there is no device {device!r} here", hint='use "CPU"')
-    loaded = load(model, rewrite=plain)
+    if not isinstance(limits, Limits):
+        raise InputError(f"limits is an onward.backend.Limits, not {type(limits).__name__}")
     try:
-        return Rep(loaded, torch.device(device.lower()), custom_ops=custom_ops)
+        loaded = load(model, rewrite=plain)
+        _check_weights(loaded, limits)
+        return Rep(loaded, torch.device(device.lower()), custom_ops=custom_ops, limits=limits)
     except ExportError:
         raise
     except Exception as error:  # whatever a malformed graph trips over
         raise BackendError(f"the model is malformed: {str(error).strip() or type(error).__name__}") from error
+
+
+def _check_weights(model: ir.Model, limits: Limits) -> None:
+    total = 0
+    for tensor in tensors_of(model):
+        if tensor is not None:
+            total += tensor.nbytes if tensor.dtype != ir.DataType.STRING else tensor.size
+            limits.check_weight(str(tensor.name), tensor.size, total)
 
 
 def run_model(model: AnyModel, inputs: Any, device: str = "CPU", **kwargs: Any) -> tuple[Any, ...]:

@@ -19,8 +19,10 @@ from collections.abc import Collection
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_leaves
 
 from ..errors import BackendError, InputError
+from ..lower.aten_nodes import DecodedCall, Given
 
 _COMPUTING = frozenset({"aten", "prims", "quantized_decomposed", "onward"})
 _PYTORCHS_OWN = frozenset(
@@ -101,3 +103,16 @@ def check_results(results: Collection[Any]) -> None:
             each.layout is not torch.strided or each.is_quantized or each.is_nested or each.device.type == "meta"
         ):
             raise BackendError("the operator gave a tensor that is not dense, or has no content")
+
+
+_SIZED_BY_VALUES = frozenset({"one_hot", "repeat_interleave", "bincount", "histogramdd", "histogram", "item"})
+
+
+def sizes_follow_from_shapes(call: DecodedCall) -> bool:
+    """Whether results of a call have the same sizes whenever its tensors have."""
+    if any(isinstance(each, Given) and each.type is not torch.Tensor for each in tree_leaves((call.args, call.kwargs))):
+        return False
+    if not isinstance(call.target, torch._ops.OpOverload):
+        return True
+    name = call.target._schema.name.partition("::")[2]
+    return torch.Tag.dynamic_output_shape not in call.target.tags and name not in _SIZED_BY_VALUES

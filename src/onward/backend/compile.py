@@ -18,13 +18,14 @@ import torch
 
 from ..errors import BackendError, ExportError
 from ..lower import aten_nodes
-from .calls import check_call, check_results
+from ._by_shapes import NESTED
+from .calls import check_call, check_results, sizes_follow_from_shapes
 from .context_functions import ContextFunction
+from .limits import DEFAULT, Limits
 from .plan import MISSING, Body, Plan, Step
 from .registry import ABOUT_THE_NODE, Implementation, find
 from .values import to_torch
 
-MOST_STEPS = 1_000_000  # functions that call functions can unfold without end
 MOST_DEPTH = 100
 _STANDARD = ("", "ai.onnx")
 IGNORED_ATTRIBUTES = frozenset({"consumed_inputs"})  # of opset 1: what might be computed in place
@@ -38,10 +39,11 @@ class Compiler:
         functions: Mapping[Any, ir.Function],
         device: torch.device | str = "cpu",
         custom_ops: Collection[str] | None = None,
+        limits: Limits = DEFAULT,
     ) -> None:
         self.functions = functions
         self.device = device
-        self.custom_ops = custom_ops
+        self.custom_ops, self.limits = custom_ops, limits
         self.steps = 0
 
     def graph(self, graph: ir.Graph, opsets: Mapping[str, int]) -> tuple[Plan, list[str]]:
@@ -56,8 +58,8 @@ class Compiler:
 
     def count(self, where: str) -> None:
         self.steps += 1
-        if self.steps > MOST_STEPS:
-            raise BackendError(f"the model unfolds into more than {MOST_STEPS} calls", module=where)
+        if self.steps > self.limits.max_nodes:  # functions that call functions unfold without end
+            raise BackendError(f"the model unfolds into more than {self.limits.max_nodes} nodes", module=where)
 
 
 class _Scope:
@@ -185,9 +187,9 @@ class _Node:
     def _outputs(self) -> tuple[int, ...]:
         return tuple(self.scope.define(value) if value.name else MISSING for value in self.node.outputs)
 
-    def _step(self, function: Any, attributes: dict[str, Any], bodies: dict[str, Body] | None = None) -> None:
+    def _step(self, function: Any, op: str) -> None:
         inputs = self._inputs()
-        self.scope.steps.append(Step(function, inputs, self._outputs(), attributes, bodies or {}, self.where))
+        self.scope.steps.append(Step(function, inputs, self._outputs(), {}, {}, self.where, op=op))
 
     def _constant(self) -> None:
         ((name, attribute),) = self.attributes.items() if len(self.attributes) == 1 else ((None, None),)
@@ -217,7 +219,7 @@ class _Node:
             check_results(results)
             return results
 
-        self._step(run, {})
+        self._step(run, "ATen" if sizes_follow_from_shapes(call) else "")
 
     def _call(self, implementation: Implementation, version: int) -> None:
         attributes, bodies = self._bound(implementation, version)
@@ -232,7 +234,8 @@ class _Node:
         for slot in outputs:
             if slot >= 0 and not self.scope.types[slot]:
                 self.scope.types[slot] = _type_of_result(self.node.op_type, attributes, about["types"])
-        self.scope.steps.append(Step(implementation.function, inputs, outputs, attributes, bodies, self.where))
+        op = self.node.op_type
+        self.scope.steps.append(Step(implementation.function, inputs, outputs, attributes, bodies, self.where, op=op))
 
     def _bound(self, implementation: Implementation, version: int) -> tuple[dict[str, Any], dict[str, Body]]:
         found: dict[str, Any] = {}
@@ -301,7 +304,7 @@ class _Node:
             inputs = self._inputs()
             types = tuple(self.scope.types[slot] if slot >= 0 else 0 for slot in inputs)
             wanted = tuple(bool(value.name) for value in self.node.outputs)
-            return self._step(ContextFunction(schema, version, proto, wanted, types, dict(self.opsets)), {})
+            return self._step(ContextFunction(schema, version, proto, wanted, types, dict(self.opsets)), NESTED)
         raise BackendError(
             f"the operator {self.domain or 'ai.onnx'}.{self.node.op_type} is not implemented for opset {version}",
             module=self.where,

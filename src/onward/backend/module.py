@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from .compile import Compiler, tensor_value
+from .limits import DEFAULT, Limits
 
 
 class OnnxModule(nn.Module):
@@ -21,11 +22,16 @@ class OnnxModule(nn.Module):
     """
 
     def __init__(
-        self, model: ir.Model, device: torch.device | str = "cpu", *, custom_ops: Collection[str] | None = None
+        self,
+        model: ir.Model,
+        device: torch.device | str = "cpu",
+        *,
+        custom_ops: Collection[str] | None = None,
+        limits: Limits = DEFAULT,
     ) -> None:
         super().__init__()
         graph = model.graph
-        self._plan, names = Compiler(model.functions, device, custom_ops).graph(graph, model.opset_imports)
+        self._plan, names = Compiler(model.functions, device, custom_ops, limits).graph(graph, model.opset_imports)
         self._weights: list[tuple[nn.Module, str] | Any] = []
         self._defaults: dict[str, tuple[nn.Module, str] | Any] = {}
         self._input_names = [str(value.name) for value in graph.inputs]

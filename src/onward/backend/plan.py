@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import BackendError, ExportError
+from .limits import Guard, active, growth
 
 MISSING = -1  # the slot of an input that is left out, or of an output that nobody wants
 
@@ -41,6 +43,11 @@ class Step:
     bodies: dict[str, Body]
     where: str
     frees: tuple[int, ...] = ()
+    op: str = ""  # the operator; unknown, its results may have any size
+
+    @functools.cached_property
+    def growth(self) -> float:
+        return growth(self.attributes)
 
 
 @dataclass
@@ -59,12 +66,13 @@ class Plan:
             values[slot] = value
         for slot, value in zip(self.inputs, inputs, strict=True):
             values[slot] = value
+        guard = active()
         for step in self.steps:
-            _take(step, values)
+            _take(step, values, guard)
         return [values[slot] for slot in self.results]
 
 
-def _take(step: Step, values: list[Any]) -> None:
+def _take(step: Step, values: list[Any], guard: Guard | None) -> None:
     arguments = [values[slot] if slot >= 0 else None for slot in step.inputs]
     attributes = step.attributes
     if step.bodies:
@@ -74,7 +82,10 @@ def _take(step: Step, values: list[Any]) -> None:
         }
         attributes = {**attributes, **bound}
     try:
-        result = step.function(*arguments, **attributes)
+        if guard is None:
+            result = step.function(*arguments, **attributes)
+        else:
+            result = guard.call(step, arguments, attributes)
     except ExportError as error:
         if isinstance(error, BackendError) and error.module is None:
             raise BackendError(error.what, module=step.where, hint=error.hint) from error

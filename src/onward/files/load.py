@@ -89,7 +89,7 @@ def _from_proto(
         model = ir.from_proto(proto)
     except Exception as error:  # whatever a malformed graph trips over
         raise InputError(f"{what} is malformed: {str(error).strip() or type(error).__name__}") from error
-    for held in _held(model):
+    for held in tensors_of(model):
         if isinstance(held, ir.ExternalTensor) and folder is not None:
             held.base_dir = folder
     return model
@@ -170,7 +170,7 @@ def _tensors(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
             yield from (tensor.values, tensor.indices)
 
 
-def _held(model: ir.Model) -> Iterator[Any]:
+def tensors_of(model: ir.Model) -> Iterator[Any]:
     """Every tensor of the loaded model."""
     roots: list[Any] = [model.graph, *model.functions.values()]
     graphs = [*roots, *(body for root in roots for body in root.subgraphs())]

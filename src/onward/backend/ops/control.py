@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .. import limits
 from ..plan import BoundBody
 from ..registry import implements
 from ..values import number
@@ -26,13 +27,19 @@ def loop(count: Tensor | None, condition: Tensor | None, *carried: Any, body: Bo
     collected: list[list[Any]] = [[] for _ in body.plan.results[1 + len(state) :]]
     turn = 0
     while going and (most is None or turn < most):
+        limits.turn()
         keep, *results = body(torch.tensor(turn), torch.tensor(True), *state)
         state = results[: len(state)]
         for items, item in zip(collected, results[len(state) :], strict=True):
             items.append(item)
         going = True if condition is None and keep is None else bool(number(keep))
         turn += 1
-    return *state, *(torch.stack(items) if items else torch.empty(0) for items in collected)
+    return *state, *(_stacked(items) if items else torch.empty(0) for items in collected)
+
+
+def _stacked(items: list[Any], axis: int = 0) -> Tensor:
+    limits.about_to_make(len(items), items[0].numel())
+    return torch.stack(items, axis)
 
 
 @implements("Scan", since=9)
@@ -45,9 +52,12 @@ def scan(
     scan_output_axes: list[int] | None = None,
     scan_output_directions: list[int] | None = None,
 ) -> tuple[Any, ...]:
+    if not 0 < num_scan_inputs <= len(inputs):
+        raise ValueError(f"Scan has {len(inputs)} inputs, and num_scan_inputs={num_scan_inputs}")
     state, sequences = list(inputs[:-num_scan_inputs]), inputs[-num_scan_inputs:]
     axes = scan_input_axes or [0] * num_scan_inputs
     backward = scan_input_directions or [0] * num_scan_inputs
+    limits.turn(max((x.shape[axis] for x, axis in zip(sequences, axes, strict=True)), default=0))
     rows = [list(x.unbind(axis))[:: -1 if flip else 1] for x, axis, flip in zip(sequences, axes, backward, strict=True)]
     count = len(body.plan.results) - len(state)
     collected: list[list[Any]] = [[] for _ in range(count)]
@@ -58,7 +68,7 @@ def scan(
             items.append(item)
     out_axes, out_flips = scan_output_axes or [0] * count, scan_output_directions or [0] * count
     stacked = [
-        torch.stack(items[:: -1 if flip else 1], axis)
+        _stacked(items[:: -1 if flip else 1], axis)
         for items, axis, flip in zip(collected, out_axes, out_flips, strict=True)
     ]
     return *state, *stacked
@@ -71,6 +81,7 @@ def scan_with_batch(
     """The first version: the leading axis of everything is a batch, and each element of it is scanned alone."""
     results = []
     for place in range(inputs[0].shape[0]):
+        limits.turn()
         row = [x[place] for x in inputs]
         if lengths is not None:
             used = int(lengths[place])
@@ -83,6 +94,7 @@ def scan_with_batch(
 def sequence_map(first: list[Any], *others: Any, body: BoundBody) -> tuple[Any, ...]:
     collected: list[list[Any]] = [[] for _ in body.plan.results]
     for place, item in enumerate(first):
+        limits.turn()
         turn = [other[place] if isinstance(other, list) else other for other in others]
         for items, result in zip(collected, body(item, *turn), strict=True):
             items.append(result)
