@@ -145,7 +145,8 @@ def test_custom_ops_is_a_collection_of_names() -> None:
 
 LOOP = """<ir_version: 10, opset_import: ["" : 20]>
 g (float[n] x, int64 count) => (float[n] y) {
-  y = Loop (count, , x) <body = b (int64 i, bool c, float[n] s) => (bool k, float[n] t) { k = Identity (c) t = Neg (s) }>
+  y = Loop (count, , x) <body = b (int64 i, bool c, float[n] s) => (bool k, float[n] t) {
+    k = Identity (c) t = Neg (s) }>
 }"""
 
 
