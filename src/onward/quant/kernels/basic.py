@@ -1,0 +1,71 @@
+"""To integers and back, and the two float32 steps that all kernels share."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ..grid import Grid, dtype_bounds
+
+
+def quantize(x: Tensor, grid: Grid) -> Tensor:
+    """The nearest integers of a float tensor, half to even, bounded.
+
+        QuantizeLinear(x, scale, zero_point[, axis])
+
+    Not fused with anything, and exact for uint8, int8, uint16 and int16 (16 bit needs opset 21, or com.microsoft's
+    QuantizeLinear below it), per tensor and per axis (opset 13): x / scale is one float32 division. A scale that is
+    multiplied by its reciprocal, as torch.quantize_per_tensor does, differs at ties. Infinities saturate; a NaN becomes
+    the lowest integer of the type, as in onnxruntime on x86-64. Bounds narrower than the type are a Clip after it.
+
+    int32, the type of biases, is never quantised by the runtime; here it is done in float64.
+    """
+    scale = grid.scale_for(x.dim())
+    if grid.dtype == "int32":
+        return (x.double() / scale.double()).round().add(grid.zero_point).clamp(grid.low, grid.high).to(torch.int32)
+    ratio = x.to(torch.float32) / scale
+    return to_grid(ratio.nan_to_num(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf), grid)
+
+
+def dequantize(q: Tensor, grid: Grid) -> Tensor:
+    """The float32 numbers that integers stand for.
+
+        DequantizeLinear(q, scale, zero_point[, axis])
+
+    Exact for every type: the difference is an integer, then one float32 multiplication.
+    """
+    return centred(q, grid).to(torch.float32) * grid.scale_for(q.dim())
+
+
+def centred(q: Tensor, grid: Grid) -> Tensor:
+    """q - zero_point, as int32: that is what the kernels sum."""
+    wide = q.to(torch.int32)
+    return wide - grid.zero_point if grid.zero_point else wide
+
+
+def to_grid(steps: Tensor, grid: Grid) -> Tensor:
+    """Float32 steps from zero to the integers of the grid: half to even, zero point, bounds.
+
+    The runtime bounds the float number first, so that the conversion cannot overflow. The result is the same.
+    """
+    low, high = grid.low - grid.zero_point, grid.high - grid.zero_point
+    q = steps.round().clamp_(low, high)
+    return q.add_(grid.zero_point).to(torch.int32).to(grid.torch_dtype)
+
+
+def requantize(total: Tensor, factor: Tensor, grid: Grid) -> Tensor:
+    """Sums of products to the output's grid: one conversion to float32, one multiplication, half to even."""
+    return to_grid(total.to(torch.float32) * factor, grid)
+
+
+def clip(q: Tensor, grid: Grid) -> Tensor:
+    """Tighter bounds for integers that are there already: ReLU, ReLU6, 4 bit activations.
+
+        Clip(q, low, high)      on the integers, behind QuantizeLinear: opset 12, uint8 and int8 (not 16 bit)
+
+    Where the bounds are those of the type, no node at all. A Clip or Relu in float *before* QuantizeLinear is only
+    removed by the runtime where the bounds of the type already imply it; otherwise it keeps Conv from being fused.
+    """
+    if (grid.low, grid.high) == dtype_bounds(grid.dtype):
+        return q
+    return q.to(torch.int32).clamp(grid.low, grid.high).to(grid.torch_dtype)

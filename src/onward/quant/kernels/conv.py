@@ -1,0 +1,80 @@
+"""Convolutions: exact sums of integers, then one float32 multiplication."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ..grid import Grid
+from .basic import centred, requantize
+
+_CONV = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
+
+
+def conv(
+    x: Tensor,
+    gx: Grid,
+    w: Tensor,
+    gw: Grid,
+    bias: Tensor | None,
+    gy: Grid,
+    stride: Sequence[int] = (),
+    padding: Sequence[int] = (),
+    dilation: Sequence[int] = (),
+    groups: int = 1,
+) -> Tensor:
+    """A convolution in one to three dimensions, grouped and depthwise too; x is (batch, channels, ...).
+
+        Conv(DequantizeLinear(x), DequantizeLinear(w, axis=0), DequantizeLinear(bias, sx*sw, axis=0)) -> QuantizeLinear
+        -> QLinearConv
+
+    Fused where x and y are uint8 (int8 is not fused on x86-64, nor 16 bit), w is int8 or uint8 with one scale or one
+    for each output channel, and the bias is absent or int32 behind a DequantizeLinear of its own. What Conv gives goes
+    to its QuantizeLinear alone; without a QuantizeLinear it stays in float. The runtime looks at the bias's type,
+    not at its scale, which therefore has to be sx*sw.
+
+    The factor is float32(sx * sw) / sy for each channel. Exact on machines with VNNI or AMX; with AVX2 alone
+    onnxruntime adds pairs of u8*s8 products in saturating 16 bit, so weights need 7 bits there (reduce_range).
+    Sums have to stay inside int32: more than 65793 products of full size might not.
+
+    padding is one number for each dimension, or twice as many in ONNX's order (all beginnings, then all ends).
+    """
+    total = _sums(x, gx, w, gw, bias, stride, padding, dilation, groups)
+    return requantize(total, _factor(gx, gw, gy, x.dim()), gy)
+
+
+def _sums(
+    x: Tensor,
+    gx: Grid,
+    w: Tensor,
+    gw: Grid,
+    bias: Tensor | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+) -> Tensor:
+    rank = x.dim() - 2
+    # float64 holds every sum exactly, is not touched by autocast and never takes Winograd, TF32 or bfloat16 paths
+    wide = centred(x, gx).to(torch.float64)
+    if len(padding) == 2 * rank:
+        wide = F.pad(wide, [each for axis in reversed(range(rank)) for each in (padding[axis], padding[rank + axis])])
+        padding = ()
+    return _CONV[rank](
+        wide,
+        centred(w, gw).to(torch.float64),
+        None if bias is None else bias.to(torch.float64),
+        list(stride) or 1,
+        list(padding) or 0,
+        list(dilation) or 1,
+        groups,
+    )
+
+
+def _factor(gx: Grid, gw: Grid, gy: Grid, rank: int) -> Tensor:
+    """float32 in this order, for each output channel."""
+    factor = gx.scale * gw.scale / gy.scale
+    return factor.reshape(-1, *[1] * (rank - 2)) if factor.dim() else factor

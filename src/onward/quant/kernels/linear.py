@@ -1,0 +1,41 @@
+"""Products of matrices: exact sums of integers, then one float32 multiplication."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ..grid import Grid
+from .basic import centred, requantize
+
+
+def linear(x: Tensor, gx: Grid, w: Tensor, gw: Grid, bias: Tensor | None, gy: Grid | None) -> Tensor:
+    """x @ w.T + bias with w as torch.nn.Linear keeps it, (out, in); x of any rank. float32 where there is no gy.
+
+        Reshape to (-1, in) -> Gemm(DequantizeLinear(x), DequantizeLinear(w, axis=0), DequantizeLinear(bias), transB=1)
+        [-> QuantizeLinear] -> Reshape back
+        -> QGemm
+
+    x of rank 2 needs no Reshape. Fused where x and y are uint8 and w uint8 or int8, or all three int8; one scale or one
+    for each row of w; beta is 1, and the bias is absent or int32 behind a DequantizeLinear with scale sx*sw (the
+    runtime looks at its type, not at its scale).
+    With gy the factor is float32(sx * sw) / sy; without, the result is float32(sum) * float32(sx * sw).
+    """
+    total = torch.matmul(centred(x, gx).to(torch.float64), centred(w, gw).to(torch.float64).mT)
+    if bias is not None:
+        total = total + bias
+    factor = gx.scale * gw.scale
+    return total.to(torch.float32) * factor if gy is None else requantize(total, factor / gy.scale, gy)
+
+
+def matmul(a: Tensor, ga: Grid, b: Tensor, gb: Grid, gy: Grid | None) -> Tensor:
+    """torch.matmul of two activations, batches broadcast. float32 where there is no gy.
+
+        MatMul(DequantizeLinear(a), DequantizeLinear(b)) -> QuantizeLinear      -> QLinearMatMul
+        MatMul(DequantizeLinear(a), DequantizeLinear(b))                        -> MatMulIntegerToFloat (com.microsoft)
+
+    Fused where a and y are uint8 and b uint8 or int8; int8 a stays in float on x86-64.
+    """
+    total = torch.matmul(centred(a, ga).to(torch.float64), centred(b, gb).to(torch.float64))
+    factor = ga.scale * gb.scale
+    return total.to(torch.float32) * factor if gy is None else requantize(total, factor / gy.scale, gy)
