@@ -2,5 +2,17 @@
 
 from .config import Activations, QuantConfig, Resolved, Rule, Weights
 from .grid import Grid
+from .ranges import Observer, RangeError, register_calibrate_method, unregister_calibrate_method
 
-__all__ = ["Activations", "Grid", "QuantConfig", "Resolved", "Rule", "Weights"]
+__all__ = [
+    "Activations",
+    "Grid",
+    "Observer",
+    "QuantConfig",
+    "RangeError",
+    "Resolved",
+    "Rule",
+    "Weights",
+    "register_calibrate_method",
+    "unregister_calibrate_method",
+]

@@ -25,9 +25,9 @@ from torch import nn
 
 from ..errors import InputError
 from ._checks import check_choice, check_flag, check_number, check_whole, nearest, unknown_field
+from .ranges import calibrate_methods
 
 WEIGHT_RANGES = ("minmax", "mse")
-ACTIVATION_RANGES = ("minmax", "moving_average", "percentile", "topk", "entropy", "mse")
 ROUNDINGS = ("half_even", "half_up")
 LSTM_MODES = ("float", "dynamic")
 _BLOCK_SIZES = (16, 32, 64, 128, 256)  # what onnxruntime's MatMulNBits takes
@@ -99,7 +99,7 @@ class Activations:
     learned       thresholds are parameters and get gradients (LSQ, TQT); `range` says where they start
     averaging     how much a new batch counts in "moving_average", and in training
     percentile    how much of the values "percentile" keeps, in percent
-    top_k         how many of a batch's largest values "topk" averages
+    top_k         "topk" takes the k-th largest value: k - 1 outliers are clipped
     bins          the histogram of "percentile", "entropy" and "mse"
     """
 
@@ -125,7 +125,7 @@ class Activations:
         check_choice(
             "activations.range",
             self.range,
-            ACTIVATION_RANGES,
+            calibrate_methods(),
             hint="a method of your own is registered first: onward.register_calibrate_method(name, cls)",
         )
         check_number("activations.averaging", self.averaging, 0, 1)

@@ -9,11 +9,15 @@ type (4 bit activations are uint8 with 0..15), and how a ReLU costs nothing (low
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from ..errors import InputError
+
+if TYPE_CHECKING:
+    from .config import Activations, Weights
 
 # dtype of ONNX -> (smallest, largest, the torch type that holds it)
 _TYPES: dict[str, tuple[int, int, torch.dtype]] = {
@@ -116,3 +120,72 @@ class Grid:
             and self.scale.shape == other.scale.shape
             and torch.equal(self.scale, other.scale)
         )
+
+
+def scale_and_zero_point(low: Tensor, high: Tensor, spec: Activations) -> tuple[Tensor, Tensor, int, int]:
+    """Scales (float32), zero points (float64, whole) and the bounds of the integers, for any number of ranges.
+
+    The range is widened to have zero in it, because zero (padding, ReLU, masks) must be exact:
+     - asymmetric: `low` and `high` are the ends, and a range from 0 has the zero point 0;
+     - symmetric: the zero point is the middle, and the larger magnitude is the end;
+     - a power-of-two scale is the smallest that covers the range up to one step at its end (1.0 in 8 symmetric bits has
+       the scale 2**-7 and is clipped to 127 / 128, as on linger's chips);
+     - a range of zero alone, or one too narrow for a float32 scale, has the scale 1.
+    """
+    low, high = low.to(torch.float64).clamp(max=0), high.to(torch.float64).clamp(min=0)
+    signed = spec.symmetric and spec.bits > 8
+    first = -(1 << (spec.bits - 1)) if signed else 0
+    last = first + (1 << spec.bits) - 1
+    if spec.symmetric:
+        span, steps = torch.maximum(high, -low), (1 << (spec.bits - 1)) - 1
+    else:
+        span, steps = high - low, (1 << spec.bits) - 1
+    if spec.power_of_two:
+        scale = torch.exp2(torch.ceil(torch.log2(span / (steps + 1))))
+    else:
+        scale = span / steps
+    scale = torch.where(scale < torch.finfo(torch.float32).tiny, 1.0, scale).to(torch.float32)
+    if spec.symmetric:
+        zero = torch.full_like(low, 0 if signed else 1 << (spec.bits - 1))
+    else:
+        zero = torch.clamp(torch.round(first - low / scale), first, last)
+    return scale, zero, first, last
+
+
+def grid_from_range(low: Tensor | float, high: Tensor | float, spec: Activations) -> Grid:
+    """The grid of an activation with this range: uint8 of as many levels as `spec.bits` asks for, or 16 bits.
+
+    `scale_and_zero_point` says what the scale and the zero point are. 16 symmetric bits are int16, because there the
+    runtime has no faster unsigned kernel.
+    """
+    low, high = (torch.as_tensor(end, dtype=torch.float32).detach() for end in (low, high))
+    if low.dim() or high.dim():
+        raise InputError(f"an activation has one range, not ends of the shapes {(*low.shape,)} and {(*high.shape,)}")
+    if not bool(torch.isfinite(low) & torch.isfinite(high)) or bool(low > high):
+        raise InputError(f"there is no grid for the range from {float(low):g} to {float(high):g}")
+    scale, zero, first, last = scale_and_zero_point(low, high, spec)
+    dtype = "uint8" if spec.bits <= 8 else "int16" if spec.symmetric else "uint16"
+    return Grid(scale, int(zero), dtype, first, last)
+
+
+def weight_steps(spec: Weights) -> int:
+    """The largest integer of a weight."""
+    return (1 << (spec.bits - (2 if spec.reduce_range else 1))) - 1
+
+
+def weight_scale(high: Tensor, spec: Weights) -> Tensor:
+    """The scales for weights of these largest magnitudes; a power of two covers up to one step at the end."""
+    steps = weight_steps(spec)
+    high = high.to(torch.float64)
+    scale = torch.exp2(torch.ceil(torch.log2(high / (steps + 1)))) if spec.power_of_two else high / steps
+    return torch.where(scale < torch.finfo(torch.float32).tiny, 1.0, scale).to(torch.float32)
+
+
+def weight_grid(high: Tensor, spec: Weights, axis: int | None = 0) -> Grid:
+    """The grid of a weight with the largest magnitude `high`, 0-d, or 1-d along `axis`. A channel of zeros has scale 1.
+
+    The integers are symmetric, -127..127 of 8 bits; with power-of-two scales -128 counts too, as on linger's chips.
+    """
+    steps = weight_steps(spec)
+    scale = weight_scale(high.detach(), spec)
+    return Grid(scale, 0, "int8", -steps - int(spec.power_of_two), steps, axis if scale.dim() else None)
