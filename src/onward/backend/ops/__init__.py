@@ -2,6 +2,7 @@
 
 from . import (
     contrib,
+    contrib_qlinear,
     control,
     conv,
     elementwise,

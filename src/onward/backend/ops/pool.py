@@ -16,7 +16,7 @@ from .conv import resolved_pads, torch_pads
 _MAX: dict[int, Any] = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
 
 
-def _frame(
+def frame(
     x: Tensor,
     kernel: Sequence[int],
     strides: Sequence[int],
@@ -41,7 +41,7 @@ def _frame(
     return begins, ends, beyond
 
 
-def _windows(x: Tensor, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> Tensor:
+def windows(x: Tensor, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> Tensor:
     """Every window as the last axis: (n, c, *places, taps)."""
     rank = len(kernel)
     for axis in range(rank):
@@ -66,7 +66,7 @@ def max_pool(
 ) -> Any:
     rank = x.dim() - 2
     strides, dilations = strides or [1] * rank, dilations or [1] * rank
-    begins, ends, beyond = _frame(x, kernel_shape, strides, dilations, pads, auto_pad, ceil_mode)
+    begins, ends, beyond = frame(x, kernel_shape, strides, dilations, pads, auto_pad, ceil_mode)
     wide = x if x.is_floating_point() else x.to(torch.float32)
     after = [end + more for end, more in zip(ends, beyond, strict=True)]
     if begins == after and outputs == 1 and all(2 * p <= k for p, k in zip(begins, kernel_shape, strict=True)):
@@ -74,10 +74,10 @@ def max_pool(
     padded = F.pad(wide, torch_pads(begins + after), value=float("-inf"))
     if outputs == 1:
         return _MAX[rank](padded, kernel_shape, strides, 0, dilations).to(x.dtype)
-    values, places = _windows(padded, kernel_shape, strides, dilations).max(-1)
+    values, places = windows(padded, kernel_shape, strides, dilations).max(-1)
     numbers = _numbers(x.shape, storage_order)
     numbers = F.pad(numbers.double(), torch_pads(begins + after), value=-1).to(torch.int64)
-    indices = _windows(numbers, kernel_shape, strides, dilations).expand(*places.shape, -1)
+    indices = windows(numbers, kernel_shape, strides, dilations).expand(*places.shape, -1)
     return values.to(x.dtype), indices.gather(-1, places.unsqueeze(-1)).squeeze(-1)
 
 
@@ -105,15 +105,15 @@ def average_pool(
     """Sums of windows, divided by how many of their elements count."""
     rank = x.dim() - 2
     strides, dilations = strides or [1] * rank, dilations or [1] * rank
-    begins, ends, beyond = _frame(x, kernel_shape, strides, dilations, pads, auto_pad, ceil_mode)
+    begins, ends, beyond = frame(x, kernel_shape, strides, dilations, pads, auto_pad, ceil_mode)
     if not any(begins) and not any(ends) and not any(beyond) and rank <= 3 and set(dilations) == {1}:
         return {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}[rank](x, kernel_shape, strides)
     after = [end + more for end, more in zip(ends, beyond, strict=True)]
     ones = x.new_ones(1, 1, *x.shape[2:])
     counted = F.pad(ones, torch_pads(begins + ends), value=1.0 if count_include_pad else 0.0)
     counted = F.pad(counted, torch_pads([0] * rank + beyond))
-    sums = _windows(F.pad(x, torch_pads(begins + after)), kernel_shape, strides, dilations).sum(-1)
-    return sums / _windows(counted, kernel_shape, strides, dilations).sum(-1)
+    sums = windows(F.pad(x, torch_pads(begins + after)), kernel_shape, strides, dilations).sum(-1)
+    return sums / windows(counted, kernel_shape, strides, dilations).sum(-1)
 
 
 @implements("LpPool")
@@ -130,10 +130,10 @@ def lp_pool(
 ) -> Tensor:
     rank = x.dim() - 2
     strides, dilations = strides or [1] * rank, dilations or [1] * rank
-    begins, ends, beyond = _frame(x, kernel_shape, strides, dilations, pads, auto_pad, ceil_mode)
+    begins, ends, beyond = frame(x, kernel_shape, strides, dilations, pads, auto_pad, ceil_mode)
     after = [end + more for end, more in zip(ends, beyond, strict=True)]
     padded = F.pad(x, torch_pads(begins + after)).abs()
-    return _windows(padded**p, kernel_shape, strides, dilations).sum(-1) ** (1 / p)
+    return windows(padded**p, kernel_shape, strides, dilations).sum(-1) ** (1 / p)
 
 
 @implements("GlobalAveragePool")

@@ -72,16 +72,18 @@ def dequantize_linear(
 @implements("DynamicQuantizeLinear")
 def dynamic_quantize_linear(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     low, high = x.min().clamp(max=0), x.max().clamp(min=0)
-    scale = (high - low) / 255
-    zero = torch.round((0 - low) / scale).clamp(0, 255) if scale != 0 else torch.zeros(())
+    scale = torch.where(high == low, torch.ones_like(high), (high - low) / 255)
+    zero = torch.round((-low / scale).clamp(0, 255))
     return (torch.round(x / scale) + zero).clamp(0, 255).to(torch.uint8), scale, zero.to(torch.uint8)
 
 
-def _requantized(total: Tensor, factor: Tensor, zero: Tensor) -> Tensor:
+def requantized(total: Tensor, factor: Tensor, zero: Tensor) -> Tensor:
+    """Sums of products at the scale of the result, in float32: results between two integers depend on that."""
+    scaled = total.float() * factor.float()
     if zero.dtype in (torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz):
-        return to_float8(total * factor + zero.float(), zero.dtype, True)
+        return to_float8(scaled + zero.float(), zero.dtype, True)
     info = torch.iinfo(zero.dtype)
-    return (torch.round(total * factor) + zero.float()).clamp(info.min, info.max).to(zero.dtype)
+    return (torch.round(scaled) + zero.float()).clamp(info.min, info.max).to(zero.dtype)
 
 
 def _rows(parameter: Tensor, from_end: int) -> Tensor:
@@ -101,8 +103,8 @@ def qlinear_matmul(
     y_zero: Tensor,
 ) -> Tensor:
     total = torch.matmul(less_zero(a, a_zero, -2).double(), less_zero(b, b_zero, -1).double())
-    factor = _rows(a_scale, 2).double() * _rows(b_scale, 1).double() / _rows(y_scale, 2).double()
-    return _requantized(total, factor, y_zero)
+    factor = _rows(a_scale, 2) * _rows(b_scale, 1) / _rows(y_scale, 2)
+    return requantized(total, factor, y_zero)
 
 
 @implements("QLinearConv")
@@ -124,7 +126,7 @@ def qlinear_conv(
         None if b is None else b.double(),
         **attributes,
     )
-    factor = x_scale.double() * w_scale.double() / y_scale.double()
+    factor = x_scale * w_scale / y_scale
     if factor.dim() == 1 and factor.numel() > 1:
         factor = factor.reshape(-1, *[1] * (x.dim() - 2))
-    return _requantized(total, factor.reshape(()) if factor.numel() == 1 else factor, y_zero)
+    return requantized(total, factor.reshape(()) if factor.numel() == 1 else factor, y_zero)
