@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -162,3 +164,132 @@ def test_a_run_that_takes_too_long_is_refused() -> None:
     rep = prepare(onnx.parser.parse_model(LOOP), limits=Limits(max_seconds=0.05))
     with pytest.raises(BackendError, match="the run takes more than 0.05 seconds"):
         rep.run([X, np.array(2**62)])
+
+
+# Data files
+
+
+def with_data(folder: Path, location: str, **entries: str) -> Path:
+    """A model in the folder whose weight of 8 bytes lies in a file."""
+    tensor = onnx.TensorProto(name="w", data_type=onnx.TensorProto.FLOAT, dims=[2], data_location=1)
+    for key, value in {"location": location, **entries}.items():
+        tensor.external_data.add(key=key, value=value)
+    node = helper.make_node("Identity", ["w"], ["y"])
+    graph = helper.make_graph([node], "g", [], [onnx.ValueInfoProto(name="y")], [tensor])
+    folder.mkdir(exist_ok=True)
+    file = folder / "m.onnx"
+    file.write_bytes(helper.make_model(graph).SerializeToString())
+    return file
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder for models, with data inside and outside, and ways from one to the other."""
+    inside, outside = tmp_path / "models", tmp_path / "private"
+    for each in (inside, outside, inside / "sub"):
+        each.mkdir()
+    for each in (inside / "w.bin", outside / "w.bin", inside / "sub" / "w.bin"):
+        each.write_bytes(np.array([1, 2], np.float32).tobytes())
+    (inside / "link").symlink_to(outside / "w.bin")
+    (inside / "folder").symlink_to(outside)
+    (inside / "near").symlink_to(inside / "w.bin")
+    (inside / "nowhere").symlink_to(inside / "nothing")
+    (inside / "circle").symlink_to(inside / "circle")
+    os.mkfifo(inside / "fifo")
+    (inside / "device").symlink_to("/dev/zero")
+    return inside
+
+
+OUTSIDE = "outside the model's folder"
+
+
+@pytest.mark.parametrize(
+    ("location", "entries", "text"),
+    [
+        ("../private/w.bin", {}, OUTSIDE),
+        ("sub/../../private/w.bin", {}, OUTSIDE),
+        ("/etc/hostname", {}, OUTSIDE),
+        ("link", {}, OUTSIDE),
+        ("folder/w.bin", {}, OUTSIDE),
+        ("device", {}, OUTSIDE),
+        ("", {}, OUTSIDE),
+        ("..", {}, OUTSIDE),
+        (".", {}, OUTSIDE),
+        ("sub", {}, "there is no such file"),
+        ("fifo", {}, "there is no such file"),
+        ("nowhere", {}, "there is no such file"),
+        ("circle", {}, "there is no such file"),
+        ("none.bin", {}, "there is no such file"),
+        ("w.bin\0", {}, "which is no name of a file"),
+        ("w.bin", {"offset": "4"}, "should be bytes 4 to 12 of 'w.bin', which has 8"),
+        ("w.bin", {"length": "1000000000000"}, "should be bytes 0 to 1000000000000"),
+        ("w.bin", {"offset": "-4"}, "should be bytes -4 to 4"),
+        ("w.bin", {"length": "-8"}, "length -8"),
+        ("w.bin", {"length": "4"}, "length 4"),
+        ("w.bin", {"offset": "zero"}, "has no readable place in 'w.bin'"),
+        ("w.bin", {"offset": str(2**70)}, "should be bytes 1180591620717411303424"),
+    ],
+)
+def test_data_that_is_not_the_models(folder: Path, location: str, entries: dict[str, str], text: str) -> None:
+    with pytest.raises(onward.ExportError) as caught:
+        prepare(with_data(folder, location, **entries)).run([])
+    assert "the weight 'w'" in str(caught.value)
+    assert text in str(caught.value)
+
+
+@pytest.mark.parametrize("location", ["w.bin", "sub/w.bin", "near", "./sub/../w.bin"])
+def test_data_that_is(folder: Path, location: str) -> None:
+    assert prepare(with_data(folder, location, offset="0", length="8")).run([])[0].tolist() == [1, 2]
+
+
+def test_data_of_a_model_without_a_folder(folder: Path) -> None:
+    with pytest.raises(onward.InputError, match="it is not known where that lies"):
+        prepare(with_data(folder, "w.bin").read_bytes())
+
+
+def test_of_two_locations_the_checked_one_is_read(folder: Path) -> None:
+    file = with_data(folder, "w.bin")
+    model = onnx.ModelProto.FromString(file.read_bytes())
+    model.graph.initializer[0].external_data.insert(0, onnx.StringStringEntryProto(key="location", value="link"))
+    file.write_bytes(model.SerializeToString())
+    with pytest.raises(onward.InputError, match="says twice"):
+        prepare(file)
+
+
+# Inputs
+
+TYPED = """<ir_version: 10, opset_import: ["" : 20]>
+g (float[n, 3] x, string[k] s, seq(float[2]) q, int64 i) => (float[n, 3] y) { y = Identity (x) }"""
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"x": np.ones((2, 3))}, "the input 'x' is torch.float32, given is torch.float64"),
+        ({"x": np.ones(3, np.float32)}, "the input 'x' is of shape [n, 3], given is [3]"),
+        ({"x": np.ones((2, 4), np.float32)}, "the input 'x' is of shape [n, 3], given is [2, 4]"),
+        ({"x": [np.ones(3, np.float32)]}, "the input 'x' is a tensor of FLOAT, given is a list"),
+        ({"x": np.array([["a", "b", "c"]])}, "the input 'x' is a tensor of FLOAT, given is strings"),
+        ({"x": None}, "the input 'x' is a tensor of FLOAT, given is a NoneType"),
+        ({"x": object()}, "the input 'x' is a tensor of FLOAT, given is strings"),
+        ({"x": np.ones((2, 3), "M8[s]")}, "the input 'x' is no tensor"),
+        ({"s": np.ones(3, np.float32)}, "the input 's' is a tensor of STRING, given is torch.float32"),
+        ({"q": np.ones(2, np.float32)}, "the input 'q' is a sequence, given is a Tensor"),
+        ({"i": 1.5}, "the input 'i' is torch.int64, given is torch.float64"),
+    ],
+)
+def test_inputs_are_looked_at_before_anything_runs(change: dict[str, Any], text: str) -> None:
+    rep = prepare(onnx.parser.parse_model(TYPED))
+    good = {"x": np.ones((2, 3), np.float32), "s": np.array(["a"]), "q": [np.ones(2, np.float32)], "i": np.array(1)}
+    assert rep.run(good)[0].shape == (2, 3)
+    with pytest.raises(onward.InputError) as caught:
+        rep.run({**good, **change})
+    assert text in str(caught.value)
+
+
+def test_what_a_kernel_says_is_kept() -> None:
+    text = """<ir_version: 10, opset_import: ["" : 20]>
+    g (float[n] x, float[m] z) => (float[n] y) { [sum] y = Add (x, z) }"""
+    with pytest.raises(BackendError, match=r"(?s)PyTorch refused.*in node 'sum' \(ai.onnx.Add\)") as caught:
+        prepare(onnx.parser.parse_model(text)).run([np.zeros(2, np.float32), np.zeros(3, np.float32)])
+    assert type(caught.value.__cause__) is RuntimeError

@@ -92,12 +92,12 @@ class Rep(onnx.backend.base.BackendRep):
             raise InputError(f"the input {name!r} is a sequence, given is a {type(value).__name__}")
         if not isinstance(declared.type, ir.TensorType) or declared.dtype is None:
             return value
-        if isinstance(value, torch.Tensor):
+        if isinstance(value, torch.Tensor) and declared.dtype != ir.DataType.STRING:
             wanted = holder(int(declared.dtype))
             if value.dtype != wanted:
                 raise InputError(f"the input {name!r} is {wanted}, given is {value.dtype}")
         elif not isinstance(value, np.ndarray) or declared.dtype != ir.DataType.STRING:
-            kind = "strings" if isinstance(value, np.ndarray) else f"a {type(value).__name__}"
+            kind = "strings" if isinstance(value, np.ndarray) else getattr(value, "dtype", f"a {type(value).__name__}")
             raise InputError(f"the input {name!r} is a tensor of {declared.dtype.name}, given is {kind}")
         _check_shape(name, declared.shape, value.shape)
         return value
@@ -163,6 +163,8 @@ def _check_weights(model: ir.Model, limits: Limits) -> None:
     total = 0
     for tensor in tensors_of(model):
         if tensor is not None:
+            if any(isinstance(size, int) and size < 0 for size in tensor.shape):
+                raise BackendError(f"the weight {tensor.name!r} has a negative size: {list(tensor.shape)}")
             total += tensor.nbytes if tensor.dtype != ir.DataType.STRING else tensor.size
             limits.check_weight(str(tensor.name), tensor.size, total)
 

@@ -27,6 +27,8 @@ from ._memory import available_bytes, resident_bytes
 
 _SMALL = 2**24  # elements: what needs no watch
 _MUCH = 2**26  # bytes: what is compared with the memory that is left
+_CHARACTER = 16  # elements that a character counts for
+FOR_EACH = 1024  # elements that a step of a Python loop counts for
 _MOST_REMEMBERED = 100_000
 
 
@@ -34,7 +36,7 @@ _MOST_REMEMBERED = 100_000
 class Limits:
     """What `prepare` and `run` allow a model. Exceeding one is a BackendError that names the node.
 
-    max_elements     of one tensor; of strings, their characters count
+    max_elements     of one tensor; each character of a string counts for 16
     max_bytes        that a run may add to the process's memory, and that the weights may have; None is four fifths of
                      what the machine has left
     max_nodes        that are run, with every call of a function written out
@@ -142,7 +144,7 @@ class Guard:
             if self._fresh > 4 * _MUCH:
                 self.check_bytes(0)
         elif isinstance(value, np.ndarray) and value.dtype == object:
-            self.check_elements(sum(map(len, value.ravel().tolist())) + value.size)
+            self.check_elements(_CHARACTER * sum(map(len, value.ravel().tolist())) + value.size)
         elif isinstance(value, list):
             self.check_elements(len(value))
 
@@ -226,7 +228,7 @@ def _check_strings(arguments: Sequence[Any], guard: Guard) -> None:
     with contextlib.suppress(ValueError):
         count = math.prod(np.broadcast_shapes(*(each.shape for each in arrays)))
         longest = sum(max(map(len, each.ravel().tolist()), default=0) for each in arrays)
-        guard.check_elements(count * (1 + longest))
+        guard.check_elements(count * (1 + _CHARACTER * longest))
 
 
 class _Watch(TorchDispatchMode):
@@ -257,10 +259,10 @@ def _result_of(func: Any, args: Any, kwargs: Any) -> tuple[int, int]:
         return 0, 0
     try:
         given, named = tree_map_only(torch.Tensor, _without_content, (args, kwargs))
-        if "device" in named:
+        makes = not any(isinstance(each, torch.Tensor) for each in tree_leaves(given))
+        if "device" in named or (makes and any(each.name == "device" for each in func._schema.arguments)):
             named["device"] = torch.device("meta")
-        named.pop("generator", None)
-        named.pop("pin_memory", None)
+        named.update((name, None) for name in ("generator", "pin_memory") if name in named)
         results = tree_leaves(func(*given, **named))
     except Exception:  # there is no rule, or the call is wrong, which the call itself says better
         return 0, 0

@@ -108,6 +108,10 @@ def _check_external(tensor: onnx.TensorProto, what: str, folder: str | None) -> 
             f"{said} is in a data file ('{location}'), and it is not known where that lies",
             hint="give the model's path instead",
         )
+    if len(entries) < len(tensor.external_data):
+        raise InputError(f"{said} says twice where in a data file it is")
+    if "\0" in location:
+        raise InputError(f"{said} is said to be in {location!r}, which is no name of a file")
     path = os.path.realpath(os.path.join(folder, location))
     if not location or os.path.isabs(location) or not path.startswith(os.path.join(os.path.realpath(folder), "")):
         raise InputError(
@@ -120,7 +124,10 @@ def _check_external(tensor: onnx.TensorProto, what: str, folder: str | None) -> 
         offset, length = int(entries.get("offset") or 0), int(entries.get("length") or 0)
     except ValueError as error:
         raise InputError(f"{said} has no readable place in '{location}': {error}") from error
-    needed = max(length, _stored_bytes(tensor))
+    stored = _stored_bytes(tensor)
+    if length < 0 or 0 < length < stored:
+        raise InputError(f"{said} has {stored} bytes, and a length {length} in '{location}'")
+    needed = max(length, stored)
     if offset < 0 or offset + needed > os.path.getsize(path):
         raise InputError(
             f"{said} should be bytes {offset} to {offset + needed} of '{location}', which has {os.path.getsize(path)}",

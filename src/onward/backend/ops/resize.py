@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..limits import FOR_EACH, about_to_make
 from ..registry import implements
 
 
@@ -65,11 +66,13 @@ def _weights(
     nearest: str,
 ) -> np.ndarray[Any, Any]:
     """A row for each place of the result, a column for each element of the source."""
+    about_to_make(len(places), size)
     matrix = np.zeros((len(places), size))
     if mode == "nearest":
         picked = np.clip(_nearest(places, nearest), 0, size - 1).astype(int)
         matrix[np.arange(len(places)), picked] = 1
         return matrix
+    about_to_make(len(places), FOR_EACH)
     shrink = min(scale, 1.0) if antialias else 1.0
     reach = (1 if mode == "linear" else 2) / shrink
     for row, place in enumerate(places):
@@ -116,6 +119,8 @@ def resize(
         wanted = [math.floor(size * factor) for size, factor in zip(source, factors, strict=True)]
     else:
         raise ValueError("Resize has neither scales nor sizes")
+    kept = [size for axis, size in enumerate(x.shape) if axis not in along]
+    about_to_make(*kept, *wanted)
     regions = [0.0] * len(along) + [1.0] * len(along) if roi is None or not roi.numel() else roi.tolist()
     result = x if x.is_floating_point() and x.dtype != torch.float16 else x.double()
     cropping = coordinate_transformation_mode == "tf_crop_and_resize"

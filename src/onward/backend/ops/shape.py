@@ -75,7 +75,9 @@ def concat(*xs: Any, axis: int = 1) -> Any:
 @implements("Split")
 def split(x: Any, split: Any = None, *, axis: int = 0, num_outputs: int | None = None, outputs: int) -> Any:
     total = x.shape[axis]
-    parts = num_outputs or outputs
+    if num_outputs not in (None, outputs):
+        raise ValueError(f"Split has {outputs} outputs, and num_outputs={num_outputs}")
+    parts = outputs
     if split is not None:
         sizes = ints(split)
     else:

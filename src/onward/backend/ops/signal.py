@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..limits import FOR_EACH, about_to_make
 from ..registry import implements
 from ..values import holder, number
 
@@ -85,6 +86,7 @@ def mel_weight_matrix(
 ) -> Tensor:
     """Triangles over frequencies, as wide as hearing is precise."""
     bins, length, rate = int(number(num_mel_bins)), int(number(dft_length)), int(number(sample_rate))
+    about_to_make(bins + length, FOR_EACH)
     low, high = (2595 * math.log10(1 + number(edge) / 700) for edge in (lower_edge_hertz, upper_edge_hertz))
     mels = low + (high - low) / (bins + 2) * torch.arange(bins + 2, dtype=torch.float64)
     hertz = 700 * (10 ** (mels / 2595) - 1)

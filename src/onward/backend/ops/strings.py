@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..limits import FOR_EACH, about_to_make
 from ..registry import implements
 from ..values import strings
 
@@ -32,6 +33,7 @@ def string_split(x: Strings, *, delimiter: str | None = None, maxsplit: int | No
     most = -1 if maxsplit is None else maxsplit
     parts = [item.split(delimiter or None, most) if item else [] for item in x.ravel()]
     longest = max(map(len, parts), default=0)
+    about_to_make(len(parts), longest)
     filled = [item for row in parts for item in row + [""] * (longest - len(row))]
     counts = torch.tensor([len(row) for row in parts], dtype=torch.int64)
     return strings(filled, (*x.shape, longest)), counts.reshape(x.shape)
@@ -78,11 +80,13 @@ def tf_idf_vectorizer(
         stop = ngram_counts[length] if length < len(ngram_counts) else len(pool)
         for place in range(start, stop, length):
             grams[tuple(pool[place : place + length])] = len(grams)
+    max_gram_length = min(max_gram_length, len(ngram_counts))
     rows = x.tolist() if len(x.shape) > 1 else [x.tolist()]
+    about_to_make(x.size if isinstance(x, np.ndarray) else x.numel(), max_gram_length, FOR_EACH)
     result = torch.zeros(len(rows), max(ngram_indexes) + 1)
     for row, items in enumerate(rows):
         for length in range(min_gram_length, max_gram_length + 1):
-            for skip in range(1, (max_skip_count if length > 1 else 0) + 2):
+            for skip in range(1, (min(max_skip_count, len(items)) if length > 1 else 0) + 2):
                 for start in range(len(items) - (length - 1) * skip):
                     found = grams.get(tuple(items[start : start + length * skip : skip]))
                     if found is not None:

@@ -9,6 +9,7 @@ import onnx
 import torch
 from torch import Tensor
 
+from ..limits import about_to_make
 from ..registry import implements
 from ..values import ONNX_TYPES, holder, is_narrow, narrow_numpy, strings, to_torch
 
@@ -116,5 +117,6 @@ def constant_of_shape(shape: Tensor, *, value: Any = None) -> Any:
     if value is None:
         value = torch.zeros(1)
     if isinstance(value, np.ndarray):
+        about_to_make(*shape.tolist())
         return to_torch(np.full(shape.tolist(), value.ravel()[0], dtype=object))
     return value.reshape(()).expand(shape.tolist()).clone()
