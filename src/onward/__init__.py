@@ -13,6 +13,7 @@ from .errors import (
     LoweringError,
     MissingDependencyError,
     PassError,
+    QuantizationError,
     UnsupportedOpError,
     VerifyError,
     WriteError,
@@ -21,11 +22,23 @@ from .files import apply_weights, infer_shapes, input_names, optimize, output_na
 from .lower import lowers, register_custom_op_symbolic, unregister_custom_op_symbolic
 from .options import OperatorExportTypes, TrainingMode
 from .program import Program
+from .quant import (
+    Activations,
+    QuantConfig,
+    QuantizationWarning,
+    Rule,
+    Weights,
+    calibration,
+    quantize,
+    register_calibrate_method,
+    unregister_calibrate_method,
+)
 from .routing import init, restore
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Activations",
     "CaptureError",
     "CaptureWarning",
     "ExportError",
@@ -36,11 +49,17 @@ __all__ = [
     "OperatorExportTypes",
     "PassError",
     "Program",
+    "QuantConfig",
+    "QuantizationError",
+    "QuantizationWarning",
+    "Rule",
     "TrainingMode",
     "UnsupportedOpError",
     "VerifyError",
+    "Weights",
     "WriteError",
     "apply_weights",
+    "calibration",
     "export",
     "infer_shapes",
     "init",
@@ -52,10 +71,13 @@ __all__ = [
     "optimize",
     "output_names",
     "printable",
+    "quantize",
+    "register_calibrate_method",
     "register_custom_op_symbolic",
     "restore",
     "select_model_mode_for_export",
     "set_training",
+    "unregister_calibrate_method",
     "unregister_custom_op_symbolic",
     "with_outputs",
 ]

@@ -15,6 +15,7 @@ __all__ = [
     "LoweringError",
     "MissingDependencyError",
     "PassError",
+    "QuantizationError",
     "RefusedSizesError",
     "UnsupportedOpError",
     "VerifyError",
@@ -110,6 +111,12 @@ class WriteError(ExportError, OSError):
     """The file could not be written."""
 
     stage = "write"
+
+
+class QuantizationError(ExportError):
+    """A quantised model cannot do what it is asked to: a range is missing, or no range."""
+
+    stage = "quantize"
 
 
 class VerifyError(ExportError, AssertionError):

@@ -1,4 +1,4 @@
-"""`init` and `restore`: `torch.onnx.export` becomes ours, and PyTorch's again.
+"""`init` and `restore`: models become quantisation-aware, and `torch.onnx.export` becomes ours, and PyTorch's again.
 
 Scripts of every age reach for other names of `torch.onnx` too, and today's PyTorch no longer has all of them. So `init`
 also adds the missing ones (it never replaces one that is there, except for `export` itself), and `restore` takes them
@@ -10,12 +10,18 @@ from __future__ import annotations
 import importlib
 import threading
 from types import ModuleType, TracebackType
-from typing import Any
+from typing import Any, TypeVar, overload
+
+import torch
 
 from . import classic
 from . import onnx as ours
 from .api import export
+from .errors import InputError
 from .options import check_flag
+from .quant import QuantConfig, initialise
+
+Model = TypeVar("Model", bound=torch.nn.Module)
 
 # Where PyTorch keeps its export function.
 _HOMES = ("torch.onnx", "torch.onnx.utils", "torch.onnx._internal.torchscript_exporter.utils")
@@ -53,20 +59,59 @@ class Routing:
         return f"onward.init({asked}) {'in force' if _STACK.holds(self) else 'ended'}"
 
 
-def init(*, allow_static_axes: bool | None = None, verify: bool | None = None) -> Routing:
-    """Make `torch.onnx.export` ours, from here on or, as a context manager, inside a `with` block.
+@overload
+def init(*, allow_static_axes: bool | None = None, verify: bool | None = None) -> Routing: ...
+@overload
+def init(
+    model: Model,
+    config: QuantConfig | None = None,
+    *,
+    disable_module: Any = (),
+    disable_submodel: Any = (),
+    allow_static_axes: bool | None = None,
+    verify: bool | None = None,
+) -> Model: ...
 
-    The parameters are defaults for every export meanwhile; a call that gives its own wins. Calls of `init` may be
-    nested and come from several threads: the last defaults count, and PyTorch's functions are back when every `with`
-    block has ended or `restore()` was called. `from torch.onnx import export` made a copy that nothing can reach:
-    import the module instead, or call `init` first.
+
+def init(
+    model: Any = None,
+    config: QuantConfig | None = None,
+    *,
+    disable_module: Any = (),
+    disable_submodel: Any = (),
+    allow_static_axes: bool | None = None,
+    verify: bool | None = None,
+) -> Any:
+    """Make a model quantisation-aware, and `torch.onnx.export` ours.
+
+    With a model, the model is returned, changed where it stands; docs/quantization.md says what follows. Without, only
+    exports are routed, from here on or, as a context manager, inside a `with` block.
+
+    config             an onward.QuantConfig; the default is 8 bits for weights and activations
+    disable_module     classes of modules, or their names, that stay in float: nn.Linear, "LayerNorm"
+    disable_submodel   paths of submodules that stay in float, or patterns: "head", "layers.*.attention"
+    allow_static_axes, verify
+                       defaults for every export meanwhile; a call that gives its own wins
+
+    Calls of `init` may be nested and come from several threads: the last defaults count, and PyTorch's functions are
+    back when every `with` block has ended or `restore()` was called. `from torch.onnx import export` made a copy that
+    nothing can reach: import the module instead, or call `init` first.
     """
     given = {"allow_static_axes": allow_static_axes, "verify": verify}
     for name, value in given.items():
         check_flag(name, value, "True, False or None")
+    quantising = (config, disable_module or None, disable_submodel or None)
+    if model is not None:
+        _quantise(model, *quantising)
+    elif any(each is not None for each in quantising):
+        raise InputError("init is given how to quantise, and no model", hint="onward.init(model, config)")
     routing = Routing({name: value for name, value in given.items() if value is not None})
     _STACK.push(routing)
-    return routing
+    return routing if model is None else model
+
+
+def _quantise(model: Any, config: Any, disable_module: Any, disable_submodel: Any) -> None:
+    initialise(model, config, disable_module=disable_module, disable_submodel=disable_submodel)
 
 
 def restore() -> None:

@@ -4,9 +4,23 @@ Pure functions of integer tensors and their grids. Each docstring names the ONNX
 runtime's optimiser makes of it, and when.
 """
 
-from .basic import clip, dequantize, quantize
-from .conv import conv
+from .basic import clip, dequantize, quantize, requantize, to_grid
+from .conv import conv, conv_sums
 from .elementwise import add, mul
-from .linear import linear, matmul
+from .linear import linear, linear_sums, matmul, matmul_sums
 
-__all__ = ["add", "clip", "conv", "dequantize", "linear", "matmul", "mul", "quantize"]
+__all__ = [
+    "add",
+    "clip",
+    "conv",
+    "conv_sums",
+    "dequantize",
+    "linear",
+    "linear_sums",
+    "matmul",
+    "matmul_sums",
+    "mul",
+    "quantize",
+    "requantize",
+    "to_grid",
+]

@@ -42,11 +42,11 @@ def conv(
 
     padding is one number for each dimension, or twice as many in ONNX's order (all beginnings, then all ends).
     """
-    total = _sums(x, gx, w, gw, bias, stride, padding, dilation, groups)
+    total = conv_sums(x, gx, w, gw, bias, stride, padding, dilation, groups)
     return requantize(total, _factor(gx, gw, gy, x.dim()), gy)
 
 
-def _sums(
+def conv_sums(
     x: Tensor,
     gx: Grid,
     w: Tensor,
@@ -57,6 +57,7 @@ def _sums(
     dilation: Sequence[int],
     groups: int,
 ) -> Tensor:
+    """The sums alone, in float64."""
     rank = x.dim() - 2
     # float64 holds every sum exactly, is not touched by autocast and never takes Winograd, TF32 or bfloat16 paths
     wide = centred(x, gx).to(torch.float64)

@@ -21,11 +21,15 @@ def linear(x: Tensor, gx: Grid, w: Tensor, gw: Grid, bias: Tensor | None, gy: Gr
     runtime looks at its type, not at its scale).
     With gy the factor is float32(sx * sw) / sy; without, the result is float32(sum) * float32(sx * sw).
     """
-    total = torch.matmul(centred(x, gx).to(torch.float64), centred(w, gw).to(torch.float64).mT)
-    if bias is not None:
-        total = total + bias
+    total = linear_sums(x, gx, w, gw, bias)
     factor = gx.scale * gw.scale
     return total.to(torch.float32) * factor if gy is None else requantize(total, factor / gy.scale, gy)
+
+
+def linear_sums(x: Tensor, gx: Grid, w: Tensor, gw: Grid, bias: Tensor | None) -> Tensor:
+    """The sums alone, in float64."""
+    total = torch.matmul(centred(x, gx).to(torch.float64), centred(w, gw).to(torch.float64).mT)
+    return total if bias is None else total + bias
 
 
 def matmul(a: Tensor, ga: Grid, b: Tensor, gb: Grid, gy: Grid | None) -> Tensor:
@@ -36,6 +40,11 @@ def matmul(a: Tensor, ga: Grid, b: Tensor, gb: Grid, gy: Grid | None) -> Tensor:
 
     Fused where a and y are uint8 and b uint8 or int8; int8 a stays in float on x86-64.
     """
-    total = torch.matmul(centred(a, ga).to(torch.float64), centred(b, gb).to(torch.float64))
+    total = matmul_sums(a, ga, b, gb)
     factor = ga.scale * gb.scale
     return total.to(torch.float32) * factor if gy is None else requantize(total, factor / gy.scale, gy)
+
+
+def matmul_sums(a: Tensor, ga: Grid, b: Tensor, gb: Grid) -> Tensor:
+    """The sums alone, in float64."""
+    return torch.matmul(centred(a, ga).to(torch.float64), centred(b, gb).to(torch.float64))

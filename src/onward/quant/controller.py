@@ -1,0 +1,133 @@
+"""What `onward.init` leaves on a model: its configuration, and the hooks that start a session."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import QuantizationError
+from .config import QuantConfig, Resolved
+from .sites import PREFIX, Site, hold_range
+
+if TYPE_CHECKING:
+    from .session import Session
+
+ATTRIBUTE = "_onward_quantisation"
+_running = threading.local()
+
+
+class Controller:
+    """Lives with the model: copied and pickled along with it."""
+
+    def __init__(self, config: QuantConfig, settings: dict[str, Resolved | None]) -> None:
+        self.config = config
+        self.observers: dict[str, Any] | None = None  # by the label of a site, while calibrating
+        self.followers: dict[str, Any] = {}  # the batch norm that was seen to follow a product, by the product's site
+        self._settings = settings  # by the path of a module
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "observers": None, "followers": {}}
+
+    def settings_for(self, path: str) -> Resolved | None:
+        """What the configuration says of a module; None leaves it in float."""
+        return self._settings[path]
+
+    # Ranges
+
+    def observe(self, site: Site, x: Tensor) -> None:
+        """Calibration: a site looks at what passes."""
+        from .ranges import make_observer
+
+        assert self.observers is not None
+        held = self.observers.get(site.label)
+        if held is None:
+            held = self.observers[site.label] = (site, make_observer(site.settings))
+        held[1].observe(x.detach())
+
+    def watch(self, site: Site, x: Tensor) -> None:
+        """Training: the range follows what passes, slowly."""
+        with torch.no_grad():
+            low, high = torch.aminmax(x.detach().float())
+            held = site.range
+            if held is None:
+                if not bool(torch.isfinite(high)) or bool(torch.isnan(low)):
+                    raise QuantizationError(
+                        f"{site.label} sees NaN or infinity",
+                        hint="look for the cause in the float model, or switch quantisation off for that module",
+                    )
+                site.set_range(low, high)
+            else:
+                held.lerp_(torch.stack([low, high]).to(held.device), site.settings.averaging)
+
+
+class Enter:
+    """Before a module's forward: the outermost one starts a session."""
+
+    def __init__(self, controller: Controller, path: str) -> None:
+        self.controller, self.path = controller, path
+
+    def __call__(self, module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
+        stack = _stack()
+        if not stack or stack[-1][0].controller is not self.controller:
+            from .session import Phase, Session
+
+            if self.controller.observers is not None:
+                phase = Phase.CALIBRATE
+            else:
+                phase = Phase.TRAIN if module.training else Phase.EXACT
+            session = Session(self.controller, phase)
+            session.enter_module(module, self.path)
+            session.__enter__()
+            stack.append((session, weakref.ref(module)))
+        else:
+            stack[-1][0].enter_module(module, self.path)
+
+
+class Leave:
+    """After it, also after an error."""
+
+    def __init__(self, controller: Controller) -> None:
+        self.controller = controller
+
+    def __call__(self, module: nn.Module, args: tuple, kwargs: dict[str, Any], result: Any) -> Any:
+        stack = _stack()
+        session, _ = stack[-1]
+        session.leave_module()
+        if session.frames:
+            return None
+        stack.pop()
+        session.__exit__(None, None, None)
+        return session.outputs(result) if self.controller.config.outputs else None
+
+
+def _stack() -> list[tuple[Session, Any]]:
+    if not hasattr(_running, "stack"):
+        _running.stack = []
+    stack: list[tuple[Session, Any]] = _running.stack
+    return stack
+
+
+def load_ranges(module: nn.Module, learned: bool, state: dict[str, Any], prefix: str, *_: Any) -> None:
+    """Before a checkpoint is loaded: make room for the ranges in it, and do not miss those that it lacks."""
+    found = {key[len(prefix) :]: value for key, value in state.items() if key.startswith(f"{prefix}{PREFIX}")}
+    for key, value in found.items():
+        if "." not in key and getattr(module, key, None) is None:
+            hold_range(module, key, value.detach().clone(), learned=learned)
+
+
+class LoadRanges:
+    """`load_ranges` as a hook that can be copied with its model."""
+
+    def __init__(self, learned: bool) -> None:
+        self.learned = learned
+
+    def __call__(self, module: nn.Module, state: dict[str, Any], prefix: str, *rest: Any) -> None:
+        load_ranges(module, self.learned, state, prefix, *rest)
+        held = {**module._buffers, **module._parameters}
+        for key, value in held.items():  # a float checkpoint has no ranges: those of the model stay
+            if key.startswith(PREFIX) and value is not None:
+                state.setdefault(f"{prefix}{key}", value.detach())

@@ -1,0 +1,114 @@
+"""Sums and products, element by element."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .. import ops
+from ..grid import Grid
+from ..session import Call, Phase, Session
+from .registry import handles
+
+
+@handles(torch.add, Tensor.add, Tensor.__add__, Tensor.__radd__)
+def add(session: Session, func: Any, input: Any, other: Any, *, alpha: Any = 1) -> Any:
+    if alpha != 1:
+        return NotImplemented
+    return _binary(session, func, "add", input, other)
+
+
+@handles(torch.mul, Tensor.mul, Tensor.__mul__, Tensor.__rmul__, torch.multiply, Tensor.multiply)
+def mul(session: Session, func: Any, input: Any, other: Any) -> Any:
+    return _binary(session, func, "mul", input, other)
+
+
+@handles(torch.sub, Tensor.sub, Tensor.__sub__, Tensor.__rsub__, torch.subtract, Tensor.subtract)
+def sub(session: Session, func: Any, input: Any, other: Any, *, alpha: Any = 1) -> Any:
+    if alpha != 1:
+        return NotImplemented
+    return _binary(session, func, "sub", input, other)
+
+
+@handles(torch.div, Tensor.div, Tensor.__truediv__, Tensor.__rtruediv__, torch.true_divide, Tensor.true_divide)
+def div(session: Session, func: Any, input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
+    if rounding_mode is not None:
+        return NotImplemented
+    return _binary(session, func, "div", input, other)
+
+
+@handles(Tensor.__iadd__, Tensor.add_)
+def iadd(session: Session, func: Any, input: Tensor, other: Any, *, alpha: Any = 1) -> Any:
+    return NotImplemented if alpha != 1 else _in_place(session, "add", torch.add, input, other)
+
+
+@handles(Tensor.__imul__, Tensor.mul_)
+def imul(session: Session, func: Any, input: Tensor, other: Any) -> Any:
+    return _in_place(session, "mul", torch.mul, input, other)
+
+
+def _in_place(session: Session, name: str, func: Any, input: Tensor, other: Any) -> Any:
+    """The result is written into the tensor, which takes over its grid. In training what autograd keeps is a copy."""
+    before = input
+    if session.phase is Phase.TRAIN:
+        input = session.put(input.clone(), session.tag(input))
+    result = _binary(session, func, name, input, other)
+    if result is NotImplemented:
+        return result
+    tag = session.tag(result)
+    return session.put(before.copy_(result), tag)
+
+
+def _binary(session: Session, func: Any, name: str, input: Any, other: Any) -> Any:
+    """Two activations, or one and a number. Numbers alone, and integers, are no business of ours."""
+    operands = [each for each in (input, other) if isinstance(each, Tensor)]
+    if any(each.dtype is not torch.float32 for each in operands) or not any(map(session.has_grid, operands)):
+        return NotImplemented
+    if len(operands) == 1 or any(each.dim() == 0 for each in operands):
+        return _with_number(session, func, name, input, other)
+    call = session.call(name)
+    a, b = session.settle(input, call.site("input")), session.settle(other, call.site("other"))
+    y = func(a, b)
+    if not (session.is_on_grid(a) and session.is_on_grid(b)):  # a mask, which no grid can hold
+        return y
+    return session.wait(y, call, _requantise(session, call, name, a, b))
+
+
+def _requantise(session: Session, call: Call, name: str, a: Tensor, b: Tensor) -> Any:
+    """The integer kernel, where onnxruntime has one."""
+    if session.phase is not Phase.EXACT or name not in ("add", "mul"):
+        return None
+    one, two = session.integers(a), session.integers(b)
+    if one is None or two is None or one[1].dtype != two[1].dtype or one[1].dtype not in ("uint8", "int8"):
+        return None
+    (x, x_grid), (y, y_grid) = one, two
+
+    def requantise(grid: Grid) -> Tensor:
+        if grid.dtype != x_grid.dtype:
+            return ops.quantize(getattr(torch, name)(a, b), grid)
+        return ops.binary(name, x, x_grid, y, y_grid, grid)
+
+    return requantise
+
+
+def _with_number(session: Session, func: Any, name: str, input: Any, other: Any) -> Any:
+    """A product with a positive number only changes the scale; anything else is computed in float."""
+    call = session.call(name)
+    input, other = (session.settle(each) if isinstance(each, Tensor) else each for each in (input, other))
+    y = func(input, other)
+    factor = _factor(name, input, other)
+    tensor = input if isinstance(input, Tensor) else other
+    if factor is None or factor <= 0 or not session.is_on_grid(tensor) or func in (Tensor.__rtruediv__,):
+        return session.wait(y, call)
+    return session.rescaled(y, tensor, factor)
+
+
+def _factor(name: str, input: Any, other: Any) -> float | None:
+    number = other if isinstance(input, Tensor) else input
+    if isinstance(number, Tensor) or isinstance(number, (torch.SymInt, torch.SymFloat)):
+        return None
+    if name == "mul":
+        return float(number)
+    return 1.0 / float(number) if name == "div" and number else None

@@ -1,0 +1,81 @@
+"""`onward.init(model)`: the model becomes quantisation-aware where it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from torch import nn
+
+from ..errors import InputError
+from . import functions, lowerings
+from .config import QuantConfig, Rule
+from .controller import ATTRIBUTE, Controller, Enter, Leave, LoadRanges
+
+__all__ = ["functions", "initialise", "is_initialised", "lowerings"]
+
+
+def initialise(
+    model: nn.Module,
+    config: QuantConfig | None = None,
+    *,
+    disable_module: Any = (),
+    disable_submodel: Any = (),
+) -> nn.Module:
+    """Hook every module of a model. Its parameters, its state dict and its code stay as they are."""
+    if not isinstance(model, nn.Module):
+        raise InputError(f"init takes an nn.Module, not {type(model).__name__}", hint="onward.init(model)")
+    found = next((path for path, module in model.named_modules() if ATTRIBUTE in module.__dict__), None)
+    if found is not None:
+        raise InputError(
+            f"{f'the submodule {found}' if found else 'the model'} is quantisation-aware already",
+            hint="call onward.init once; what it is to do differently belongs into its configuration",
+        )
+    config = config or QuantConfig()
+    if not isinstance(config, QuantConfig):
+        raise InputError(f"config must be a QuantConfig, not {type(config).__name__}", hint="onward.QuantConfig(...)")
+    config = replace(config, rules=(*config.rules, *_switched_off(disable_module, disable_submodel)))
+    controller = Controller(config, config.for_model(model))
+    for path, module in model.named_modules():
+        module.register_forward_pre_hook(Enter(controller, path), with_kwargs=True)
+        module.register_forward_hook(Leave(controller), with_kwargs=True, always_call=True)
+        settings = controller.settings_for(path)
+        learned = (settings.activations if settings else config.activations).learned
+        module.register_load_state_dict_pre_hook(LoadRanges(learned))
+    model.__dict__[ATTRIBUTE] = controller
+    return model
+
+
+def is_initialised(model: Any) -> bool:
+    """Whether `onward.init` was called on a model."""
+    return isinstance(model, nn.Module) and ATTRIBUTE in model.__dict__
+
+
+def controller_of(model: Any, what: str) -> Controller:
+    """What `init` left on a model; `what` is the caller, for the error."""
+    if not isinstance(model, nn.Module):
+        raise InputError(f"{what} takes an nn.Module, not {type(model).__name__}")
+    controller: Controller | None = model.__dict__.get(ATTRIBUTE)
+    if controller is None:
+        inside = next((path for path, module in model.named_modules() if ATTRIBUTE in module.__dict__), None)
+        around = f"; its submodule {inside} is: give that" if inside else ""
+        raise InputError(
+            f"{what}: {type(model).__name__} is not quantisation-aware{around}",
+            hint="call onward.init(model) first",
+        )
+    return controller
+
+
+def _switched_off(types: Any, names: Any) -> Sequence[Rule]:
+    return [
+        *(Rule(type=each, off=True) for each in _several(types)),
+        *(Rule(each, off=True) for each in _several(names)),
+    ]
+
+
+def _several(given: Any) -> Iterable[Any]:
+    """One or many, as linger takes them."""
+    if given is None:
+        return ()
+    return (given,) if isinstance(given, (str, type)) else tuple(given)

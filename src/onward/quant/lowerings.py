@@ -1,0 +1,199 @@
+"""The exact steps of evaluation in ONNX: integers between nodes, and around every operator the DequantizeLinear and
+QuantizeLinear from which onnxruntime makes its integer kernels."""
+
+from __future__ import annotations
+
+import torch
+
+from ..lower import lowers
+from ..lower.emitter import Emitter, Value
+from .grid import dtype_bounds, torch_dtype
+
+onward = torch.ops.onward
+
+
+def _check_type(g: Emitter, dtype: str) -> None:
+    """16 bits are there from opset 21 on."""
+    if dtype in ("uint16", "int16") and g.opset < 21:
+        raise g.needs_opset(21)
+    if g.opset < 10:
+        raise g.needs_opset(10)
+
+
+def _settings(g: Emitter, axis: int | None) -> dict[str, int]:
+    if axis is None:
+        return {}
+    if g.opset < 13:
+        raise g.needs_opset(13)
+    return {"axis": axis}
+
+
+def _zero(g: Emitter, zero: int, dtype: str) -> Value:
+    return g.const(zero, torch_dtype(dtype))
+
+
+def quantized(
+    g: Emitter, x: Value, scale: Value, zero: int, dtype: str, low: int, high: int, axis: int | None, rounding: str
+) -> Value:
+    """QuantizeLinear, and a Clip where the bounds are tighter than the type's."""
+    _check_type(g, dtype)
+    if rounding != "half_even":
+        return _quantized_half_up(g, x, scale, zero, dtype, low, high, axis)
+    q = g.op.QuantizeLinear(x, scale, _zero(g, zero, dtype), **_settings(g, axis))
+    return q if (low, high) == dtype_bounds(dtype) else g.clip(q, low, high)
+
+
+def _quantized_half_up(
+    g: Emitter, x: Value, scale: Value, zero: int, dtype: str, low: int, high: int, axis: int | None
+) -> Value:
+    """floor(x / scale + 0.5): no operator of ONNX rounds so, and no runtime makes an integer kernel of it."""
+    if axis is not None:
+        scale = g.unsqueeze(scale, [each for each in range(g.rank(x)) if each != axis])
+    steps = g.op.Floor(g.op.Add(g.op.Div(x, scale), g.like(x, 0.5)))
+    return g.cast(g.clip(g.op.Add(steps, g.like(x, zero)), low, high), torch_dtype(dtype))
+
+
+def dequantized(g: Emitter, q: Value, scale: Value, zero: int, axis: int | None = None) -> Value:
+    """DequantizeLinear of integers. A zero point of 0 is written too: without, onnxruntime 1.31 fuses no Gemm."""
+    settings = _settings(g, axis)
+    if g.dtype(q) is torch.int32:
+        return g.op.DequantizeLinear(q, scale, **settings)
+    zeros = g.const(zero, g.dtype(q))
+    if axis is not None:
+        zeros = g.const_tensor(torch.full([int(g.known_dims(scale)[0])], zero, dtype=g.dtype(q)))  # type: ignore[arg-type]
+    return g.op.DequantizeLinear(q, scale, zeros, **settings)
+
+
+@lowers(onward.quantize.default)
+def quantize(
+    g: Emitter, x: Value, scale: Value, zero: int, dtype: str, low: int, high: int, axis: int | None, rounding: str
+) -> Value:
+    """quantize(Tensor x, Tensor scale, int zero_point, str dtype, int low, int high, int? axis, str rounding)"""
+    return quantized(g, x, scale, zero, dtype, low, high, axis, rounding)
+
+
+@lowers(onward.dequantize.default)
+def dequantize(
+    g: Emitter, q: Value, scale: Value, zero: int, dtype: str, low: int, high: int, axis: int | None
+) -> Value:
+    """dequantize(Tensor q, Tensor scale, int zero_point, str dtype, int low, int high, int? axis) -> Tensor"""
+    _check_type(g, dtype)
+    return dequantized(g, q, scale, zero, axis)
+
+
+def _operands(
+    g: Emitter, x: Value, x_scale: Value, x_zero: int, w: Value, w_scale: Value, bias: Value | None
+) -> list[Value | None]:
+    """The three of a product with a weight, back in floats."""
+    axis = 0 if g.rank(w_scale) else None
+    values: list[Value | None] = [dequantized(g, x, x_scale, x_zero), dequantized(g, w, w_scale, 0, axis)]
+    if bias is not None:
+        values.append(dequantized(g, bias, g.op.Mul(x_scale, w_scale), 0, axis))
+    return values
+
+
+@lowers(onward.conv.default)
+def conv(
+    g: Emitter,
+    x: Value,
+    x_scale: Value,
+    x_zero: int,
+    w: Value,
+    w_scale: Value,
+    bias: Value | None,
+    stride: list[int],
+    pads: list[int],
+    dilation: list[int],
+    groups: int,
+) -> Value:
+    """conv(Tensor x, Tensor x_scale, int x_zero_point, Tensor w, Tensor w_scale, Tensor? bias, int[] stride,
+    int[] pads, int[] dilation, int groups) -> Tensor"""
+    operands = _operands(g, x, x_scale, x_zero, w, w_scale, bias)
+    kernel = list(g.known_dims(w))[2:]
+    return g.op.Conv(*operands, strides=stride, pads=pads, dilations=dilation, group=groups, kernel_shape=kernel)
+
+
+@lowers(onward.linear.default)
+def linear(g: Emitter, x: Value, x_scale: Value, x_zero: int, w: Value, w_scale: Value, bias: Value | None) -> Value:
+    """linear(Tensor x, Tensor x_scale, int x_zero_point, Tensor w, Tensor w_scale, Tensor? bias) -> Tensor
+
+    As a Gemm of two axes: onnxruntime has no integer MatMul with a bias. The Reshape before it moves integers."""
+    rows = x if g.rank(x) == 2 else g.reshape(x, [-1, g.dim_size(x, -1)])
+    y = g.op.Gemm(*_operands(g, rows, x_scale, x_zero, w, w_scale, bias), transB=1)
+    return (
+        y
+        if g.rank(x) == 2
+        else g.reshape(y, [*(g.dim_size(x, axis) for axis in range(g.rank(x) - 1)), g.dim_size(w, 0)])
+    )
+
+
+@lowers(onward.matmul.default)
+def matmul(g: Emitter, x: Value, x_scale: Value, x_zero: int, y: Value, y_scale: Value, y_zero: int) -> Value:
+    """matmul(Tensor x, Tensor x_scale, int x_zero_point, Tensor y, Tensor y_scale, int y_zero_point) -> Tensor"""
+    return g.op.MatMul(dequantized(g, x, x_scale, x_zero), dequantized(g, y, y_scale, y_zero))
+
+
+@lowers(onward.rescale.default)
+def rescale(g: Emitter, sums: Value, x_scale: Value, w_scale: Value, sums_axis: int | None) -> Value:
+    """rescale(Tensor sums, Tensor x_scale, Tensor w_scale, int? sums_axis) -> Tensor
+
+    In ONNX the scales are part of the operands, and the result has them already."""
+    return sums
+
+
+@lowers(onward.requantize.default)
+def requantize(
+    g: Emitter,
+    sums: Value,
+    x_scale: Value,
+    w_scale: Value,
+    sums_axis: int | None,
+    scale: Value,
+    zero: int,
+    dtype: str,
+    low: int,
+    high: int,
+    axis: int | None,
+    rounding: str,
+) -> Value:
+    """requantize(Tensor sums, Tensor x_scale, Tensor w_scale, int? sums_axis, Tensor scale, int zero_point, str dtype,
+    int low, int high, int? axis, str rounding) -> Tensor
+
+    A Reshape between the product and QuantizeLinear would keep the two from being fused: it goes after."""
+    made = sums.producer()
+    rows = made.inputs[0] if made is not None and made.op_type == "Reshape" else None
+    product = rows.producer() if rows is not None else None
+    if made is not None and rows is not None and product is not None and product.op_type == "Gemm":
+        q = quantized(g, rows, scale, zero, dtype, low, high, axis, rounding)
+        return g.op.Reshape(q, made.inputs[1])
+    return quantized(g, sums, scale, zero, dtype, low, high, axis, rounding)
+
+
+def _binary(op: str) -> None:
+    @lowers(getattr(onward, op).default)
+    def lower(
+        g: Emitter,
+        x: Value,
+        x_scale: Value,
+        x_zero: int,
+        x_dtype: str,
+        y: Value,
+        y_scale: Value,
+        y_zero: int,
+        y_dtype: str,
+        scale: Value,
+        zero: int,
+        dtype: str,
+        low: int,
+        high: int,
+        axis: int | None,
+    ) -> Value:
+        """x + y or x * y, each on its grid"""
+        operands = dequantized(g, x, x_scale, x_zero), dequantized(g, y, y_scale, y_zero)
+        return quantized(g, g.node(op.capitalize(), operands), scale, zero, dtype, low, high, axis, "half_even")
+
+
+_binary("add")
+_binary("mul")
+
+__all__ = ["dequantized", "quantized"]

@@ -1,0 +1,168 @@
+"""A product of an activation with a weight, computed in whatever way the phase asks for.
+
+Convolutions and linear layers differ in the functions that they call and in nothing else: weights onto their grid, the
+bias onto the grid of the sums, the product, and a result that waits for what follows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from . import ops
+from .config import Resolved
+from .fake import fake_quantize_weight
+from .grid import Grid, weight_grid
+from .ranges import weight_range
+from .session import Call, Phase, Session
+
+_TINY = 1e-6  # a channel that batch norm switches off
+
+
+@dataclass(frozen=True, eq=False)
+class Product:
+    """Its operands, and the functions that compute it.
+
+    x            the activation, on its grid
+    weight       as the module has it, or with a batch norm folded in
+    channels     the axis of the weight that counts output channels
+    result_axis  the axis of the result that counts them, from the end if negative
+    in_float     f(x, weight, bias) with torch's own function
+    in_integers  f(x, x_grid, weight, weight_grid, bias) -> sums, or None where the runtime has no integer kernel
+    exact        f(x, x_grid, weight, weight_grid, bias) -> values, for those without a kernel
+    """
+
+    x: Tensor
+    weight: Tensor
+    bias: Tensor | None
+    channels: int
+    result_axis: int
+    in_float: Callable[[Tensor, Tensor, Tensor | None], Tensor]
+    in_integers: Callable[[Tensor, Grid, Tensor, Grid, Tensor | None], Tensor] | None = None
+    exact: Callable[[Tensor, Grid, Tensor, Grid, Tensor | None], Tensor] | None = None
+
+    def scaled(self, factor: Tensor, bias: Tensor | None) -> Product:
+        """The same with every output channel multiplied, and another bias."""
+        shape = [1] * self.weight.dim()
+        shape[self.channels] = -1
+        return replace(self, weight=self.weight * factor.reshape(shape), bias=bias)
+
+
+@dataclass(frozen=True, eq=False)
+class BatchNorm:
+    """The tensors of a batch norm: what a product that it follows has to know."""
+
+    mean: Tensor
+    variance: Tensor
+    weight: Tensor | None
+    bias: Tensor | None
+    epsilon: float
+
+    def is_same(self, other: BatchNorm) -> bool:
+        """Whether it is the batch norm of the same module."""
+        return self.mean is other.mean and self.variance is other.variance and self.weight is other.weight
+
+    def factor(self) -> Tensor:
+        """What every channel is multiplied with, by the running statistics."""
+        factor = torch.rsqrt(self.variance + self.epsilon)
+        return factor if self.weight is None else factor * self.weight
+
+    def shift(self, factor: Tensor) -> Tensor:
+        """What is added then."""
+        shift = -self.mean * factor
+        return shift if self.bias is None else shift + self.bias
+
+
+def fold(product: Product, norm: BatchNorm) -> Product:
+    """The product and the batch norm after it as one product, by the running statistics."""
+    factor = norm.factor().detach()
+    shift = norm.shift(factor).detach()
+    bias = shift if product.bias is None else product.bias.detach() * factor + shift
+    return product.scaled(factor, bias)
+
+
+def compute(session: Session, call: Call, product: Product) -> Tensor:
+    """The product in this phase. It waits for its grid."""
+    norm = session.controller.followers.get(call.label)
+    if session.phase is Phase.CALIBRATE:
+        y = product.in_float(product.x, product.weight, product.bias)
+        return session.wait(y, call, product=product)
+    if session.phase is Phase.TRAIN:
+        return session.wait(_in_training(call, product, norm), call, product=product)
+    if norm is not None:
+        return compute_exactly(session, call, fold(product, norm), before=product, folded=norm)
+    return compute_exactly(session, call, product)
+
+
+def _in_training(call: Call, product: Product, norm: BatchNorm | None) -> Tensor:
+    """With rounded weights. Where a batch norm follows, they are rounded as they will be once it is folded in:
+    multiplied by its factor (from the running statistics, which change slowly), and the result divided by it again."""
+    if norm is None:
+        weight = fake_quantize_weight(product.weight, call.settings.weights, axis=product.channels)
+        return product.in_float(product.x, weight, product.bias)
+    factor = norm.factor()
+    factor = torch.where(factor.detach().abs() < _TINY, torch.ones_like(factor), factor)
+    scaled = product.scaled(factor, None).weight
+    weight = fake_quantize_weight(scaled, call.settings.weights, axis=product.channels)
+    shape = [-1] + [1] * (-1 - product.result_axis)
+    y = product.in_float(product.x, weight, None) / factor.reshape(shape)
+    return y if product.bias is None else y + product.bias.reshape(shape)
+
+
+def compute_exactly(
+    session: Session,
+    call: Call,
+    product: Product,
+    before: Product | None = None,
+    folded: BatchNorm | None = None,
+) -> Tensor:
+    """In integers where the runtime does. `before` is the product without the batch norm that was folded in."""
+    before = before or product
+    found = session.integers(product.x)
+    weight, w_grid = quantized_weight(product, call.settings)
+    if found is None:  # weight-only, or an activation without a grid
+        y = product.in_float(product.x, ops.dequantize(weight, w_grid), product.bias)
+        return session.wait(y, call, product=before, folded=folded)
+    x, x_grid = found
+    bias = None if product.bias is None else _quantized_bias(product.bias, x_grid, w_grid)
+    if product.in_integers is None or x_grid.dtype not in ("uint8", "int8"):
+        return session.wait(_in_values(product, x, x_grid, weight, w_grid, bias), call, product=before, folded=folded)
+    sums = product.in_integers(x, x_grid, weight, w_grid, bias)
+    axis = None if w_grid.axis is None else product.result_axis
+
+    def requantise(grid: Grid) -> Tensor:
+        return ops.requantize(sums, x_grid, w_grid, axis, grid, call.settings.rounding)
+
+    return session.wait(ops.rescale(sums, x_grid, w_grid, axis), call, requantise, before, folded)
+
+
+def _in_values(product: Product, x: Tensor, x_grid: Grid, weight: Tensor, w_grid: Grid, bias: Tensor | None) -> Tensor:
+    if product.exact is not None:
+        return product.exact(x, x_grid, weight, w_grid, bias)
+    values = None if bias is None else ops.dequantize(bias, _bias_grid(x_grid, w_grid))
+    return product.in_float(ops.dequantize(x, x_grid), ops.dequantize(weight, w_grid), values)
+
+
+def quantized_weight(product: Product, settings: Resolved) -> tuple[Tensor, Grid]:
+    """The integers of the weight, and their grid."""
+    weight = product.weight.detach()
+    high = weight_range(weight, settings.weights, product.channels)
+    grid = weight_grid(high, settings.weights, product.channels)
+    return ops.quantize(weight, grid, settings.rounding), grid
+
+
+def _bias_grid(x_grid: Grid, w_grid: Grid) -> Grid:
+    return Grid(x_grid.scale * w_grid.scale, 0, "int32", axis=None if w_grid.axis is None else 0)
+
+
+def _quantized_bias(bias: Tensor, x_grid: Grid, w_grid: Grid) -> Tensor:
+    return ops.quantize(bias.detach(), _bias_grid(x_grid, w_grid))
+
+
+def pair(value: Any, rank: int) -> list[int]:
+    """One number for each of so many axes."""
+    return [value] * rank if isinstance(value, int) else list(value) * (rank if len(value) == 1 else 1)

@@ -1,0 +1,260 @@
+"""One run of a quantised model: every torch function that its code calls passes through here.
+
+The outermost hooked module starts a session, a `TorchFunctionMode`. A function with a handler (`functions/`) is
+computed by it, any other runs in float on the values of the grids, and its result has no grid. What a handler computes
+depends on the phase:
+
+    CALIBRATE   float arithmetic; every site watches what comes along
+    TRAIN       float arithmetic on values that are rounded to their grids, gradients go straight through
+    EXACT       integers, bit for bit as onnxruntime's kernels compute them; what export writes is what runs here
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree as pytree
+
+from ..errors import QuantizationError
+from . import ops
+from .config import Resolved
+from .fake import fake_quantize
+from .functions.registry import ABOUT, HANDLERS
+from .grid import Grid
+from .sites import MASK, Site
+from .tags import Entered, OnGrid, Pending, Tag, put, tag_of
+
+if TYPE_CHECKING:
+    from .controller import Controller
+    from .product import BatchNorm, Product
+
+
+class Phase(enum.Enum):
+    CALIBRATE = enum.auto()
+    TRAIN = enum.auto()
+    EXACT = enum.auto()
+
+
+@dataclass
+class Frame:
+    """A module that is running: how often each function was called in it, and what its settings are."""
+
+    module: nn.Module
+    path: str
+    settings: Resolved | None  # None: not to be quantised
+    repeat: int = 0
+    calls: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True)
+class Call:
+    """A function called in a module: `conv_0` is the first convolution of one run of it."""
+
+    frame: Frame
+    name: str
+    settings: Resolved
+
+    @property
+    def label(self) -> str:
+        return f"{self.frame.path}:{self.name}"
+
+    def with_weights(self, **changes: Any) -> Call:
+        """The same call with other settings for its weights."""
+        return replace(self, settings=replace(self.settings, weights=replace(self.settings.weights, **changes)))
+
+    def site(self, role: str) -> Site:
+        """Where a tensor of this call is put on its grid."""
+        return Site(
+            self.frame.module,
+            self.frame.path,
+            f"{self.name}_{role}",
+            self.settings.activations,
+            self.settings.rounding,
+        )
+
+
+class Session(TorchFunctionMode):
+    """See the top of this file. Handlers get it as their first argument."""
+
+    def __init__(self, controller: Controller, phase: Phase) -> None:
+        super().__init__()
+        self.controller, self.phase = controller, phase
+        self.frames: list[Frame] = []
+        self._runs: Counter[int] = Counter()
+
+    # Modules come and go
+
+    def enter_module(self, module: nn.Module, path: str) -> None:
+        """A module's forward begins."""
+        settings = self.controller.settings_for(path)
+        self.frames.append(Frame(module, path, settings, self._runs[id(module)]))
+        self._runs[id(module)] += 1
+
+    def leave_module(self) -> None:
+        """It ends."""
+        self.frames.pop()
+
+    # Functions
+
+    def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
+        kwargs = kwargs or {}
+        if func in ABOUT:
+            return func(*args, **kwargs)
+        handler = HANDLERS.get(func)
+        if handler is not None and self.frames[-1].settings is not None:
+            result = handler(self, func, *args, **kwargs)
+            if result is not NotImplemented:
+                return result
+        return self.in_float(func, *args, **kwargs)
+
+    def in_float(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Call a function on the values themselves; what it gives lies on no grid."""
+        if any(isinstance(self.tag(each), (Pending, Entered)) for each in _tensors(args, kwargs)):
+            args, kwargs = pytree.tree_map_only(Tensor, self.values, (args, kwargs))
+        return func(*args, **kwargs)
+
+    def call(self, name: str) -> Call:
+        """The next call of a function in the module that is running."""
+        frame = self.frames[-1]
+        number = frame.calls[name]
+        frame.calls[name] += 1
+        assert frame.settings is not None  # a module without settings never gets to a handler
+        again = f"_call{frame.repeat}" if frame.repeat else ""
+        return Call(frame, f"{name}_{number}{again}", frame.settings)
+
+    # Tags
+
+    def tag(self, x: Tensor) -> Tag | None:
+        """What a tensor says about itself in this run."""
+        return tag_of(x, self)
+
+    def put(self, x: Tensor, tag: Tag | None) -> Tensor:
+        """Let it say something else."""
+        return put(x, tag, self)
+
+    # Grids
+
+    def values(self, x: Tensor) -> Tensor:
+        """What a function outside of quantisation sees: a waiting result is put on its grid first."""
+        return self.settle(x) if isinstance(self.tag(x), Pending) else x
+
+    def settle(self, x: Tensor, entry: Site | None = None) -> Tensor:
+        """The tensor on its grid; one that has none enters through the site given."""
+        tag = self.tag(x)
+        if isinstance(tag, Entered):
+            return tag.settled
+        if isinstance(tag, Pending):
+            if tag.settled is None:
+                if tag.folded is not None:
+                    x, tag = self._unfolded(tag)
+                tag.settled = self.finish(x, tag.call.site("output"), tag.requantise)
+            return tag.settled
+        if tag is not None or entry is None or x.dtype is not torch.float32:
+            return x
+        settled = self.finish(x, entry)
+        if settled is not x:
+            self.put(x, Entered(settled))
+        return settled
+
+    def finish(self, y: Tensor, site: Site, requantise: Callable[[Grid], Tensor] | None = None) -> Tensor:
+        """Put a result on the grid of a site."""
+        if self.phase is Phase.CALIBRATE:
+            self.controller.observe(site, y)
+            return self.put(y, OnGrid())
+        if self.phase is Phase.TRAIN:
+            return self._fake(y, site)
+        if self._is_mask(site, y):
+            return y
+        grid = site.grid()
+        q = ops.quantize(y, grid, site.rounding) if requantise is None else requantise(grid)
+        return self.on_grid(q, grid)
+
+    def on_grid(self, integers: Tensor, grid: Grid) -> Tensor:
+        """The values of integers on a grid, as a tensor that knows about both."""
+        return self.put(ops.dequantize(integers, grid), OnGrid(grid, integers))
+
+    def wait(
+        self,
+        y: Tensor,
+        call: Call,
+        requantise: Callable[[Grid], Tensor] | None = None,
+        product: Product | None = None,
+        folded: BatchNorm | None = None,
+    ) -> Tensor:
+        """A result that is put on its grid when it is seen what follows."""
+        return self.put(y, Pending(call, requantise, product, folded))
+
+    def _unfolded(self, tag: Pending) -> tuple[Tensor, Pending]:
+        """A product into which the batch norm that used to follow was folded, and this time it did not follow."""
+        from .product import compute
+
+        assert tag.product is not None
+        self.controller.followers.pop(tag.call.label, None)
+        y = compute(self, tag.call, tag.product)
+        again = self.tag(y)
+        assert isinstance(again, Pending)
+        return y, again
+
+    def rescaled(self, y: Tensor, x: Tensor, factor: float) -> Tensor:
+        """y = x * factor: the integers of x on a wider or narrower grid."""
+        found = self.integers(x)
+        if found is None:
+            return self.put(y, OnGrid())
+        q, grid = found
+        return self.on_grid(q, replace(grid, scale=grid.scale * factor))
+
+    def has_grid(self, x: Tensor) -> bool:
+        """Whether a tensor lies on a grid, or is about to."""
+        return self.tag(x) is not None
+
+    def integers(self, x: Tensor) -> tuple[Tensor, Grid] | None:
+        """The integers of a settled tensor and their grid; None in training, and for what lies on no grid."""
+        tag = self.tag(x)
+        if isinstance(tag, OnGrid) and tag.integers is not None and tag.grid is not None:
+            return tag.integers, tag.grid
+        return None
+
+    def is_on_grid(self, x: Any) -> bool:
+        """Whether a value needs no quantising (any more)."""
+        return isinstance(x, Tensor) and isinstance(self.tag(x), OnGrid)
+
+    def _fake(self, y: Tensor, site: Site) -> Tensor:
+        if not site.settings.learned:
+            self.controller.watch(site, y)
+        held = site.range
+        if held is None:
+            raise QuantizationError(
+                f"the range of {site.label} is learned and has no start yet",
+                hint="run a few batches inside `with onward.calibration(model):` before the optimizer is made",
+            )
+        if float(held[0].detach()) < MASK:
+            return y
+        return self.put(fake_quantize(y, held[0], held[1], site.settings, rounding=site.rounding), OnGrid())
+
+    def _is_mask(self, site: Site, y: Tensor) -> bool:
+        held = site.range
+        if held is None:
+            raise QuantizationError(
+                f"{site.label} has no range yet: nothing was seen there",
+                hint="run a few batches inside `with onward.calibration(model):`, or train, before this",
+            )
+        return float(held[0].detach()) < MASK
+
+    def outputs(self, result: Any) -> Any:
+        """What leaves the model: on its grid where one waits."""
+        return pytree.tree_map_only(Tensor, self.values, result)
+
+
+def _tensors(args: tuple, kwargs: dict[str, Any]) -> Iterator[Tensor]:
+    for each in (*args, *kwargs.values()):
+        if isinstance(each, Tensor):
+            yield each
+        elif isinstance(each, (list, tuple)):
+            yield from (one for one in each if isinstance(one, Tensor))

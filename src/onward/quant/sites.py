@@ -1,0 +1,81 @@
+"""The places of a model where a tensor is put on a grid, and the range that each has.
+
+A site belongs to the module in whose forward it lies and is called after the function and its place in call order:
+`conv_0_output` of `layer1.0.conv1`, `add_0_output` of `layer1.0`. Its range, [low, high], is a buffer of that module
+(a parameter if it is learned), made when it is first seen: a checkpoint of the float model loads as it is, and a
+checkpoint of the quantised one brings its ranges along.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from .config import Activations
+from .grid import Grid, grid_from_range
+
+PREFIX = "quant_"
+MASK = -1e30  # what is below is no activation: the -inf, or nearly, that attention masks are made of
+
+
+@dataclass(frozen=True, eq=False)
+class Site:
+    """One of them: `owner` keeps the range, under `key`."""
+
+    owner: nn.Module
+    path: str
+    name: str
+    settings: Activations
+    rounding: str = "half_even"
+
+    @property
+    def key(self) -> str:
+        return f"{PREFIX}{self.name}"
+
+    @property
+    def label(self) -> str:
+        return f"{self.path or 'the model itself'} ({self.name})"
+
+    @property
+    def range(self) -> Tensor | None:
+        """[low, high], or None as long as nothing was seen."""
+        held: Tensor | None = getattr(self.owner, self.key, None)
+        return held
+
+    def set_range(self, low: Tensor | float, high: Tensor | float) -> None:
+        """Keep a range."""
+        device = next((each.device for each in self.owner.parameters()), torch.device("cpu"))
+        values = torch.stack([torch.as_tensor(each, dtype=torch.float32).reshape(()) for each in (low, high)])
+        hold_range(self.owner, self.key, values.detach().to(device), learned=self.settings.learned)
+
+    def grid(self) -> Grid:
+        """The grid that the range stands for."""
+        held = self.range
+        if held is None:
+            raise LookupError(self.label)
+        low, high = held.detach().unbind(0)
+        return grid_from_range(low, high, self.settings)
+
+
+def hold_range(owner: nn.Module, key: str, values: Tensor, *, learned: bool) -> None:
+    """Write a range into a module, where its state dict finds it."""
+    held = getattr(owner, key, None)
+    if held is not None:
+        with torch.no_grad():
+            held.copy_(values)
+    elif learned:
+        owner.register_parameter(key, nn.Parameter(values))
+    else:
+        owner.register_buffer(key, values)
+
+
+def ranges_of(model: nn.Module) -> dict[str, Tensor]:
+    """Every range of a model by the name that it has in the state dict."""
+    return {
+        f"{path}.{key}" if path else key: tensor
+        for path, module in model.named_modules()
+        for key, tensor in {**module._parameters, **module._buffers}.items()
+        if key.startswith(PREFIX) and tensor is not None
+    }

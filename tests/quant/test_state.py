@@ -1,0 +1,170 @@
+"""What `initialise` changes about a model, and what it leaves alone."""
+
+from __future__ import annotations
+
+import copy
+import io
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from onward.errors import InputError, QuantizationError
+from onward.quant import QuantizationWarning, calibration, initialise
+
+from .test_exact import Residual
+
+
+def trained(model: nn.Module, steps: int = 3) -> nn.Module:
+    optimizer = torch.optim.SGD(model.parameters(), 0.05)
+    model.train()
+    for _ in range(steps):
+        optimizer.zero_grad()
+        F.mse_loss(model(torch.randn(4, 3, 16, 16)), torch.zeros(4, 64, 10)).backward()
+        optimizer.step()
+    return model.eval()
+
+
+def evaluated(model: nn.Module, x: Tensor) -> Tensor:
+    with torch.no_grad():
+        result: Tensor = model(x)
+    return result
+
+
+@pytest.fixture
+def model() -> nn.Module:
+    torch.manual_seed(0)
+    return Residual()
+
+
+def test_parameters_and_names_stay(model: nn.Module) -> None:
+    before = {name: id(tensor) for name, tensor in model.named_parameters()}
+    kinds = [type(module) for module in model.modules()]
+    assert initialise(model) is model
+    assert {name: id(tensor) for name, tensor in model.named_parameters()} == before
+    assert [type(module) for module in model.modules()] == kinds
+
+
+def test_every_parameter_gets_a_gradient(model: nn.Module) -> None:
+    trained(initialise(model), 1)
+    assert [name for name, each in model.named_parameters() if each.grad is None] == []
+
+
+def test_a_float_checkpoint_loads_strictly_before_and_after_training(model: nn.Module) -> None:
+    state = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    initialise(model).load_state_dict(state)
+    trained(model)
+    ranges = {name: tensor.clone() for name, tensor in model.state_dict().items() if "quant_" in name}
+    model.load_state_dict(state)
+    now = model.state_dict()
+    assert all(torch.equal(now[name], tensor) for name, tensor in {**state, **ranges}.items())
+
+
+def test_a_quantised_checkpoint_loads_strictly_into_a_fresh_model(model: nn.Module) -> None:
+    trained(initialise(model))
+    fresh = initialise(Residual())
+    fresh.load_state_dict(model.state_dict())
+    x = torch.randn(2, 3, 16, 16)
+    assert torch.equal(evaluated(fresh.eval(), x), evaluated(model, x))
+
+
+def test_a_checkpoint_of_something_else_is_still_refused(model: nn.Module) -> None:
+    initialise(model)
+    with pytest.raises(RuntimeError, match="Unexpected key"):
+        model.load_state_dict({**model.state_dict(), "other": torch.zeros(1)})
+
+
+@pytest.mark.parametrize("copied", ["deepcopy", "pickle"])
+def test_copies_are_models_of_their_own(model: nn.Module, copied: str) -> None:
+    trained(initialise(model))
+    if copied == "deepcopy":
+        other = copy.deepcopy(model)
+    else:
+        stream = io.BytesIO()
+        torch.save(model, stream)
+        stream.seek(0)
+        other = torch.load(stream, weights_only=False)
+    x = torch.randn(2, 3, 16, 16)
+    before = evaluated(model, x)
+    assert torch.equal(evaluated(other, x), before)
+    trained(other)
+    assert torch.equal(evaluated(model, x), before)
+
+
+def test_inputs_carry_nothing_from_one_model_to_the_next(model: nn.Module) -> None:
+    x = torch.randn(2, 3, 16, 16)
+    trained(initialise(model))
+    first = evaluated(model, x)
+    other = trained(initialise(Residual()))
+    assert torch.equal(evaluated(other, x), evaluated(other, x.clone()))
+    assert torch.equal(evaluated(model, x), first)
+
+
+def test_a_part_may_be_called_alone(model: nn.Module) -> None:
+    """Its input has no grid then, so it has to have seen one."""
+    initialise(model)
+    part = model.blocks[0]  # type: ignore[index, union-attr]
+    with calibration(model):
+        part(torch.rand(2, 16, 8, 8))
+    y = evaluated(part.eval(), torch.rand(2, 16, 8, 8))
+    assert len(y.unique()) <= 256
+
+
+def test_an_error_inside_leaves_the_model_usable(model: nn.Module) -> None:
+    trained(initialise(model))
+    x = torch.randn(2, 3, 16, 16)
+    before = evaluated(model, x)
+    with pytest.raises(RuntimeError):
+        model(torch.randn(2, 4, 16, 16))
+    assert torch.equal(evaluated(model, x), before)
+
+
+def test_evaluating_without_ranges(model: nn.Module) -> None:
+    initialise(model).eval()
+    with pytest.raises(QuantizationError, match=r"stem \(conv_0_input\) has no range yet") as raised:
+        model(torch.randn(2, 3, 16, 16))
+    assert "with onward.calibration(model):" in str(raised.value)
+
+
+def test_twice(model: nn.Module) -> None:
+    initialise(model)
+    with pytest.raises(InputError, match="the model is quantisation-aware already"):
+        initialise(model)
+    with pytest.raises(InputError, match=r"the submodule 0 is quantisation-aware already"):
+        initialise(nn.Sequential(model))
+
+
+def test_calibration_without_a_batch(model: nn.Module) -> None:
+    initialise(model)
+    with pytest.raises(QuantizationError, match="nothing was seen inside"), calibration(model):
+        pass
+
+
+def test_calibration_of_a_float_model(model: nn.Module) -> None:
+    with pytest.raises(InputError, match=r"Residual is not quantisation-aware"), calibration(model):
+        pass
+
+
+def test_calibration_with_nan_names_the_place(model: nn.Module) -> None:
+    initialise(model)
+    with pytest.raises(QuantizationError, match=r"stem \(conv_0_input\)"), calibration(model):
+        model(torch.full((1, 3, 16, 16), torch.nan))
+
+
+def test_calibration_with_zeros_warns(model: nn.Module) -> None:
+    initialise(model)
+    with (
+        pytest.warns(QuantizationWarning, match=r"stem \(conv_0_input\) has seen nothing but zeros"),
+        calibration(model),
+    ):
+        model(torch.zeros(1, 3, 16, 16))
+
+
+def test_calibration_keeps_modes_and_statistics(model: nn.Module) -> None:
+    initialise(model).train()
+    before = model.norm.running_mean.clone()  # type: ignore[union-attr, operator]
+    with calibration(model):
+        model(torch.randn(2, 3, 16, 16))
+    assert model.training
+    assert torch.equal(model.norm.running_mean, before)  # type: ignore[union-attr, arg-type]
