@@ -22,13 +22,30 @@ from ._by_shapes import NESTED
 from .calls import check_call, check_results, sizes_follow_from_shapes
 from .context_functions import ContextFunction
 from .limits import DEFAULT, Limits
+from .numbers import (
+    MOST_NUMBERS,
+    NUMBER_OPS,
+    OF_TENSORS,
+    SIZES,
+    NumberOp,
+    Numbers,
+    as_tensor,
+    known_content,
+    result_of,
+)
 from .plan import MISSING, Body, Plan, Step
 from .registry import ABOUT_THE_NODE, Implementation, find
-from .values import to_torch
+from .values import ONNX_TYPES, to_torch
 
 MOST_DEPTH = 100
 _STANDARD = ("", "ai.onnx")
 IGNORED_ATTRIBUTES = frozenset({"consumed_inputs"})  # of opset 1: what might be computed in place
+_INDICES = (ir.DataType.INT64, ir.DataType.INT32)
+# Operators whose results are elements of so many of their first inputs.
+_PICKS_FROM = {
+    "Slice": 1, "Expand": 1, "Reshape": 1, "Unsqueeze": 1, "Squeeze": 1, "Transpose": 1, "Gather": 1, "Flatten": 1,
+    "GatherElements": 1, "GatherND": 1, "Identity": 1, "Tile": 1, "Concat": 1000, "Split": 1, "Range": 3,
+}  # fmt: skip
 
 
 class Compiler:
@@ -46,15 +63,22 @@ class Compiler:
         self.custom_ops, self.limits = custom_ops, limits
         self.steps = 0
 
-    def graph(self, graph: ir.Graph, opsets: Mapping[str, int]) -> tuple[Plan, list[str]]:
-        """The plan of a main graph, whose inputs are followed by its initializers; the names of the latter."""
+    def graph(self, graph: ir.Graph, opsets: Mapping[str, int]) -> tuple[Plan, dict[str, bool]]:
+        """The plan of a main graph, whose inputs are followed by its initializers.
+
+        The names of the latter too, each with whether the plan reads it: what is taken as numbers is part of the plan.
+        """
         scope = _Scope(self, None)
         weights = [value for value in graph.initializers.values() if not value.is_graph_input()]
         for value in (*graph.inputs, *weights):
             scope.define(value)
+        for value in weights:
+            tensor = value.const_value
+            if tensor is not None and (tensor.size <= MOST_NUMBERS or tensor.dtype in _INDICES):
+                scope.hold(scope.places[value], tensor_value(tensor))
         scope.nodes(graph, opsets, {}, ())
         plan = scope.plan([*graph.inputs, *weights], graph.outputs)
-        return plan, [str(value.name) for value in weights]
+        return plan, {str(value.name): scope.places[value] in scope.read for value in weights}
 
     def count(self, where: str) -> None:
         self.steps += 1
@@ -73,6 +97,11 @@ class _Scope:
         self.constants: list[tuple[int, Any]] = []
         self.places: dict[ir.Value, int] = {}
         self.captured: dict[int, int] = {}  # the outer scope's slot: ours
+        self.numbers: dict[int, Numbers | None] = {}  # by the slot of the tensor; None where it has been looked for
+        self.contents: dict[int, Any] = {}  # of slots that never change: the tensor, of torch or of the file
+        self.pending: set[int] = set()  # slots of tensors that are only numbers so far
+        self.read: set[int] = set()  # slots that a step or the caller reads as what they are
+        self.natural: set[int] = set()  # slots of integers that are never negative
 
     def new_slot(self, type_: int = 0) -> int:
         self.slots += 1
@@ -86,7 +115,16 @@ class _Scope:
     def constant(self, content: Any, type_: int) -> int:
         slot = self.new_slot(type_)
         self.constants.append((slot, content))
+        self.hold(slot, content)
         return slot
+
+    def hold(self, slot: int, content: Any) -> None:
+        """Remember what is in a slot that never changes."""
+        self.contents[slot] = content
+        if isinstance(content, torch.Tensor):
+            self.types[slot] = self.types[slot] or ONNX_TYPES.get(content.dtype, 0)
+            if content.dtype in (torch.int64, torch.int32) and bool((content >= 0).all()):
+                self.natural.add(slot)
 
     def find(self, value: ir.Value | None) -> int | None:
         """The slot of a value; one of an outer scope becomes an input of this plan."""
@@ -97,13 +135,60 @@ class _Scope:
         found = self.outer.find(value) if self.outer is not None else None
         if found is None or self.outer is None or found == MISSING:
             return found
-        if found not in self.captured:
-            self.captured[found] = self.new_slot(self.outer.types[found])
-        self.places[value] = self.captured[found]
+        self.places[value] = self._borrowed(self.outer, found)
         return self.places[value]
 
+    def _borrowed(self, outer: _Scope, found: int) -> int:
+        """Our slot for one of the outer scope's; numbers come as numbers."""
+        numbers = outer.numbers_in(found)
+        if numbers is None:
+            if found not in self.captured:
+                outer.read.add(found)
+                self.captured[found] = self.new_slot(outer.types[found])
+            return self.captured[found]
+        if numbers.slot not in self.captured:
+            self.captured[numbers.slot] = self.new_slot()
+        slot = self.new_slot(outer.types[found])
+        self.numbers[slot] = replace(numbers, slot=self.captured[numbers.slot])
+        self.pending.add(slot)
+        return slot
+
+    def numbers_in(self, slot: int) -> Numbers | None:
+        """What a slot holds as numbers, if it can be had so."""
+        if slot not in self.numbers:
+            self.numbers[slot] = self._known(self.contents[slot]) if slot in self.contents else None
+        return self.numbers[slot]
+
+    def _known(self, content: Any) -> Numbers | None:
+        if not isinstance(content, torch.Tensor):
+            return None
+        found = known_content(content)
+        if found is None:
+            return None
+        natural = content.dtype == torch.int64 and bool((content >= 0).all())
+        return Numbers(self.constant(found, 0), content.dim(), content.dtype, found, natural, content.numel())
+
+    def add_numbers(self, numbers: Numbers) -> int:
+        """A slot for the tensor of such numbers, which is made when somebody asks for it."""
+        slot = self.new_slot(ONNX_TYPES[numbers.dtype])
+        self.numbers[slot] = numbers
+        if numbers.natural:
+            self.natural.add(slot)
+        self.pending.add(slot)
+        return slot
+
+    def tensor(self, slot: int) -> int:
+        """The same slot, with a tensor in it."""
+        self.read.add(slot)
+        numbers = self.numbers.get(slot)
+        if slot in self.pending and numbers is not None:
+            self.pending.remove(slot)
+            attributes = {"dtype": numbers.dtype, "device": self.compiler.device}
+            self.steps.append(Step(as_tensor, (numbers.slot,), (slot,), attributes, {}, "sizes as a tensor", op="Size"))
+        return slot
+
     def plan(self, inputs: Sequence[ir.Value], outputs: Sequence[ir.Value]) -> Plan:
-        results = [self.slot_of(value, "the graph's outputs") for value in outputs]
+        results = [self.tensor(self.slot_of(value, "the graph's outputs")) for value in outputs]
         entries = [*(self.places[value] for value in inputs), *self.captured.values()]
         kept = {*results, *(slot for slot, _ in self.constants)}
         return Plan(self.slots, tuple(entries), tuple(results), _with_frees(self.steps, kept), self.constants)
@@ -170,6 +255,8 @@ class _Node:
             return self._aten()
         version = self._version()
         implementation = find(self.domain, self.node.op_type, version)
+        if implementation is not None and self.domain == "" and self._on_numbers(implementation):
+            return None
         if implementation is not None:
             return self._call(implementation, version)
         self._by_definition(version)
@@ -181,8 +268,57 @@ class _Node:
             raise BackendError("the model does not say which opset of ai.onnx it uses", module=self.where)
         return versions[0] if versions else 1
 
+    def _slots(self) -> list[int]:
+        return [self.scope.slot_of(value, self.where) for value in self.node.inputs]
+
     def _inputs(self) -> tuple[int, ...]:
-        return tuple(self.scope.slot_of(value, self.where) for value in self.node.inputs)
+        return tuple(self.scope.tensor(slot) for slot in self._slots())
+
+    def _on_numbers(self, implementation: Implementation) -> bool:
+        """Whether the node computes sizes or constants, as numbers: then it is done, now or in a step of its own."""
+        operation = NUMBER_OPS.get(self.node.op_type)
+        if operation is None or len(self.node.outputs) != 1 or not self.node.outputs[0].name:
+            return False
+        if not implementation.names.issuperset(self.attributes):
+            return False  # which is refused
+        attributes = {name: attribute_value(attribute) for name, attribute in self.attributes.items()}
+        if self.node.op_type in OF_TENSORS:
+            self._holds(
+                replace(SIZES[self.node.op_type], slot=self._numbers_step(operation, self._inputs(), attributes))
+            )
+            return True
+        slots = self._slots()
+        given = [None if slot == MISSING else self.scope.numbers_in(slot) for slot in slots]
+        if any(each is None and slot != MISSING for each, slot in zip(given, slots, strict=True)):
+            return False
+        found = result_of(self.node.op_type, given, attributes)
+        if found is None:
+            return False
+        if found.content is not None:
+            slot = self.scope.constant(found.content, 0)
+        else:
+            places = tuple(MISSING if each is None else each.slot for each in given)
+            slot = self._numbers_step(operation, places, attributes)
+        self._holds(replace(found, slot=slot))
+        return True
+
+    def _numbers_step(self, operation: NumberOp, inputs: tuple[int, ...], attributes: dict[str, Any]) -> int:
+        slot = self.scope.new_slot()
+        self.scope.steps.append(Step(operation.step, inputs, (slot,), attributes, {}, self.where, op="Size"))
+        return slot
+
+    def _holds(self, numbers: Numbers) -> None:
+        self.scope.places[self.node.outputs[0]] = self.scope.add_numbers(numbers)
+
+    def _mixed_inputs(self, implementation: Implementation, slots: Sequence[int]) -> tuple[int, ...]:
+        """Numbers where the implementation takes them, tensors everywhere else."""
+        found = []
+        for place, slot in enumerate(slots):
+            most = implementation.numbers.get(place, -1)
+            numbers = self.scope.numbers_in(slot) if most >= 0 and slot != MISSING else None
+            as_numbers = numbers is not None and numbers.rank <= most
+            found.append(numbers.slot if numbers is not None and as_numbers else self.scope.tensor(slot))
+        return tuple(found)
 
     def _outputs(self) -> tuple[int, ...]:
         return tuple(self.scope.define(value) if value.name else MISSING for value in self.node.outputs)
@@ -223,19 +359,28 @@ class _Node:
 
     def _call(self, implementation: Implementation, version: int) -> None:
         attributes, bodies = self._bound(implementation, version)
-        inputs = self._inputs()
+        slots = self._slots()
+        inputs = self._mixed_inputs(implementation, slots)
         about = {
             "outputs": len(self.node.outputs),
-            "types": tuple(self.scope.types[slot] if slot >= 0 else 0 for slot in inputs),
+            "types": tuple(self.scope.types[slot] if slot >= 0 else 0 for slot in slots),
             "opset": version,
+            "natural": tuple(slot in self.scope.natural for slot in slots),
         }
         attributes.update({name: about[name] for name in ABOUT_THE_NODE if name in implementation.names})
         outputs = self._outputs()
+        if self._is_natural(slots):
+            self.scope.natural.update(outputs)
         for slot in outputs:
             if slot >= 0 and not self.scope.types[slot]:
                 self.scope.types[slot] = _type_of_result(self.node.op_type, attributes, about["types"])
         op = self.node.op_type
         self.scope.steps.append(Step(implementation.function, inputs, outputs, attributes, bodies, self.where, op=op))
+
+    def _is_natural(self, slots: Sequence[int]) -> bool:
+        """Whether the results are integers that are never negative because those they are picked from are not."""
+        count = _PICKS_FROM.get(self.node.op_type) if self.domain == "" else None
+        return count is not None and bool(slots) and all(slot in self.scope.natural for slot in slots[:count])
 
     def _bound(self, implementation: Implementation, version: int) -> tuple[dict[str, Any], dict[str, Body]]:
         found: dict[str, Any] = {}
@@ -277,7 +422,7 @@ class _Node:
         given.update(self.attributes)
         if len(self.node.inputs) > len(function.inputs) or len(self.node.outputs) > len(function.outputs):
             raise BackendError(f"the function {key} has fewer inputs or outputs than its call", module=self.where)
-        slots = [*self._inputs(), *[MISSING] * (len(function.inputs) - len(self.node.inputs))]
+        slots = [*self._slots(), *[MISSING] * (len(function.inputs) - len(self.node.inputs))]
         before = dict(self.scope.places)
         self.scope.places.update(zip(function.inputs, slots, strict=True))
         opsets = {**self.opsets, **function.opset_imports}

@@ -16,7 +16,8 @@ from .limits import DEFAULT, Limits
 class OnnxModule(nn.Module):
     """Call it with the graph's inputs in order; one tensor comes back, or a tuple.
 
-    Floating point initializers are parameters, so the model can be trained on; the others are buffers. A name like
+    Floating point initializers are parameters, so the model can be trained on; the others are buffers. So are those
+    that only say how to compute (sizes, axes, the bounds of a Clip): the plan has them as numbers. A name like
     `features.0.weight` is kept: it lies in modules `features` and `0`. What `state_dict` does not allow in a name
     becomes an underscore.
     """
@@ -35,20 +36,21 @@ class OnnxModule(nn.Module):
         self._weights: list[tuple[nn.Module, str] | Any] = []
         self._defaults: dict[str, tuple[nn.Module, str] | Any] = {}
         self._input_names = [str(value.name) for value in graph.inputs]
-        for name in names:
-            self._weights.append(self._keep(name, tensor_value(graph.initializers[name].const_value, device)))
+        for name, is_read in names.items():
+            content = tensor_value(graph.initializers[name].const_value, device)
+            self._weights.append(self._keep(name, content, learns=is_read))
         for name in self._input_names:
             if name in graph.initializers and graph.initializers[name].const_value is not None:
                 content = tensor_value(graph.initializers[name].const_value, device)
                 self._defaults[name] = self._keep(name, content)
         self.required = [name for name in self._input_names if name not in self._defaults]
 
-    def _keep(self, name: str, content: Any) -> Any:
+    def _keep(self, name: str, content: Any, learns: bool = True) -> Any:
         """Where the weight lives: a module and a name in it, or the strings themselves."""
         if not isinstance(content, torch.Tensor):
             return content
         owner, last = _home(self, name)
-        if content.is_floating_point() and content.element_size() > 1:
+        if learns and content.is_floating_point() and content.element_size() > 1:
             owner.register_parameter(last, nn.Parameter(content))
         else:
             owner.register_buffer(last, content)

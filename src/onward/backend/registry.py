@@ -12,6 +12,12 @@ names is told more about its node:
     outputs   how many outputs the node has
     types     the element types of the inputs as ONNX numbers them, 0 where unknown (torch has no int4)
     opset     the version of the operator's domain
+    natural   which inputs are known to hold no negative number, so that indices need not be counted from the end
+
+Inputs that say how to compute rather than on what (sizes, axes, bounds) are best had as Python's numbers:
+
+    @implements("Reshape", numbers=("shape",))        # a number or a tuple of them where it can be, otherwise a tensor
+    @implements("Gather", scalars=("indices",))       # only if it is a single number
 
 One output is returned as it is (a list is an ONNX sequence), several as a tuple.
 """
@@ -20,13 +26,13 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..lower.registry import place_of
 
-ABOUT_THE_NODE = ("outputs", "types", "opset")
+ABOUT_THE_NODE = ("outputs", "types", "opset", "natural")
 
 
 @dataclass(frozen=True)
@@ -37,12 +43,15 @@ class Implementation:
     since: int
     names: frozenset[str]
     takes_all: bool
+    numbers: Mapping[int, int] = field(default_factory=dict)  # places of inputs: the most axes of numbers taken there
 
 
 _table: dict[tuple[str, str], dict[int, Implementation]] = {}
 
 
-def implements(*op_types: str, since: int = 1, domain: str = "") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def implements(
+    *op_types: str, since: int = 1, domain: str = "", numbers: Sequence[str] = (), scalars: Sequence[str] = ()
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Enter a function as the implementation of operators, from a version of their domain on."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -50,11 +59,13 @@ def implements(*op_types: str, since: int = 1, domain: str = "") -> Callable[[Ca
         kinds = inspect.Parameter
         names = frozenset(p.name for p in parameters if p.kind in (kinds.POSITIONAL_OR_KEYWORD, kinds.KEYWORD_ONLY))
         takes_all = any(p.kind is kinds.VAR_KEYWORD for p in parameters)
+        places = [p.name for p in parameters]
+        taken = {places.index(name): most for most, group in ((1, numbers), (0, scalars)) for name in group}
         for op_type in op_types:
             versions = _table.setdefault((domain, op_type), {})
             if since in versions:
                 raise ValueError(f"{op_type} has two implementations since {since}: the second is {place_of(function)}")
-            versions[since] = Implementation(function, since, names, takes_all)
+            versions[since] = Implementation(function, since, names, takes_all, taken)
         return function
 
     return decorate

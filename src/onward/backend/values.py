@@ -118,12 +118,14 @@ def to_numpy(value: Any, number: int = 0) -> Any:
 
 
 def ints(value: Any) -> list[int]:
-    """An attribute of numbers or a tensor of them."""
+    """Numbers, which may be sizes that `torch.compile` or an export keeps symbolic, or a tensor of them."""
     if isinstance(value, torch.Tensor):
         return [int(item) for item in value.reshape(-1).tolist()]
-    return [int(value)] if isinstance(value, (int, float)) else [int(item) for item in value]
+    return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
 def number(value: Any) -> Any:
     """A tensor of one element, or a number already."""
-    return value.reshape(-1)[0].item() if isinstance(value, torch.Tensor) else value
+    if isinstance(value, torch.Tensor):
+        return value.reshape(-1)[0].item()
+    return value[0] if isinstance(value, tuple) else value

@@ -49,11 +49,14 @@ def run_kernel(
     start = tuple(states) if kind == "lstm" else states[0]
     result = _KERNELS[kind](x, start, weights, b is not None, 1, 0.0, False, directions == 2, False)
     sequence, *ends = result
-    sequence = sequence.reshape(x.shape[0], x.shape[1], directions, hidden)
     sequence = sequence.flip(0) if direction == "reverse" else sequence
+    if directions == 1:
+        sequence = sequence.unsqueeze(1)
+    else:
+        sequence = sequence.reshape(x.shape[0], x.shape[1], directions, hidden).transpose(1, 2)
     if layout:
-        return sequence.transpose(0, 1), *(end.transpose(0, 1) for end in ends)
-    return sequence.transpose(1, 2), *ends
+        return sequence.permute(2, 0, 1, 3), *(end.transpose(0, 1) for end in ends)
+    return sequence, *ends
 
 
 def _check(kind: str, x: Tensor, w: Tensor, r: Tensor, b: Tensor | None, states: Sequence[Tensor]) -> None:

@@ -7,20 +7,31 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ...capture.control import capture_branch, capture_loop
+from ...capture.tensor import Traced
 from .. import limits
 from ..plan import BoundBody
 from ..registry import implements
 from ..values import number
 
 
-@implements("If")
-def if_(condition: Tensor, *, then_branch: BoundBody, else_branch: BoundBody) -> tuple[Any, ...]:
+@implements("If", scalars=("condition",))
+def if_(condition: Any, *, then_branch: BoundBody, else_branch: BoundBody) -> tuple[Any, ...]:
+    """Recorded with both branches where the model is compiled or exported."""
+    if isinstance(condition, Traced):
+        return tuple(capture_branch(condition.tracer, condition.reshape(()), then_branch, else_branch))
+    if isinstance(condition, Tensor) and torch.compiler.is_compiling():
+        branches = (lambda: tuple(then_branch()), lambda: tuple(else_branch()))
+        return tuple(torch.cond(condition.reshape(()), *branches, ()))
     return tuple(then_branch() if number(condition) else else_branch())
 
 
-@implements("Loop")
-def loop(count: Tensor | None, condition: Tensor | None, *carried: Any, body: BoundBody) -> tuple[Any, ...]:
+@implements("Loop", scalars=("count", "condition"))
+def loop(count: Any, condition: Any, *carried: Any, body: BoundBody) -> tuple[Any, ...]:
     """Values that go from turn to turn, then those of all turns, stacked."""
+    traced = [each for each in (count, condition, *carried, *body.captured) if isinstance(each, Traced)]
+    if traced and not any(isinstance(each, list) for each in carried):
+        return _recorded_loop(traced[0].tracer, count, condition, carried, body)
     most = None if count is None else int(number(count))
     going = True if condition is None else bool(number(condition))
     state = list(carried)
@@ -40,6 +51,20 @@ def loop(count: Tensor | None, condition: Tensor | None, *carried: Any, body: Bo
 def _stacked(items: list[Any], axis: int = 0) -> Tensor:
     limits.about_to_make(len(items), items[0].numel())
     return torch.stack(items, axis)
+
+
+def _recorded_loop(
+    tracer: Any, count: Any, condition: Any, carried: tuple[Any, ...], body: BoundBody
+) -> tuple[Any, ...]:
+    """A loop that is being exported: once around, and it stays a loop."""
+    always = torch.tensor(True)
+
+    def step(turn: Any, state: Any) -> Any:
+        keep, *results = body(torch.tensor(turn, dtype=torch.int64), always, *state)
+        return True if keep is always else keep, tuple(results[: len(carried)]), tuple(results[len(carried) :])
+
+    ends, stacked = capture_loop(tracer, count, True if condition is None else condition, carried, step)
+    return *ends, *stacked
 
 
 @implements("Scan", since=9)

@@ -98,10 +98,14 @@ def mean(*xs: Tensor) -> Tensor:
     return functools.reduce(torch.add, xs) / len(xs)
 
 
-@implements("Clip")
+@implements("Clip", scalars=("min", "max"))
 @widened
 def clip(x: Tensor, min: Any = None, max: Any = None) -> Tensor:
     """The upper bound wins where the two cross, as in torch."""
+    if min is None and max is None:
+        return x
+    if not isinstance(min, Tensor) and not isinstance(max, Tensor):
+        return torch.clamp(x, min, max)
     if min is not None:
         x = torch.maximum(x, torch.as_tensor(min, dtype=x.dtype, device=x.device))
     return x if max is None else torch.minimum(x, torch.as_tensor(max, dtype=x.dtype, device=x.device))
@@ -142,6 +146,8 @@ def selu(x: Tensor, *, alpha: float, gamma: float) -> Tensor:
 
 @implements("HardSigmoid")
 def hard_sigmoid(x: Tensor, *, alpha: float, beta: float) -> Tensor:
+    if beta == 0.5 and abs(alpha - 1 / 6) < 1e-7:
+        return F.hardsigmoid(x)  # whose slope no float32 attribute holds
     return (alpha * x + beta).clamp(0, 1)
 
 
@@ -195,7 +201,7 @@ def log_softmax(x: Tensor, *, axis: int = -1) -> Tensor:
     return torch.log_softmax(x, axis)
 
 
-@implements("Dropout")
+@implements("Dropout", numbers=("ratio", "training_mode"))
 def dropout(
     x: Tensor,
     ratio: Any = 0.5,
@@ -215,13 +221,13 @@ def dropout(
     return result if outputs == 1 else (result, mask)
 
 
-@implements("CumSum")
+@implements("CumSum", numbers=("axis",))
 @widened
 def cumsum(x: Tensor, axis: Any, *, exclusive: int = 0, reverse: int = 0) -> Tensor:
     return _running(lambda t, dim: torch.cumsum(t, dim, dtype=t.dtype), 0, x, int(number(axis)), exclusive, reverse)
 
 
-@implements("CumProd")
+@implements("CumProd", numbers=("axis",))
 @widened
 def cumprod(x: Tensor, axis: Any, *, exclusive: int = 0, reverse: int = 0) -> Tensor:
     return _running(lambda t, dim: torch.cumprod(t, dim, dtype=t.dtype), 1, x, int(number(axis)), exclusive, reverse)

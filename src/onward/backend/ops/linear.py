@@ -32,7 +32,10 @@ def gemm(
     a = a.t() if transA else a
     if transB and c is not None and c.dim() == 1 and alpha == beta == 1:
         return torch.nn.functional.linear(a, b, c)
-    product = torch.mm(a, b.t() if transB else b)
+    b = b.t() if transB else b
+    if c is not None and a.is_floating_point() and c.dim() <= 2 and c.dtype == a.dtype:
+        return torch.addmm(c, a, b, beta=beta, alpha=alpha)
+    product = torch.mm(a, b)
     if alpha != 1:
         product = (alpha * product).to(a.dtype)
     if c is None:

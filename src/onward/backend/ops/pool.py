@@ -138,6 +138,9 @@ def lp_pool(
 
 @implements("GlobalAveragePool")
 def global_average_pool(x: Tensor) -> Tensor:
+    pools: dict[int, Any] = {3: F.adaptive_avg_pool1d, 4: F.adaptive_avg_pool2d, 5: F.adaptive_avg_pool3d}
+    if x.dim() in pools and x.numel():
+        return pools[x.dim()](x, 1)
     return x.mean(list(range(2, x.dim())), keepdim=True)
 
 

@@ -92,7 +92,7 @@ for _op, _function, _each in (
     ("ReduceLogSumExp", _log_sum_exp, _same),
     ("ReduceSumSquare", lambda x, axes, keep: _sum(x * x, axes, keep), lambda x: x * x),
 ):
-    implements(_op)(_reduction(_function, _each))
+    implements(_op, numbers=("axes",))(_reduction(_function, _each))
 
 
 def _arg(x: Tensor, axis: int, keepdims: int, last: int, largest: bool) -> Tensor:
@@ -120,7 +120,7 @@ def argmin(x: Tensor, *, axis: int = 0, keepdims: int = 1, select_last_index: in
     return _arg(x, axis, keepdims, select_last_index, False)
 
 
-@implements("TopK")
+@implements("TopK", numbers=("k",))
 def top_k(x: Tensor, k: Any, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> tuple[Tensor, Tensor]:
     """Of equal elements the one with the lower index comes first."""
     count = ints(k)[0]

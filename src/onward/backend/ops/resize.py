@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from ..limits import FOR_EACH, about_to_make
 from ..registry import implements
+from ..values import ints
 
 
 def _coordinates(
@@ -88,12 +89,40 @@ def _weights(
     return matrix
 
 
-@implements("Resize", since=11)
+_INTERPOLATE = {
+    ("nearest", 3): "nearest", ("nearest", 4): "nearest", ("nearest", 5): "nearest", ("linear", 3): "linear",
+    ("linear", 4): "bilinear", ("linear", 5): "trilinear", ("cubic", 4): "bicubic",
+}  # fmt: skip
+
+
+def _interpolated(
+    x: Tensor, scales: list[float], sizes: list[int], mode: str, places: str, nearest: str, cubic: float
+) -> Tensor | None:
+    """By PyTorch's own kernels, where it is a resize that they have; otherwise None."""
+    kind = _INTERPOLATE.get((mode, x.dim()))
+    if kind is None or x.dtype not in (torch.float32, torch.float64) or len(scales or sizes) != x.dim():
+        return None
+    if mode == "nearest":
+        usual = (places, nearest) == ("asymmetric", "floor")
+    else:
+        usual = places in ("half_pixel", "align_corners") and (mode != "cubic" or cubic == -0.75)
+    if places == "align_corners" and any(scale != round(scale) for scale in scales):
+        usual = False  # ONNX divides by the exact size, PyTorch by the one rounded down
+    kept = scales[:2] == [1.0, 1.0] if scales else sizes[0] == x.shape[0] and sizes[1] == x.shape[1]
+    if not usual or not kept or any(scale <= 0 for scale in scales):
+        return None
+    options: dict[str, Any] = {} if mode == "nearest" else {"align_corners": places == "align_corners"}
+    if scales:
+        return F.interpolate(x, scale_factor=tuple(scales[2:]), mode=kind, **options)
+    return F.interpolate(x, size=tuple(sizes[2:]), mode=kind, **options)
+
+
+@implements("Resize", since=11, numbers=("roi", "scales", "sizes"))
 def resize(
     x: Tensor,
-    roi: Tensor | None = None,
-    scales: Tensor | None = None,
-    sizes: Tensor | None = None,
+    roi: Any = None,
+    scales: Any = None,
+    sizes: Any = None,
     *,
     antialias: int = 0,
     axes: list[int] | None = None,
@@ -107,21 +136,25 @@ def resize(
 ) -> Tensor:
     along = list(range(x.dim())) if axes is None else [axis % x.dim() for axis in axes]
     source = [x.shape[axis] for axis in along]
-    if sizes is not None and sizes.numel():
-        wanted = [int(each) for each in sizes.tolist()]
+    wanted = [] if sizes is None else ints(sizes)
+    factors = [] if scales is None or wanted else _floats(scales)
+    if axes is None and not exclude_outside and not antialias and keep_aspect_ratio_policy == "stretch":
+        result = _interpolated(x, factors, wanted, mode, coordinate_transformation_mode, nearest_mode, cubic_coeff_a)
+        if result is not None:
+            return result
+    if wanted:
         factors = [out / size for out, size in zip(wanted, source, strict=True)]
         if keep_aspect_ratio_policy != "stretch":
             factor = min(factors) if keep_aspect_ratio_policy == "not_larger" else max(factors)
             factors = [factor] * len(factors)
             wanted = [math.floor(factor * size + 0.5) for size in source]
-    elif scales is not None:
-        factors = [float(each) for each in scales.tolist()]
+    elif factors:
         wanted = [math.floor(size * factor) for size, factor in zip(source, factors, strict=True)]
     else:
         raise ValueError("Resize has neither scales nor sizes")
     kept = [size for axis, size in enumerate(x.shape) if axis not in along]
     about_to_make(*kept, *wanted)
-    regions = [0.0] * len(along) + [1.0] * len(along) if roi is None or not roi.numel() else roi.tolist()
+    regions = ([] if roi is None else _floats(roi)) or [0.0] * len(along) + [1.0] * len(along)
     result = x if x.is_floating_point() and x.dtype != torch.float16 else x.double()
     cropping = coordinate_transformation_mode == "tf_crop_and_resize"
     for place, axis in enumerate(along):
@@ -143,13 +176,17 @@ def resize(
     return result.to(x.dtype)
 
 
+def _floats(value: Any) -> list[float]:
+    return value.reshape(-1).tolist() if isinstance(value, Tensor) else [float(each) for each in value]
+
+
 def _along_axis(x: Tensor, matrix: np.ndarray[Any, Any], axis: int) -> Tensor:
     weights = torch.from_numpy(matrix).to(x.dtype).to(x.device)
     return torch.matmul(x.movedim(axis, -1), weights.t()).movedim(-1, axis)
 
 
-@implements("Resize", since=10)
-@implements("Upsample")
+@implements("Resize", since=10, numbers=("scales",))
+@implements("Upsample", numbers=("scales",))
 def upsample(
     x: Tensor,
     scales: Any = None,
@@ -161,11 +198,10 @@ def upsample(
     """The older operators: places by division alone, rounded down."""
     if scales is None:
         scales = [1.0, 1.0, height_scale, width_scale]
-    factors: Sequence[float] = scales.tolist() if isinstance(scales, Tensor) else scales
     return resize(
         x,
         None,
-        torch.tensor(factors),
+        scales,
         coordinate_transformation_mode="asymmetric",
         mode="linear" if mode in ("linear", "bilinear") else "nearest",
         nearest_mode="floor",

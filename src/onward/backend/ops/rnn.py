@@ -207,7 +207,8 @@ def lstm(
     output_sequence: int = 0,
 ) -> tuple[Tensor, ...]:
     """Gates in the order input, output, forget, cell."""
-    if is_usual(activations, ["sigmoid", "tanh", "tanh"], clip, lengths, peepholes, input_forget):
+    usual = is_usual(activations, ["sigmoid", "tanh", "tanh"], clip, lengths, peepholes, input_forget)
+    if usual and not (torch.compiler.is_compiling() and torch.is_grad_enabled()):  # pytorch#158007, 2.13: no backward
         return run_kernel("lstm", x, w, r, b, [initial_h, initial_c], direction, layout)
     kinds = _activations(activations or ["Sigmoid", "Tanh", "Tanh"] * w.shape[0], activation_alpha, activation_beta)
 

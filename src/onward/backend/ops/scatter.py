@@ -12,31 +12,32 @@ from ..registry import implements
 from ._wide import widened
 
 
-def _positive(index: Tensor, size: int) -> Tensor:
+def _positive(index: Tensor, size: int, natural: bool) -> Tensor:
     index = index.to(torch.int64)
-    return torch.where(index < 0, index + size, index)
+    return index if natural else torch.where(index < 0, index + size, index)
 
 
-@implements("Gather")
-def gather(x: Any, indices: Tensor, *, axis: int = 0) -> Any:
+@implements("Gather", scalars=("indices",))
+def gather(x: Any, indices: Any, *, axis: int = 0) -> Any:
     if isinstance(x, np.ndarray):
-        return np.asarray(np.take(x, indices.numpy(), axis), dtype=object)
+        return np.asarray(np.take(x, np.asarray(indices), axis), dtype=object)
     axis = axis % x.dim()
-    index = _positive(indices, x.shape[axis])
-    picked = x.index_select(axis, index.reshape(-1))
-    return picked.reshape([*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]])
+    if not isinstance(indices, Tensor):
+        return x.select(axis, indices)
+    # Unlike index_select, it counts from the end by itself, and unlike x[...] it never reads the indices on the host.
+    return torch.ops.aten.index.Tensor(x, [None] * axis + [indices.to(torch.int64)])
 
 
 @implements("GatherElements")
 @widened
-def gather_elements(x: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
-    return torch.gather(x, axis, _positive(indices, x.shape[axis]))
+def gather_elements(x: Tensor, indices: Tensor, *, axis: int = 0, natural: tuple[bool, ...]) -> Tensor:
+    return torch.gather(x, axis, _positive(indices, x.shape[axis], natural[1]))
 
 
 def _places(indices: Tensor, batch: int, shape: Any) -> tuple[Tensor, ...]:
     """What torch indexes with, for indices whose last axis runs over axes."""
     depth = indices.shape[-1]
-    columns = [_positive(indices[..., place], shape[batch + place]) for place in range(depth)]
+    columns = [indices[..., place].to(torch.int64) for place in range(depth)]  # torch counts from the end itself
     lead = [
         torch.arange(shape[axis]).reshape([-1 if each == axis else 1 for each in range(indices.dim() - 1)])
         for axis in range(batch)
@@ -55,8 +56,16 @@ _REDUCE = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
 
 @implements("ScatterElements", "Scatter")
 @widened
-def scatter_elements(x: Tensor, indices: Tensor, updates: Tensor, *, axis: int = 0, reduction: str = "none") -> Tensor:
-    index = _positive(indices, x.shape[axis])
+def scatter_elements(
+    x: Tensor,
+    indices: Tensor,
+    updates: Tensor,
+    *,
+    axis: int = 0,
+    reduction: str = "none",
+    natural: tuple[bool, ...],
+) -> Tensor:
+    index = _positive(indices, x.shape[axis], natural[1])
     if reduction == "none":
         return x.scatter(axis, index, updates)
     return x.scatter_reduce(axis, index, updates, _REDUCE[reduction], include_self=True)

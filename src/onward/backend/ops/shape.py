@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ..numbers import shape_of, size_of
 from ..registry import implements
 from ..values import ONNX_TYPES, holder, ints, number
 from ._wide import UNSIGNED, widened
@@ -17,18 +18,15 @@ from ._wide import UNSIGNED, widened
 
 @implements("Shape")
 def shape(x: Any, *, start: int = 0, end: int | None = None) -> Tensor:
-    rank = len(x.shape)
-    first = max(0, start + rank if start < 0 else start)
-    last = rank if end is None else max(0, end + rank if end < 0 else end)
-    return torch.tensor(list(x.shape)[first:last], dtype=torch.int64)
+    return torch.tensor(shape_of(x, start=start, end=end), dtype=torch.int64)
 
 
 @implements("Size")
 def size(x: Any) -> Tensor:
-    return torch.tensor(math.prod(x.shape), dtype=torch.int64)
+    return torch.tensor(size_of(x), dtype=torch.int64)
 
 
-@implements("Reshape")
+@implements("Reshape", numbers=("shape",))
 def reshape(x: Any, shape: Any, *, allowzero: int = 0) -> Any:
     sizes = ints(shape)
     if not allowzero:
@@ -39,26 +37,30 @@ def reshape(x: Any, shape: Any, *, allowzero: int = 0) -> Any:
 @implements("Flatten")
 def flatten(x: Any, *, axis: int = 1) -> Any:
     axis = axis + len(x.shape) if axis < 0 else axis
+    if axis == 1 and len(x.shape) > 1 and isinstance(x, Tensor):
+        return x.flatten(1)
     return x.reshape(math.prod(x.shape[:axis]), math.prod(x.shape[axis:]))
 
 
-@implements("Squeeze")
+@implements("Squeeze", numbers=("axes",))
 def squeeze(x: Any, axes: Any = None) -> Any:
     if axes is None:
         return x.reshape([size for size in x.shape if size != 1])
     chosen = {axis % len(x.shape) for axis in ints(axes)}
     if any(x.shape[axis] != 1 for axis in chosen):
         raise ValueError(f"Squeeze of axes {sorted(chosen)} that are not all of size 1: {list(x.shape)}")
-    return x.reshape([size for axis, size in enumerate(x.shape) if axis not in chosen])
+    if isinstance(x, np.ndarray):
+        return np.squeeze(x, tuple(chosen))
+    return x.squeeze(tuple(sorted(chosen)))
 
 
-@implements("Unsqueeze")
+@implements("Unsqueeze", numbers=("axes",))
 def unsqueeze(x: Any, axes: Any) -> Any:
     chosen = ints(axes)
     rank = len(x.shape) + len(chosen)
-    places = {axis % rank for axis in chosen}
-    sizes = iter(x.shape)
-    return x.reshape([1 if axis in places else next(sizes) for axis in range(rank)])
+    for axis in sorted(axis % rank for axis in chosen):
+        x = np.expand_dims(x, axis) if isinstance(x, np.ndarray) else x.unsqueeze(axis)
+    return x
 
 
 @implements("Transpose")
@@ -72,7 +74,7 @@ def concat(*xs: Any, axis: int = 1) -> Any:
     return np.concatenate(xs, axis) if isinstance(xs[0], np.ndarray) else torch.cat(xs, axis)
 
 
-@implements("Split")
+@implements("Split", numbers=("split",))
 def split(x: Any, split: Any = None, *, axis: int = 0, num_outputs: int | None = None, outputs: int) -> Any:
     total = x.shape[axis]
     if num_outputs not in (None, outputs):
@@ -86,30 +88,38 @@ def split(x: Any, split: Any = None, *, axis: int = 0, num_outputs: int | None =
     return tuple(torch.split(x, sizes, axis))
 
 
-@implements("Slice")
+@implements("Slice", numbers=("starts", "ends", "axes", "steps"))
 def slice_(x: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = None) -> Any:
     first, last = ints(starts), ints(ends)
     along = list(range(len(first))) if axes is None else [axis % len(x.shape) for axis in ints(axes)]
     strides = [1] * len(first) if steps is None else ints(steps)
     for axis, start, end, step in zip(along, first, last, strides, strict=True):
+        if not isinstance(x, np.ndarray) and step > 0:
+            index = [slice(None)] * axis + [slice(start, end, step)]
+            x = x[tuple(index)]  # torch clamps as ONNX does
+            continue
         picked = range(x.shape[axis])[start:end:step]
         if isinstance(x, np.ndarray):
             x = np.take(x, list(picked), axis)
-        elif step > 0:
-            index = [slice(None)] * axis + [slice(picked.start, max(picked.start, picked.stop), step)]
-            x = x[tuple(index)]
+        elif step == -1 and len(picked) == x.shape[axis]:
+            x = x.flip(axis)
         else:
             x = x.index_select(axis, torch.tensor(list(picked), dtype=torch.int64, device=x.device))
     return x
 
 
-@implements("Expand")
-def expand(x: Any, shape: Tensor) -> Any:
-    sizes = np.broadcast_shapes(tuple(x.shape), tuple(shape.tolist()))
-    return np.broadcast_to(x, sizes) if isinstance(x, np.ndarray) else x.expand(sizes)
+@implements("Expand", numbers=("shape",))
+def expand(x: Any, shape: Any) -> Any:
+    wanted = ints(shape)
+    if isinstance(x, np.ndarray):
+        return np.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(wanted)))
+    rank = max(x.dim(), len(wanted))
+    have, want = [1] * (rank - x.dim()) + list(x.shape), [1] * (rank - len(wanted)) + wanted
+    # A 1 that is asked for leaves the size as it is. Sizes that cannot meet are for PyTorch to refuse.
+    return x.expand([old if type(new) is int and new == 1 else new for old, new in zip(have, want, strict=True)])
 
 
-@implements("Tile")
+@implements("Tile", numbers=("repeats", "axis"))
 def tile(x: Tensor, repeats: Any, axis: Any = None) -> Tensor:
     if axis is None:
         return x.repeat(ints(repeats))
@@ -118,7 +128,7 @@ def tile(x: Tensor, repeats: Any, axis: Any = None) -> Tensor:
     return x.repeat(counts)
 
 
-@implements("Pad")
+@implements("Pad", numbers=("pads", "constant_value", "axes"))
 def pad(
     x: Tensor,
     pads: Any = None,
@@ -177,11 +187,17 @@ def non_zero(x: Tensor) -> Tensor:
     return torch.nonzero(x if x.dim() else x.reshape(1)).t().contiguous()
 
 
-@implements("Range")
-def range_(start: Tensor, limit: Tensor, delta: Tensor, *, stash_type: int = 0) -> Tensor:
+@implements("Range", scalars=("start", "limit", "delta"))
+def range_(start: Any, limit: Any, delta: Any, *, stash_type: int = 0, types: tuple[int, ...]) -> Tensor:
     """Since opset 27 the short floating point types are computed in the wider one that `stash_type` says."""
-    short = start.dtype in (torch.float16, torch.bfloat16)
-    dtype = holder(stash_type) if short and stash_type else start.dtype if start.is_floating_point() else torch.int64
+    tensors = [each for each in (start, limit, delta) if isinstance(each, Tensor)]
+    kind = tensors[0].dtype if tensors else holder(types[0])
+    if not tensors and kind == torch.int64:
+        empty = delta > 0 if limit < start else delta < 0  # which torch refuses
+        return torch.arange(start, start if empty else limit, delta, dtype=torch.int64)
+    start, limit, delta = (torch.as_tensor(each, dtype=kind) for each in (start, limit, delta))
+    short = kind in (torch.float16, torch.bfloat16)
+    dtype = holder(stash_type) if short and stash_type else kind if start.is_floating_point() else torch.int64
     count = max(0, math.ceil((limit.item() - start.item()) / delta.item()))
     return torch.arange(count, dtype=dtype).mul(delta.to(dtype)).add(start.to(dtype)).to(start.dtype)
 
@@ -192,15 +208,15 @@ def eye_like(x: Tensor, *, dtype: int | None = None, k: int = 0) -> Tensor:
     return (result.triu(k) * result.tril(k)).to(holder(dtype or ONNX_TYPES[x.dtype]))
 
 
-@implements("Trilu")
+@implements("Trilu", scalars=("k",))
 @widened
-def trilu(x: Tensor, k: Tensor | None = None, *, upper: int = 1) -> Tensor:
-    diagonal = 0 if k is None else int(k.item())
+def trilu(x: Tensor, k: Any = None, *, upper: int = 1) -> Tensor:
+    diagonal = 0 if k is None else number(k)
     return torch.triu(x, diagonal) if upper else torch.tril(x, diagonal)
 
 
-@implements("OneHot")
-def one_hot(indices: Tensor, depth: Tensor, values: Tensor, *, axis: int = -1) -> Tensor:
+@implements("OneHot", numbers=("depth",))
+def one_hot(indices: Tensor, depth: Any, values: Tensor, *, axis: int = -1) -> Tensor:
     count = int(number(depth))
     index = indices.to(torch.int64)
     index = torch.where(index < 0, index + count, index).unsqueeze(axis)
@@ -224,10 +240,10 @@ def compress(x: Tensor, condition: Tensor, *, axis: int | None = None) -> Tensor
     return x.index_select(axis, torch.nonzero(condition[: x.shape[axis]]).reshape(-1))
 
 
-@implements("CenterCropPad")
-def center_crop_pad(x: Tensor, shape: Tensor, *, axes: list[int] | None = None) -> Tensor:
+@implements("CenterCropPad", numbers=("shape",))
+def center_crop_pad(x: Tensor, shape: Any, *, axes: list[int] | None = None) -> Tensor:
     along = list(range(x.dim())) if axes is None else axes
-    for axis, size in zip(along, shape.tolist(), strict=True):
+    for axis, size in zip(along, ints(shape), strict=True):
         axis, missing = axis % x.dim(), size - x.shape[axis]
         if missing < 0:
             x = x.narrow(axis, -missing // 2, size)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..limits import about_to_make
 from ..registry import implements
-from ..values import ONNX_TYPES, holder, is_narrow, narrow_numpy, strings, to_torch
+from ..values import ONNX_TYPES, holder, ints, is_narrow, narrow_numpy, strings, to_torch
 
 _T = onnx.TensorProto
 _FLOAT8 = (torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e5m2, torch.float8_e5m2fnuz)
@@ -112,11 +112,12 @@ def identity(x: Any) -> Any:
     return x
 
 
-@implements("ConstantOfShape")
-def constant_of_shape(shape: Tensor, *, value: Any = None) -> Any:
+@implements("ConstantOfShape", numbers=("shape",))
+def constant_of_shape(shape: Any, *, value: Any = None) -> Any:
     if value is None:
         value = torch.zeros(1)
     if isinstance(value, np.ndarray):
-        about_to_make(*shape.tolist())
-        return to_torch(np.full(shape.tolist(), value.ravel()[0], dtype=object))
-    return value.reshape(()).expand(shape.tolist()).clone()
+        sizes = ints(shape)
+        about_to_make(*sizes)
+        return to_torch(np.full(sizes, value.ravel()[0], dtype=object))
+    return value.reshape(()).expand(ints(shape)).clone()

@@ -68,13 +68,14 @@ def _column_of(g: Emitter, index: Value) -> tuple[Value, int] | None:
     """The table and the column, if an index is a column of a table."""
     node = index.producer()
     table = node.inputs[0] if node is not None and node.op_type in ("Gather", "Squeeze") else None
-    if node is None or table is None or g.dims(table) is None or g.rank(table) != 2:
+    if node is None or table is None or g.dims(table) is None or g.rank(table) < 2:
         return None
     if node.op_type == "Squeeze":
-        return (table, 0) if g.rank(index) == 1 and g.known_dims(table)[1] == 1 else None
+        return (table, 0) if g.rank(table) == 2 and g.rank(index) == 1 and g.known_dims(table)[1] == 1 else None
     column = g.value_of(node.inputs[1])
     axis = node.attributes["axis"].as_int() if "axis" in node.attributes else 0
-    return (table, int(column)) if axis == 1 and column is not None and column.dim() == 0 else None
+    last = axis % g.rank(table) == g.rank(table) - 1
+    return (table, int(column)) if last and column is not None and column.dim() == 0 else None
 
 
 def _transposed_nonzero(table: Value) -> Value | None:
@@ -93,7 +94,7 @@ def _table_of(g: Emitter, indices: Sequence[Value]) -> Value | None:
     if first is None or any(each != (first[0], place) for place, each in enumerate(columns)):
         return None
     table = first[0]
-    return table if g.known_dims(table)[1] == len(columns) and g.dtype(table) is torch.int64 else None
+    return table if g.known_dims(table)[-1] == len(columns) and g.dtype(table) is torch.int64 else None
 
 
 @lowers(aten.index_select.default)

@@ -1,0 +1,245 @@
+"""Export, run on the backend, export again: the second file verifies and has no more nodes than the first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.parser
+import onnxruntime
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils import _pytree as pytree
+
+import onward
+from onward.backend import prepare
+from tests.models._torchvision import torchvision_models
+from tests.models._weights import seeded
+
+Args = tuple[Tensor, ...]
+Axes = Mapping[str, Mapping[int, str]]
+
+
+class Transformer(nn.Module):
+    """A model of transformers, which takes tokens and a mask and gives plain tensors."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        torchvision_models()  # transformers imports torchvision by itself, and fails where that fails
+        import transformers
+
+        if kind == "bert":
+            bert = transformers.BertConfig(
+                hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32, vocab_size=50
+            )
+            self.model = transformers.BertModel(bert)
+        elif kind == "gpt2":
+            gpt2 = transformers.GPT2Config(
+                n_embd=16, n_layer=2, n_head=2, vocab_size=50, n_positions=32, bos_token_id=0, eos_token_id=0
+            )
+            self.model = transformers.GPT2LMHeadModel(gpt2)
+        else:
+            llama = transformers.LlamaConfig(
+                hidden_size=16,
+                intermediate_size=32,
+                num_hidden_layers=2,
+                num_attention_heads=4,
+                num_key_value_heads=2,
+                vocab_size=50,
+                max_position_embeddings=32,
+            )
+            self.model = transformers.LlamaForCausalLM(llama)
+        self.model.config.use_cache = False
+
+    def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
+        return self.model(input_ids=tokens, attention_mask=mask)[0]
+
+
+class Blocks(nn.Module):
+    """The blocks of a torchvision model, few and narrow."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        models = torchvision_models()
+        if kind == "resnet":
+            self.model: nn.Module = models.ResNet(models.resnet.BasicBlock, [1, 1, 1, 1], num_classes=5)
+        elif kind == "mobilenet":
+            self.model = models.MobileNetV2(5, 0.25, [[1, 16, 1, 1], [6, 24, 2, 2]])
+        elif kind == "mobilenet3":
+            features = models.mobilenet_v3_small(weights=None, num_classes=5).features[:5]
+            self.model = nn.Sequential(features, nn.AdaptiveAvgPool2d(1), nn.Flatten())
+        elif kind == "densenet":
+            self.model = models.DenseNet(4, (2, 2), 8, num_classes=5)
+        elif kind == "swin":
+            self.model = models.swin_transformer.SwinTransformer([4, 4], 8, [1, 1], [2, 2], [4, 4], num_classes=5)
+        else:
+            self.model = models.VisionTransformer(32, 8, 1, 2, 16, 32, num_classes=5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.model(x)
+
+
+class Resized(nn.Module):
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        smooth = F.interpolate(x, scale_factor=2.0, mode="bilinear", align_corners=False)
+        return smooth, F.interpolate(x, size=(9, 7), mode="nearest"), F.interpolate(x, size=(6, 6), mode="bicubic")
+
+
+class Embedded(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.head = nn.Embedding(50, 8), nn.Linear(8, 3)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.head(self.table(tokens).mean(1))
+
+
+class Branches(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.two = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.cond(x.sum() > 0, lambda x: self.one(x), lambda x: self.two(x).relu(), (x,))
+
+
+class Turns(nn.Module):
+    def forward(self, x: Tensor, turns: Tensor) -> Tensor:
+        for turn in range(int(turns)):
+            x = torch.tanh(x) * 0.9 + float(turn)
+        return x
+
+
+class Sizes(nn.Module):
+    """What models do with sizes."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        batch, length, width = x.shape
+        short = x.reshape(batch * length, width)[:, : width - 1].reshape(batch, length, width - 1)
+        places = torch.arange(length).unsqueeze(0).expand(batch, length)
+        padded = torch.cat([torch.zeros(batch, 1, width - 1), short], 1)
+        return padded, places, x.new_full((batch, length + 1), 2.0), F.pad(short, (0, length)), short.repeat(2, 1, 1)
+
+
+class Attends(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer(x)
+
+
+def pictures(*sizes: int) -> Args:
+    batch, height, width = sizes or (2, 32, 32)
+    return (torch.randn(batch, 3, height, width),)
+
+
+def rows(*sizes: int) -> Args:
+    return (torch.randn(*(sizes or (5, 2)), 4),)
+
+
+def tokens(*sizes: int) -> Args:
+    return (torch.randint(50, sizes or (2, 7)),)
+
+
+def masked_tokens(*sizes: int) -> Args:
+    (given,) = tokens(*sizes)
+    mask = torch.ones_like(given)
+    mask[-1, -2:] = 0
+    return given, mask
+
+
+def counted_rows(*sizes: int) -> Args:
+    first, second, turns = sizes or (5, 2, 3)
+    return (*rows(first, second), torch.tensor(turns))
+
+
+BATCH: Axes = {"a": {0: "batch"}}
+PICTURE: Axes = {"a": {0: "batch", 2: "height", 3: "width"}}
+TABLE: Axes = {"a": {0: "first", 1: "second"}}
+TOKENS: Axes = {"a": {0: "batch", 1: "length"}, "b": {0: "batch", 1: "length"}}
+
+
+@dataclass(frozen=True)
+class Case:
+    make: Callable[[], nn.Module]
+    args: Callable[..., Args]
+    axes: Axes
+    other: tuple[int, ...]  # sizes to run the second file at
+
+
+CASES = {
+    "resnet": Case(lambda: Blocks("resnet"), pictures, PICTURE, (3, 48, 40)),
+    "mobilenet v2": Case(lambda: Blocks("mobilenet"), pictures, BATCH, (3, 32, 32)),
+    "mobilenet v3": Case(lambda: Blocks("mobilenet3"), pictures, BATCH, (3, 32, 32)),
+    "densenet": Case(lambda: Blocks("densenet"), pictures, BATCH, (3, 32, 32)),
+    "vit": Case(lambda: Blocks("vit"), pictures, BATCH, (3, 32, 32)),
+    "swin": Case(lambda: Blocks("swin"), pictures, BATCH, (3, 32, 32)),
+    "lstm": Case(lambda: nn.LSTM(4, 5), rows, TABLE, (6, 3)),
+    "bidirectional lstm": Case(lambda: nn.LSTM(4, 5, 2, bidirectional=True, batch_first=True), rows, TABLE, (6, 3)),
+    "gru": Case(lambda: nn.GRU(4, 5, bidirectional=True), rows, TABLE, (6, 3)),
+    "rnn": Case(lambda: nn.RNN(4, 5, 2, nonlinearity="relu"), rows, TABLE, (6, 3)),
+    "bert": Case(lambda: Transformer("bert"), masked_tokens, TOKENS, (3, 9)),
+    "bert, fixed": Case(lambda: Transformer("bert"), masked_tokens, {}, ()),
+    "gpt2": Case(lambda: Transformer("gpt2"), masked_tokens, TOKENS, (3, 9)),
+    "llama": Case(lambda: Transformer("llama"), masked_tokens, TOKENS, (3, 9)),
+    "resize": Case(Resized, pictures, BATCH, (3, 32, 32)),
+    "embedding": Case(Embedded, tokens, TABLE, (3, 5)),
+    "branch": Case(Branches, rows, BATCH, (6, 2)),
+    "loop": Case(lambda: torch.jit.script(Turns()), counted_rows, BATCH, (4, 2, 5)),
+    "sizes": Case(Sizes, rows, TABLE, (3, 6)),
+    "encoder": Case(Attends, lambda *sizes: (torch.randn(*(sizes or (2, 5)), 8),), TABLE, (3, 6)),
+}
+
+
+def operators(graph: onnx.GraphProto) -> Counter[str]:
+    """How often each occurs, in subgraphs too; a Constant is a weight in another place."""
+    found = Counter(node.op_type for node in graph.node if node.op_type != "Constant")
+    for node in graph.node:
+        for attribute in node.attribute:
+            found += operators(attribute.g) if attribute.HasField("g") else Counter()
+    return found
+
+
+def exported(module: Any, args: Args, axes: Axes, file: Path) -> onnx.ModelProto:
+    onward.export(module, args, file, input_names=["a", "b"][: len(args)], dynamic_axes=axes, verify=True)
+    return onnx.load(file)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_no_more_nodes_than_the_first(name: str, tmp_path: Path) -> None:
+    case = CASES[name]
+    torch.manual_seed(0)
+    module, args = seeded(case.make), case.args()
+    first = exported(module, args, case.axes, tmp_path / "first.onnx")
+    again = prepare(tmp_path / "first.onnx").module
+    second = exported(again, args, case.axes, tmp_path / "second.onnx")
+    before, after = operators(first.graph), operators(second.graph)
+    assert after.total() <= before.total(), f"more: {after - before}, fewer: {before - after}"
+
+    others = case.args(*case.other)
+    session = onnxruntime.InferenceSession(tmp_path / "second.onnx", providers=["CPUExecutionProvider"])
+    fed = {value.name: each.numpy() for value, each in zip(session.get_inputs(), others, strict=True)}
+    with torch.no_grad():
+        wanted = pytree.tree_leaves(module(*others))
+    for got, want in zip(session.run(None, fed), wanted, strict=True):
+        np.testing.assert_allclose(got, want.numpy(), rtol=1e-3, atol=1e-4)
+
+
+def test_a_branch_keeps_both_sides(tmp_path: Path) -> None:
+    module = seeded(Branches)
+    exported(module, rows(), BATCH, tmp_path / "first.onnx")
+    second = exported(prepare(tmp_path / "first.onnx").module, rows(), BATCH, tmp_path / "second.onnx")
+    assert operators(second.graph)["If"] == 1
+    session = onnxruntime.InferenceSession(tmp_path / "second.onnx", providers=["CPUExecutionProvider"])
+    for sign in (1, -1):
+        x = sign * torch.rand(3, 2, 4)
+        np.testing.assert_allclose(session.run(None, {"a": x.numpy()})[0], module(x).detach().numpy(), rtol=1e-5)
