@@ -141,7 +141,7 @@ def scale_and_zero_point(low: Tensor, high: Tensor, spec: Activations) -> tuple[
     else:
         span, steps = high - low, (1 << spec.bits) - 1
     if spec.power_of_two:
-        scale = torch.exp2(torch.ceil(torch.log2(span / (steps + 1))))
+        scale = _power_of_two(span / (steps + 1))
     else:
         scale = span / steps
     scale = torch.where(scale < torch.finfo(torch.float32).tiny, 1.0, scale).to(torch.float32)
@@ -150,6 +150,12 @@ def scale_and_zero_point(low: Tensor, high: Tensor, spec: Activations) -> tuple[
     else:
         zero = torch.clamp(torch.round(first - low / scale), first, last)
     return scale, zero, first, last
+
+
+def _power_of_two(x: Tensor) -> Tensor:
+    """The smallest power of two that is not below; exact, which a logarithm is not. Zero stays zero."""
+    mantissa, exponent = torch.frexp(x)
+    return torch.where(x > 0, torch.ldexp(torch.ones_like(x), exponent - (mantissa == 0.5).to(exponent.dtype)), x)
 
 
 def grid_from_range(low: Tensor | float, high: Tensor | float, spec: Activations) -> Grid:
@@ -177,7 +183,7 @@ def weight_scale(high: Tensor, spec: Weights) -> Tensor:
     """The scales for weights of these largest magnitudes; a power of two covers up to one step at the end."""
     steps = weight_steps(spec)
     high = high.to(torch.float64)
-    scale = torch.exp2(torch.ceil(torch.log2(high / (steps + 1)))) if spec.power_of_two else high / steps
+    scale = _power_of_two(high / (steps + 1)) if spec.power_of_two else high / steps
     return torch.where(scale < torch.finfo(torch.float32).tiny, 1.0, scale).to(torch.float32)
 
 

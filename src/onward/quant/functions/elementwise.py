@@ -107,7 +107,7 @@ def _with_number(session: Session, func: Any, name: str, input: Any, other: Any)
 
 def _factor(name: str, input: Any, other: Any) -> float | None:
     number = other if isinstance(input, Tensor) else input
-    if isinstance(number, Tensor) or isinstance(number, (torch.SymInt, torch.SymFloat)):
+    if isinstance(number, (Tensor, torch.SymInt, torch.SymFloat)):
         return None
     if name == "mul":
         return float(number)
