@@ -26,7 +26,7 @@ from .passes.drop_dead_nodes import drop_dead_nodes
 from .passes.drop_unused_weights import drop_unused_weights
 from .passes.open_outputs import open_outputs
 from .torch_names import TorchNames
-from .verify import Session, Verification, as_pytorch, random_outputs, verify_at_sizes
+from .verify import Session, Verification, as_pytorch, output_steps, random_outputs, verify_at_sizes
 from .write import WrittenFiles, to_proto, write_model
 from .write.listing import listing
 from .write.staging import can_publish, publish
@@ -143,6 +143,7 @@ class Program(TorchNames):
             self._eager,
             captured.space,
             random=random_outputs(self.model),
+            steps=output_steps(self.model),
             state=len(captured.call.state),
         )
         verification.raise_unless_ok(captured.warnings)

@@ -199,3 +199,35 @@ def test_lists_are_compared_by_their_elements(actual: torch.Tensor | list[torch.
 def test_empty_lists_agree() -> None:
     assert all(each.ok for each in compare_output([], [], "y"))
     assert not any(each.ok for each in compare_output([], [torch.ones(1)], "y"))
+
+
+def rounded(off: int, by: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """5,000 values on a grid of step 0.1, of which the second has so many away by so many steps."""
+    expected = torch.round(values(torch.float32, 5000) * 10) * 0.1
+    actual = expected.clone()
+    actual[:off] += 0.1 * by
+    return expected, actual
+
+
+@pytest.mark.parametrize(
+    ("off", "by", "step", "ok"),
+    [
+        (4000, 1, 0.1, True),  # one step, however many
+        (5, 3, 0.1, True),  # a thousandth further away
+        (6, 3, 0.1, False),
+        (4000, 1, None, False),  # not rounded to a grid: no steps
+        (4000, 0.2, 0.0, True),  # the 255th part of its range
+        (4000, 1, 0.0, False),
+    ],
+)
+def test_rounded_outputs_may_be_a_step_away(off: int, by: float, step: float | None, ok: bool) -> None:
+    result = compare(*rounded(off, by), "y", step=step)
+    assert result.ok is ok
+    assert result.mismatches == off
+
+
+def test_the_words_for_steps() -> None:
+    result = compare(*rounded(6, 3), "y", step=0.1)
+    assert "4994 of 5000 elements equal, in steps of 0.1 6 further than one" in str(result)
+    table = str(Verification((Check("example", (compare(*rounded(5, 3), "y", step=0.1),)),)))
+    assert "ok: 4995 of 5000 equal, 5 more than a step away" in table

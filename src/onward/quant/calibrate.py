@@ -11,9 +11,9 @@ from torch import nn
 
 from ..capture.model import set_training
 from ..errors import QuantizationError
+from .controller import Controller
 from .initialise import controller_of
 from .ranges import RangeError
-from .sites import MASK, ranges_of
 
 
 class QuantizationWarning(UserWarning):
@@ -32,7 +32,7 @@ def calibration(model: nn.Module) -> Iterator[nn.Module]:
         raise QuantizationError(
             "this model is being calibrated already", hint="one `with onward.calibration` at a time"
         )
-    controller.observers = {}
+    controller.observers, controller.reached = {}, set()
     try:
         with set_training(model, False), torch.no_grad():
             yield model
@@ -60,11 +60,19 @@ def calibration(model: nn.Module) -> Iterator[nn.Module]:
         ranges.append((site, low if not observer.infinities else -torch.inf, high))
     for site, low, high in ranges:
         site.set_range(low, high)
+    missed = [path for path in _with_weights(model, controller) if path not in controller.reached]
+    if missed:
+        warnings.warn(
+            f"calibration has not reached {', '.join(missed)}: evaluation and export raise an error if they do",
+            QuantizationWarning,
+            stacklevel=4,
+        )
 
 
-def is_calibrated(model: nn.Module) -> bool:
-    """Whether any range is there."""
-    return bool(ranges_of(model))
-
-
-__all__ = ["MASK", "QuantizationWarning", "calibration", "is_calibrated"]
+def _with_weights(model: nn.Module, controller: Controller) -> list[str]:
+    """The modules that are to be quantised and have a weight of their own."""
+    return [
+        path
+        for path, module in model.named_modules()
+        if controller.settings_for(path) is not None and isinstance(module._parameters.get("weight"), torch.Tensor)
+    ]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from ..capture.session import is_capturing
 from ..errors import QuantizationError
 from .config import QuantConfig, Resolved
 from .sites import PREFIX, Site, hold_range
@@ -26,11 +27,12 @@ class Controller:
     def __init__(self, config: QuantConfig, settings: dict[str, Resolved | None]) -> None:
         self.config = config
         self.observers: dict[str, Any] | None = None  # by the label of a site, while calibrating
+        self.reached: set[str] = set()  # the modules that ran while calibrating
         self.followers: dict[str, Any] = {}  # the batch norm that was seen to follow a product, by the product's site
         self._settings = settings  # by the path of a module
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "observers": None, "followers": {}}
+        return {**self.__dict__, "observers": None, "reached": set(), "followers": {}}
 
     def settings_for(self, path: str) -> Resolved | None:
         """What the configuration says of a module; None leaves it in float."""
@@ -79,6 +81,11 @@ class Enter:
                 phase = Phase.CALIBRATE
             else:
                 phase = Phase.TRAIN if module.training else Phase.EXACT
+            if phase is Phase.TRAIN and is_capturing():
+                raise QuantizationError(
+                    "a quantised model is exported in evaluation mode: in training its numbers are no integers",
+                    hint="leave `training` out, or give TrainingMode.EVAL",
+                )
             session = Session(self.controller, phase)
             session.enter_module(module, self.path)
             session.__enter__()
@@ -95,6 +102,8 @@ class Leave:
 
     def __call__(self, module: nn.Module, args: tuple, kwargs: dict[str, Any], result: Any) -> Any:
         stack = _stack()
+        if not stack or stack[-1][0].frames[-1].module is not module:  # the error came before the module was entered
+            return None
         session, _ = stack[-1]
         session.leave_module()
         if session.frames:

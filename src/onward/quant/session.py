@@ -94,6 +94,8 @@ class Session(TorchFunctionMode):
     def enter_module(self, module: nn.Module, path: str) -> None:
         """A module's forward begins."""
         settings = self.controller.settings_for(path)
+        if self.phase is Phase.CALIBRATE:
+            self.controller.reached.add(path)
         self.frames.append(Frame(module, path, settings, self._runs[id(module)]))
         self._runs[id(module)] += 1
 

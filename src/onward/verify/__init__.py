@@ -12,6 +12,7 @@ from onward.verify.compare import (
 )
 from onward.verify.randomness import random_outputs
 from onward.verify.report import Check, Verification
+from onward.verify.rounding import output_steps
 from onward.verify.run import verify_run
 from onward.verify.runtime import Session, load_onnxruntime, supported_opset
 from onward.verify.sizes import resize, verify_at_sizes
@@ -27,6 +28,7 @@ __all__ = [
     "compare",
     "compare_output",
     "load_onnxruntime",
+    "output_steps",
     "raise_unless_ok",
     "random_outputs",
     "resize",

@@ -16,7 +16,7 @@ value of -1e9 among ordinary numbers must not excuse them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -63,6 +63,7 @@ _TOLERANCES = {
     torch.complex32: Tolerance(1e-2, 1e-2),
 }
 _MEDIANS = 10.0
+MOST_FURTHER = 1e-3  # of a quantised output: the share of elements that may be more than a step away
 
 
 def tolerances(dtype: torch.dtype) -> Tolerance:
@@ -83,6 +84,8 @@ class Comparison:
     max_scaled_error  the same relative to `scale`
     random            the operator that draws random numbers for it: only type and shape were compared
     mismatches        how many of `count` elements are beyond the tolerance
+    step              of the grid that a quantised output lies on, or None
+    further           how many elements are more than such a step away
     worst_index       the element furthest beyond (or closest to) its tolerance, with both values
     """
 
@@ -100,10 +103,14 @@ class Comparison:
     worst_index: tuple[int, ...] | None = None
     expected: bool | int | float | complex | None = None
     actual: bool | int | float | complex | None = None
+    step: float | None = None
+    further: int = 0
 
     @property
     def ok(self) -> bool:
-        return self.problem is None and self.mismatches == 0
+        if self.problem is not None or self.mismatches == 0 or self.step is None:
+            return self.problem is None and self.mismatches == 0
+        return self.further <= MOST_FURTHER * self.count
 
     def __str__(self) -> str:
         if self.problem is not None:
@@ -111,6 +118,9 @@ class Comparison:
         if self.random is not None:
             return f"output '{self.name}' has its type and shape; its values are random ({self.random}), not compared"
         error = f"max error {self.max_abs_error:.3g} ({self.max_scaled_error:.3g} of its scale {self.scale:.3g})"
+        if self.step is not None and self.mismatches:
+            steps = f"in steps of {self.step:.3g} {self.further} further than one"
+            error = f"{error}, {self.count - self.mismatches} of {self.count} elements equal, {steps}"
         if self.ok:
             return f"output '{self.name}' agrees: {error}"
         return (
@@ -127,10 +137,12 @@ def compare(
     tolerance: Tolerance | None = None,
     *,
     random: str | None = None,
+    step: float | None = None,
 ) -> Comparison:
     """Compare one output. Types and shapes must agree, and so must the positions of NaN and of each infinity.
 
     `random` is the operator that draws random numbers for it, if there is one: then only type and shape are compared.
+    `step` is that of the grid that it was rounded to (0 for the 255th part of its range): an element may be one off.
     """
     expected, actual = expected.detach().cpu(), as_pytorch(actual.detach().cpu(), expected.dtype)
     allowed = tolerances(expected.dtype) if tolerance is None else tolerance
@@ -146,7 +158,17 @@ def compare(
         return different("shape", list(expected.shape), list(actual.shape))
     if not expected.numel() or random is not None:
         return Comparison(name, expected.dtype, shape, allowed, 0, random=random)
-    return _compare_values(expected, actual, name, allowed)
+    compared = _compare_values(expected, actual, name, allowed)
+    return compared if step is None or compared.ok else _in_steps(compared, expected, actual, step)
+
+
+def _in_steps(compared: Comparison, expected: torch.Tensor, actual: torch.Tensor, step: float) -> Comparison:
+    """The same where values were rounded to a grid and the last bit of a float decided in which direction."""
+    error = _errors(expected, actual)
+    if step == 0:
+        finite = expected[torch.isfinite(expected)].double()
+        step = float(finite.max() - finite.min()) / 255 if finite.numel() else 0.0
+    return replace(compared, step=step, further=int((error > step * 1.001).sum()))
 
 
 def compare_output(
@@ -156,17 +178,20 @@ def compare_output(
     tolerance: Tolerance | None = None,
     *,
     random: str | None = None,
+    step: float | None = None,
 ) -> list[Comparison]:
     """Compare one output: a tensor, or a list of tensors, whose length must agree too, element by element."""
     if isinstance(expected, torch.Tensor) and isinstance(actual, torch.Tensor):
-        return [compare(expected, actual, name, tolerance, random=random)]
+        return [compare(expected, actual, name, tolerance, random=random, step=step)]
     if isinstance(expected, torch.Tensor) or isinstance(actual, torch.Tensor) or len(expected) != len(actual):
         problem = f"it is {_kind(actual)}, expected {_kind(expected)}"
         return [Comparison(name, torch.float32, (), tolerance or EXACT, 0, problem=problem)]
     if not expected:
         return [Comparison(name, torch.float32, (), tolerance or EXACT, 0)]
     pairs = enumerate(zip(expected, actual, strict=True))
-    return [compare(want, have, f"{name}[{place}]", tolerance, random=random) for place, (want, have) in pairs]
+    return [
+        compare(want, have, f"{name}[{place}]", tolerance, random=random, step=step) for place, (want, have) in pairs
+    ]
 
 
 def _kind(value: torch.Tensor | Sequence[torch.Tensor]) -> str:

@@ -100,6 +100,9 @@ def _row(label: str, comparison: Comparison) -> tuple[str, ...]:
     if comparison.random is not None:
         return (label, comparison.name, kind, shape, "", "", f"type and shape ok; values random ({comparison.random})")
     result = "ok" if comparison.ok else f"{comparison.mismatches} of {comparison.count} differ"
+    if comparison.ok and comparison.mismatches:
+        equal = comparison.count - comparison.mismatches
+        result = f"ok: {equal} of {comparison.count} equal, {comparison.further} more than a step away"
     errors = (f"{comparison.max_abs_error:.2g}", f"{comparison.max_scaled_error:.2g}")
     return (label, comparison.name, kind, shape, *errors, result)
 

@@ -18,13 +18,14 @@ def verify_run(
     *,
     tolerances: Mapping[str, Tolerance] | None = None,
     random: Mapping[str, str] | None = None,
+    steps: Mapping[str, float] | None = None,
 ) -> list[Comparison]:
     """Run and compare every output, a list by its elements; differences are in the result, failures to run are raised
     with the label.
 
     `expected` follows the order of the graph's outputs. `tolerances` replaces the table's, by output name.
     `random` has the outputs that depend on random numbers and the operators that draw them: of these only type and
-    shape are compared.
+    shape are compared. `steps` has those that were rounded to a grid, and how wide its steps are.
     """
     names = session.output_names
     if len(expected) != len(names):
@@ -42,5 +43,7 @@ def verify_run(
     return [
         comparison
         for name, wanted, got in zip(names, expected, actual, strict=True)
-        for comparison in compare_output(wanted, got, name, chosen.get(name), random=(random or {}).get(name))
+        for comparison in compare_output(
+            wanted, got, name, chosen.get(name), random=(random or {}).get(name), step=(steps or {}).get(name)
+        )
     ]

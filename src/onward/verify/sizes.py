@@ -27,6 +27,7 @@ def verify_at_sizes(
     space: AxisSpace | None = None,
     *,
     random: Mapping[str, str] | None = None,
+    steps: Mapping[str, float] | None = None,
     state: int = 0,
 ) -> Verification:
     """The example, then every dynamic axis at two other sizes, 1 among them where bounds and model accept it.
@@ -38,7 +39,7 @@ def verify_at_sizes(
     start = {axis: probed[0] for axis, probed in axes.items()}
 
     def run(label: str, given: Sequence[torch.Tensor], wanted: Sequence[Output]) -> Iterator[Check]:
-        yield Check(label, tuple(verify_run(session, label, given, wanted, random=random)))
+        yield Check(label, tuple(verify_run(session, label, given, wanted, random=random, steps=steps)))
         if state:
             label = f"{label}, next step"
             left = [each for each in wanted[len(wanted) - state :] if isinstance(each, torch.Tensor)]  # all of them
@@ -48,7 +49,7 @@ def verify_at_sizes(
             except Exception as error:  # a cache that is full: no next step, and said so
                 yield Check(label, skipped=f"the model refuses it: {_first_line(error)}")
                 return
-            yield Check(label, tuple(verify_run(session, label, following, wanted, random=random)))
+            yield Check(label, tuple(verify_run(session, label, following, wanted, random=random, steps=steps)))
 
     checks = [*run("example", example, expected)]
     for axis, probed in axes.items():

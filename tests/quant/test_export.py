@@ -1,0 +1,111 @@
+"""`onward.export` of a quantised model: what it refuses, and what verification allows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+import pytest
+import torch
+from torch import Tensor, nn
+
+import onward
+from onward.errors import QuantizationError
+from onward.quant import QuantizationWarning, Rule
+
+from .harness import quantised
+
+X = torch.randn(4, 12)
+
+
+def small() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(12, 16), nn.ReLU(), nn.Linear(16, 3))
+
+
+def test_in_training_mode() -> None:
+    model = quantised(small(), lambda: X)
+    with pytest.raises(QuantizationError, match="a quantised model is exported in evaluation mode"):
+        onward.export(model, (X,), training=onward.TrainingMode.TRAINING)
+    model.train()
+    onward.export(model, (X,))
+    assert model.training
+
+
+def test_without_ranges(tmp_path: Path) -> None:
+    with pytest.raises(QuantizationError, match=r"0 \(linear_0_input\) has no range yet"):
+        onward.export(onward.init(small()), (X,), tmp_path / "m.onnx")
+    onward.restore()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_integers_are_stored(tmp_path: Path) -> None:
+    model = quantised(small(), lambda: X)
+    onward.export(model, (X,), tmp_path / "m.onnx")
+    held = {each.name: each.data_type for each in onnx.load(tmp_path / "m.onnx").graph.initializer}
+    kinds = onnx.TensorProto
+    matrices = [kind for name, kind in held.items() if "weight" in name and "scale" not in name]
+    assert kinds.INT8 in matrices
+    assert kinds.INT32 in held.values()
+
+
+def test_a_module_that_is_left_in_float(tmp_path: Path) -> None:
+    model = quantised(small(), lambda: X, onward.QuantConfig(rules=[Rule("2", off=True)]))
+    program = onward.export(model, (X,), tmp_path / "m.onnx")
+    kinds = [node.op_type for node in onnx.load(tmp_path / "m.onnx").graph.node]
+    assert kinds.count("Gemm") == 2
+    assert kinds.count("QuantizeLinear") == 2
+    assert program.verify().ok
+
+
+class Branching(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.used, self.unused = nn.Linear(12, 3), nn.Linear(12, 3)
+
+    def forward(self, x: Tensor, other: bool = False) -> Tensor:
+        result: Tensor = self.unused(x) if other else self.used(x)
+        return result
+
+
+def test_a_layer_that_calibration_never_reached() -> None:
+    with pytest.warns(QuantizationWarning, match="calibration has not reached unused"):
+        model = quantised(Branching(), lambda: X)
+    onward.export(model, (X,))
+    with pytest.raises(QuantizationError, match=r"unused \(linear_0_input\) has no range yet"):
+        onward.export(model, (X, True))
+
+
+class Softened(nn.Module):
+    """A float operation between two grids: the last bit of a float decides where a value goes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before, self.after = nn.Linear(12, 64), nn.Linear(64, 64)
+
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = self.after(torch.log_softmax(self.before(x) * 3, -1).sin())
+        return result
+
+
+def test_a_float_operation_between_two_grids() -> None:
+    model = quantised(Softened(), lambda: torch.randn(16, 12))
+    assert onward.export(model, (torch.randn(256, 12),)).verify().ok
+
+
+def test_one_call(tmp_path: Path) -> None:
+    model = small()
+    program = onward.quantize(model, [torch.randn(4, 12) for _ in range(4)], tmp_path / "m.onnx", opset_version=17)
+    assert program.verify().ok
+    assert (tmp_path / "m.onnx").exists()
+    with torch.no_grad():
+        assert torch.equal(program(X), model(X))
+
+
+@pytest.mark.parametrize(
+    ("batches", "text"),
+    [(X, "batches is one Tensor"), ([], "nothing was seen inside")],
+)
+def test_one_call_with_bad_batches(batches: object, text: str) -> None:
+    with pytest.raises((onward.InputError, QuantizationError), match=text):
+        onward.quantize(small(), batches)  # type: ignore[arg-type]
