@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import torch
 
-from ..lower import lowers
-from ..lower.emitter import Emitter, Value
-from .grid import dtype_bounds, torch_dtype
+from ...lower import lowers
+from ...lower.emitter import Emitter, Value
+from ..grid import dtype_bounds, torch_dtype
 
 onward = torch.ops.onward
 

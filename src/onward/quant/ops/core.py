@@ -1,4 +1,4 @@
-"""The exact steps of evaluation as operators of PyTorch, each one node of a captured program (lowered in lowerings.py).
+"""The exact steps of evaluation as operators of PyTorch, each one node of a captured program (see lowerings/core.py).
 
 `conv`, `linear` and `matmul` give their sums as float32 numbers in units of both scales: an int32 accumulator turned
 into a float, which is where onnxruntime's kernels leave the integers too. `requantize` takes them to the integers of an
@@ -13,13 +13,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import kernels
-from .grid import Grid, torch_dtype
+from .. import kernels
+from ..grid import Grid, torch_dtype
 
 _LIBRARY = torch.library.Library("onward", "DEF")
 
 
-def _define(schema: str, real: Callable[..., Any], fake: Callable[..., Any]) -> None:
+def define(schema: str, real: Callable[..., Any], fake: Callable[..., Any]) -> None:
     name = schema.partition("(")[0]
     _LIBRARY.define(schema)
     _LIBRARY.impl(name, real, "CompositeExplicitAutograd")
@@ -28,7 +28,7 @@ def _define(schema: str, real: Callable[..., Any], fake: Callable[..., Any]) -> 
 
 # Onto a grid and back
 
-_GRID = "Tensor {0}scale, int {0}zero_point, str {0}dtype, int {0}low, int {0}high, int? {0}axis"
+GRID = "Tensor {0}scale, int {0}zero_point, str {0}dtype, int {0}low, int {0}high, int? {0}axis"
 
 
 def _quantize(
@@ -51,27 +51,27 @@ def _quantized_like(x: Tensor, scale: Tensor, zero: int, dtype: str, *_: object)
     return torch.empty_like(x, dtype=torch_dtype(dtype))
 
 
-_define(f"quantize(Tensor x, {_GRID.format('')}, str rounding) -> Tensor", _quantize, _quantized_like)
-_define(
-    f"dequantize(Tensor q, {_GRID.format('')}) -> Tensor",
+define(f"quantize(Tensor x, {GRID.format('')}, str rounding) -> Tensor", _quantize, _quantized_like)
+define(
+    f"dequantize(Tensor q, {GRID.format('')}) -> Tensor",
     _dequantize,
     lambda q, *_: torch.empty_like(q, dtype=torch.float32),
 )
 
 
-def _fields(grid: Grid) -> tuple[Tensor, int, str, int, int, int | None]:
+def fields(grid: Grid) -> tuple[Tensor, int, str, int, int, int | None]:
     return grid.scale, grid.zero_point, grid.dtype, grid.low, grid.high, grid.axis
 
 
 def quantize(x: Tensor, grid: Grid, rounding: str = "half_even") -> Tensor:
     """The integers that a grid has for the values of a tensor."""
-    result: Tensor = torch.ops.onward.quantize(x, *_fields(grid), rounding)
+    result: Tensor = torch.ops.onward.quantize(x, *fields(grid), rounding)
     return result
 
 
 def dequantize(q: Tensor, grid: Grid) -> Tensor:
     """The values of integers on a grid."""
-    result: Tensor = torch.ops.onward.dequantize(q, *_fields(grid))
+    result: Tensor = torch.ops.onward.dequantize(q, *fields(grid))
     return result
 
 
@@ -127,7 +127,7 @@ def _conv_fake(
     return x.new_empty([x.shape[0], w.shape[0], *sizes], dtype=torch.float32)
 
 
-_define(
+define(
     "conv(Tensor x, Tensor x_scale, int x_zero_point, Tensor w, Tensor w_scale, Tensor? bias, int[] stride, "
     "int[] pads, int[] dilation, int groups) -> Tensor",
     _conv,
@@ -140,7 +140,7 @@ def _linear(x: Tensor, x_scale: Tensor, x_zero: int, w: Tensor, w_scale: Tensor,
     return kernels.linear_sums(x, grids[0], w, grids[1], bias).to(torch.float32)
 
 
-_define(
+define(
     "linear(Tensor x, Tensor x_scale, int x_zero_point, Tensor w, Tensor w_scale, Tensor? bias) -> Tensor",
     _linear,
     lambda x, x_scale, x_zero, w, *_: x.new_empty([*x.shape[:-1], w.shape[0]], dtype=torch.float32),
@@ -152,7 +152,7 @@ def _matmul(x: Tensor, x_scale: Tensor, x_zero: int, y: Tensor, y_scale: Tensor,
     return kernels.matmul_sums(x, grids[0], y, grids[1]).to(torch.float32)
 
 
-_define(
+define(
     "matmul(Tensor x, Tensor x_scale, int x_zero_point, Tensor y, Tensor y_scale, int y_zero_point) -> Tensor",
     _matmul,
     lambda x, x_scale, x_zero, y, *_: torch.matmul(x.float(), y.float()),
@@ -219,13 +219,13 @@ def _requantize(
     return kernels.requantize(sums, factor, grid) if rounding == "half_even" else _half_up(sums * factor, grid)
 
 
-_define(
+define(
     "rescale(Tensor sums, Tensor x_scale, Tensor w_scale, int? sums_axis) -> Tensor",
     _rescale,
     lambda sums, *_: torch.empty_like(sums),
 )
-_define(
-    f"requantize(Tensor sums, Tensor x_scale, Tensor w_scale, int? sums_axis, {_GRID.format('')}, str rounding) "
+define(
+    f"requantize(Tensor sums, Tensor x_scale, Tensor w_scale, int? sums_axis, {GRID.format('')}, str rounding) "
     "-> Tensor",
     _requantize,
     lambda sums, x_scale, w_scale, sums_axis, scale, zero, dtype, *_: torch.empty_like(sums, dtype=torch_dtype(dtype)),
@@ -240,7 +240,7 @@ def rescale(sums: Tensor, x_grid: Grid, w_grid: Grid, axis: int | None) -> Tenso
 
 def requantize(sums: Tensor, x_grid: Grid, w_grid: Grid, axis: int | None, grid: Grid, rounding: str) -> Tensor:
     """The integers of an output grid for sums; `axis` is that of the channels, if the weights have a scale for each."""
-    result: Tensor = torch.ops.onward.requantize(sums, x_grid.scale, w_grid.scale, axis, *_fields(grid), rounding)
+    result: Tensor = torch.ops.onward.requantize(sums, x_grid.scale, w_grid.scale, axis, *fields(grid), rounding)
     return result
 
 
@@ -282,9 +282,9 @@ def _binary_fake(
 
 
 for _name, _kernel in (("add", kernels.add), ("mul", kernels.mul)):
-    _define(
+    define(
         f"{_name}(Tensor x, Tensor x_scale, int x_zero_point, str x_dtype, Tensor y, Tensor y_scale, int y_zero_point, "
-        f"str y_dtype, {_GRID.format('')}) -> Tensor",
+        f"str y_dtype, {GRID.format('')}) -> Tensor",
         _binary(_kernel),
         _binary_fake,
     )
@@ -293,5 +293,5 @@ for _name, _kernel in (("add", kernels.add), ("mul", kernels.mul)):
 def binary(name: str, x: Tensor, x_grid: Grid, y: Tensor, y_grid: Grid, grid: Grid) -> Tensor:
     """`add` or `mul` of two activations."""
     one, other = ((each.scale, each.zero_point, each.dtype) for each in (x_grid, y_grid))
-    result: Tensor = getattr(torch.ops.onward, name)(x, *one, y, *other, *_fields(grid))
+    result: Tensor = getattr(torch.ops.onward, name)(x, *one, y, *other, *fields(grid))
     return result

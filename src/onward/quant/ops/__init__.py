@@ -1,0 +1,27 @@
+"""The exact steps of evaluation as operators of PyTorch (`torch.ops.onward`), by family."""
+
+from .core import (
+    binary,
+    centred,
+    conv,
+    dequantize,
+    kernels,
+    linear,
+    matmul,
+    quantize,
+    requantize,
+    rescale,
+)
+
+__all__ = [
+    "binary",
+    "centred",
+    "conv",
+    "dequantize",
+    "kernels",
+    "linear",
+    "matmul",
+    "quantize",
+    "requantize",
+    "rescale",
+]
