@@ -21,7 +21,7 @@ def info(name: str, value: Any) -> onnx.ValueInfoProto:
     if isinstance(value, int):
         return helper.make_tensor_value_info(name, value, None)
     number = onnx.TensorProto.STRING if value.dtype.kind in "OU" else helper.np_dtype_to_tensor_dtype(value.dtype)
-    return helper.make_tensor_value_info(name, number, [None] * value.ndim)
+    return helper.make_tensor_value_info(name, number, value.shape)
 
 
 def map_type(key: int, value: int) -> onnx.TypeProto:

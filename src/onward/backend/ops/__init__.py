@@ -2,6 +2,9 @@
 
 from . import (
     contrib,
+    contrib_attention,
+    contrib_lowbit,
+    contrib_misc,
     contrib_qlinear,
     control,
     conv,
