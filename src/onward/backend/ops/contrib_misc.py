@@ -22,8 +22,9 @@ implements("GatherND", domain=_MS)(gather_nd)
 
 
 @implements("Range", domain=_MS)
-def range_by_one(start: Tensor, limit: Tensor, delta: Tensor | None = None) -> Tensor:
-    return range_(start.reshape(()), limit.reshape(()), torch.ones_like(limit.reshape(())) if delta is None else delta)
+def range_by_one(start: Tensor, limit: Tensor, delta: Tensor | None = None, *, types: tuple[int, ...]) -> Tensor:
+    step = torch.ones_like(limit) if delta is None else delta
+    return range_(start.reshape(()), limit.reshape(()), step.reshape(()), types=types)
 
 
 @implements("Pad", domain=_MS)
