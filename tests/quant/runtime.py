@@ -124,3 +124,14 @@ def random_grid(
         chosen = int(torch.randint(0, 5, (), generator=generator))
         zero_point = [info.min, info.max, (info.min + info.max + 1) // 2, anywhere, anywhere][chosen]
     return Grid(random_scale(generator, power_of_two), zero_point, dtype)
+
+
+def near(generator: torch.Generator, scale: Tensor, power_of_two: bool) -> Tensor:
+    """A scale within a factor of two of another."""
+    exponent = scale.log2() + torch.rand((), generator=generator) * 2 - 1
+    return torch.exp2(exponent.round() if power_of_two else exponent)
+
+
+def assert_same(ours: Tensor, theirs: Tensor) -> None:
+    assert ours.dtype == theirs.dtype
+    assert torch.equal(ours, theirs), f"{int((ours != theirs).sum())} of {ours.numel()} differ"

@@ -16,22 +16,11 @@ from onward.quant import Grid
 from onward.quant.kernels import add, clip, conv, dequantize, linear, matmul, mul, quantize
 from onward.quant.kernels._fma import fma
 
-from .runtime import Graph, random_grid, random_integers, random_scale
+from .runtime import Graph, assert_same, near, random_grid, random_integers, random_scale
 
 SCALES = pytest.mark.parametrize("power_of_two", [False, True], ids=["float", "2^k"])
 OPSETS = pytest.mark.parametrize("opset", [13, 17, 21])
 ROUNDS = 12
-
-
-def near(generator: torch.Generator, scale: Tensor, power_of_two: bool) -> Tensor:
-    """A scale within a factor of two of another."""
-    exponent = scale.log2() + torch.rand((), generator=generator) * 2 - 1
-    return torch.exp2(exponent.round() if power_of_two else exponent)
-
-
-def assert_same(ours: Tensor, theirs: Tensor) -> None:
-    assert ours.dtype == theirs.dtype
-    assert torch.equal(ours, theirs), f"{int((ours != theirs).sum())} of {ours.numel()} differ"
 
 
 @OPSETS

@@ -5,22 +5,42 @@ runtime's optimiser makes of it, and when.
 """
 
 from .basic import clip, dequantize, quantize, requantize, to_grid
+from .concat import concat, regrid, where
 from .conv import conv, conv_sums
 from .elementwise import add, mul
+from .functions import hardsigmoid, hardswish, leaky_relu, lookup, runtime_function, sigmoid, silu, tanh
 from .linear import linear, linear_sums, matmul, matmul_sums
+from .pool import average_pool, global_average_pool, max_pool, mean
+from .softmax import softmax
 
 __all__ = [
     "add",
+    "average_pool",
     "clip",
+    "concat",
     "conv",
     "conv_sums",
     "dequantize",
+    "global_average_pool",
+    "hardsigmoid",
+    "hardswish",
+    "leaky_relu",
     "linear",
     "linear_sums",
+    "lookup",
     "matmul",
     "matmul_sums",
+    "max_pool",
+    "mean",
     "mul",
     "quantize",
+    "regrid",
     "requantize",
+    "runtime_function",
+    "sigmoid",
+    "silu",
+    "softmax",
+    "tanh",
     "to_grid",
+    "where",
 ]
