@@ -1,14 +1,18 @@
 """Quantisation: models that are trained as before and exported to integers."""
 
+from .analyse import analyse
+from .analysis import Analysis
 from .calibrate import QuantizationWarning, calibration
 from .config import Activations, QuantConfig, Resolved, Rule, Weights
 from .grid import Grid
 from .initialise import initialise, is_initialised
+from .layers import dump_layers, trace_layers
 from .quantize import quantize
 from .ranges import Observer, RangeError, register_calibrate_method, unregister_calibrate_method
 
 __all__ = [
     "Activations",
+    "Analysis",
     "Grid",
     "Observer",
     "QuantConfig",
@@ -17,10 +21,13 @@ __all__ = [
     "Resolved",
     "Rule",
     "Weights",
+    "analyse",
     "calibration",
+    "dump_layers",
     "initialise",
     "is_initialised",
     "quantize",
     "register_calibrate_method",
+    "trace_layers",
     "unregister_calibrate_method",
 ]

@@ -16,6 +16,7 @@ from .sites import PREFIX, Site, hold_range
 
 if TYPE_CHECKING:
     from .session import Session
+    from .study import Study
 
 ATTRIBUTE = "_onward_quantisation"
 _running = threading.local()
@@ -28,11 +29,12 @@ class Controller:
         self.config = config
         self.observers: dict[str, Any] | None = None  # by the label of a site, while calibrating
         self.reached: set[str] = set()  # the modules that ran while calibrating
+        self.study: Study | None = None
         self.followers: dict[str, Any] = {}  # the batch norm that was seen to follow a product, by the product's site
         self._settings = settings  # by the path of a module
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "observers": None, "reached": set(), "followers": {}}
+        return {**self.__dict__, "observers": None, "study": None, "reached": set(), "followers": {}}
 
     def settings_for(self, path: str) -> Resolved | None:
         """What the configuration says of a module; None leaves it in float."""
@@ -77,7 +79,10 @@ class Enter:
         if not stack or stack[-1][0].controller is not self.controller:
             from .session import Phase, Session
 
-            if self.controller.observers is not None:
+            study = self.controller.study
+            if study is not None:
+                phase = Phase.EXACT if study.exact else Phase.CALIBRATE
+            elif self.controller.observers is not None:
                 phase = Phase.CALIBRATE
             else:
                 phase = Phase.TRAIN if module.training else Phase.EXACT

@@ -86,6 +86,7 @@ class Session(TorchFunctionMode):
     def __init__(self, controller: Controller, phase: Phase) -> None:
         super().__init__()
         self.controller, self.phase = controller, phase
+        self.study = controller.study
         self.frames: list[Frame] = []
         self._runs: Counter[int] = Counter()
 
@@ -94,6 +95,8 @@ class Session(TorchFunctionMode):
     def enter_module(self, module: nn.Module, path: str) -> None:
         """A module's forward begins."""
         settings = self.controller.settings_for(path)
+        if self.study is not None and self.study.only is not None and path not in self.study.only:
+            settings = None
         if self.phase is Phase.CALIBRATE:
             self.controller.reached.add(path)
         self.frames.append(Frame(module, path, settings, self._runs[id(module)]))
@@ -154,9 +157,10 @@ class Session(TorchFunctionMode):
             return tag.settled
         if isinstance(tag, Pending):
             if tag.settled is None:
+                waiting = tag
                 if tag.folded is not None:
-                    x, tag = self._unfolded(tag)
-                tag.settled = self.finish(x, tag.call.site("output"), tag.requantise)
+                    x, waiting = self._unfolded(tag)
+                tag.settled = self.finish(x, waiting.call.site("output"), waiting.requantise)
             return tag.settled
         if tag is not None or entry is None or x.dtype is not torch.float32:
             return x
@@ -168,15 +172,23 @@ class Session(TorchFunctionMode):
     def finish(self, y: Tensor, site: Site, requantise: Callable[[Grid], Tensor] | None = None) -> Tensor:
         """Put a result on the grid of a site."""
         if self.phase is Phase.CALIBRATE:
-            self.controller.observe(site, y)
+            if self.study is None:
+                self.controller.observe(site, y)
+            elif self.study.saw is not None:
+                self.study.saw(site, y, None, None)
             return self.put(y, OnGrid())
         if self.phase is Phase.TRAIN:
             return self._fake(y, site)
+        if self.study is not None and site.range is None:
+            site = self.study.with_range(site, y)
         if self._is_mask(site, y):
             return y
         grid = site.grid()
         q = ops.quantize(y, grid, site.rounding) if requantise is None else requantise(grid)
-        return self.on_grid(q, grid)
+        result = self.on_grid(q, grid)
+        if self.study is not None and self.study.saw is not None:
+            self.study.saw(site, result, q, grid)
+        return result
 
     def on_grid(self, integers: Tensor, grid: Grid) -> Tensor:
         """The values of integers on a grid, as a tensor that knows about both."""
@@ -192,6 +204,18 @@ class Session(TorchFunctionMode):
     ) -> Tensor:
         """A result that is put on its grid when it is seen what follows."""
         return self.put(y, Pending(call, requantise, product, folded))
+
+    def waiting(self, x: Tensor) -> tuple[Tensor, Pending] | None:
+        """A result that waits, for an activation that follows it; None for any other tensor."""
+        tag = self.tag(x)
+        if not isinstance(tag, Pending) or tag.settled is not None:
+            return None
+        return (x, tag) if tag.folded is None else self._unfolded(tag)
+
+    def joined(self, first: Call) -> None:
+        """What the running module does has become part of an earlier call; a study may want to know."""
+        if self.study is not None and self.study.joined is not None:
+            self.study.joined(first, self.frames[-1])
 
     def _unfolded(self, tag: Pending) -> tuple[Tensor, Pending]:
         """A product into which the batch norm that used to follow was folded, and this time it did not follow."""

@@ -31,13 +31,21 @@ code, td.code { font: 13px/1.5 ui-monospace, monospace; } .good { color: var(--g
 """
 
 
-def write_report(program: Program, path: str | os.PathLike[str], verification: Verification | None = None) -> None:
-    """Write the page to a file."""
+Sections = Sequence[tuple[str, str]]  # titles, and HTML
+
+
+def write_report(
+    program: Program,
+    path: str | os.PathLike[str],
+    verification: Verification | None = None,
+    more: Sections = (),
+) -> None:
+    """Write the page to a file; `more` are sections of others, such as `onward.analyse(...).sections()`."""
     with open(path, "w", encoding="utf-8") as file:
-        file.write(render(program, verification))
+        file.write(render(program, verification, more))
 
 
-def render(program: Program, verification: Verification | None = None) -> str:
+def render(program: Program, verification: Verification | None = None, more: Sections = ()) -> str:
     """The page as text."""
     graph = program.model.graph
     nodes = list(graph)
@@ -51,6 +59,7 @@ def render(program: Program, verification: Verification | None = None) -> str:
         _section("Outputs", _table(("name", "type", "axes"), map(_port_row, program.outputs))),
         _section("Verification", _verification(verification)),
         _section("Warnings", _warnings(program.warnings)),
+        *(_section(title, body) for title, body in more),
         _section("Operators", _operators(nodes)),
         _section("Nodes", _table(("node", "operator", "result", "module", "line"), map(_node_row, nodes))),
     ]

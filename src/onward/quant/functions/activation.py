@@ -51,19 +51,21 @@ def bounded(session: Session, name: str, x: Tensor, low: float | None, high: flo
     tag = session.tag(x)
     if not isinstance(tag, (Pending, OnGrid)):
         return NotImplemented
+    found = session.waiting(x)
+    if found is not None:
+        x, waiting = found
+        session.joined(waiting.call)
+        requantise = waiting.requantise
+        bounded = None if requantise is None else (lambda grid: requantise(_bounds(grid, low, high)))
+        return session.finish(torch.clamp(x, low, high), session.call(name).site("output"), bounded)
     y = torch.clamp(x, low, high)
-    if isinstance(tag, Pending) and tag.settled is None:
-        call = session.call(name)
-        waiting = tag.requantise
-        requantise = None if waiting is None else (lambda grid: waiting(_bounds(grid, low, high)))
-        return session.finish(y, call.site("output"), requantise)
     if session.phase is not Phase.EXACT:
         return session.put(y, OnGrid())
     settled = session.settle(x)
-    found = session.integers(settled)
-    if found is None:
+    integers = session.integers(settled)
+    if integers is None:
         return NotImplemented
-    q, grid = found
+    q, grid = integers
     inside = _bounds(grid, low, high)
     return session.on_grid(torch.clamp(q, inside.low, inside.high), inside)
 

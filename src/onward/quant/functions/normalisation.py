@@ -36,6 +36,7 @@ def batch_norm(
     if product is not None:
         assert isinstance(tag, Pending)
         session.controller.followers[tag.call.label] = norm
+        session.joined(tag.call)
     if session.phase is not Phase.EXACT:
         y = func(input, running_mean, running_var, weight, bias, training, momentum, eps)
         return session.wait(y, call)

@@ -1,0 +1,166 @@
+"""What `analyse`, `trace_layers` and `dump_layers` find, on models where the answer is known."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy
+import pytest
+import torch
+from torch import Tensor, nn
+
+import onward
+from onward.errors import InputError
+from onward.report import write_report
+
+from .harness import quantised
+from .test_exact import Residual, with_statistics
+
+
+def residual() -> nn.Module:
+    torch.manual_seed(0)
+    model: nn.Module = quantised(with_statistics(Residual()), lambda: torch.randn(2, 3, 16, 16))
+    return model
+
+
+def batches() -> list[Tensor]:
+    return [torch.randn(2, 3, 16, 16) for _ in range(2)]
+
+
+class TwoLayers(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.good, self.bad = nn.Linear(32, 32), nn.Linear(32, 32)
+
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = self.bad(torch.relu(self.good(x)))
+        return result
+
+
+def test_the_dearest_layer_comes_first() -> None:
+    """Three bits for one layer: it is the one that costs."""
+    config = onward.QuantConfig(rules=[onward.Rule("bad", weights={"bits": 3})])
+    model = quantised(TwoLayers(), lambda: torch.randn(16, 32), config)
+    found = onward.analyse(model, [torch.randn(16, 32)])
+    assert [each.module for each in found.costs] == ["bad", "good"]
+    assert found.costs[0].decibels + 10 < found.costs[1].decibels
+    assert found.costs[1].told == "good + the model itself"
+    noise = {each.module: each.alone for each in found.weights}
+    assert noise["bad"] < 20 < 40 < noise["good"]
+
+
+def test_a_range_that_is_too_narrow_cuts_off() -> None:
+    model = quantised(TwoLayers(), lambda: torch.randn(16, 32))
+    model.good.quant_linear_0_input.copy_(torch.tensor([-1.0, 1.0]))
+    (entry,) = [each for each in onward.analyse(model, [torch.randn(64, 32)]).sites if each.name == "linear_0_input"]
+    assert (entry.low, entry.high) == (-1, 1)
+    assert entry.outside == pytest.approx(0.317, abs=0.03)  # of a normal distribution
+    assert entry.used == 1
+
+
+def test_a_range_that_is_too_wide_is_not_used() -> None:
+    model = quantised(TwoLayers(), lambda: torch.randn(16, 32))
+    model.good.quant_linear_0_input.copy_(torch.tensor([-100.0, 100.0]))
+    (entry,) = [each for each in onward.analyse(model, [torch.randn(64, 32)]).sites if each.name == "linear_0_input"]
+    assert entry.used < 0.06
+    assert entry.outside == 0
+
+
+def test_an_outlier_among_the_weights() -> None:
+    model = TwoLayers()
+    with torch.no_grad():
+        model.good.weight[3, 5] = 10
+    found = onward.analyse(quantised(model, lambda: torch.randn(16, 32)), [torch.randn(16, 32)], costs=False)
+    good, bad = (next(each for each in found.weights if each.module == name) for name in ("good", "bad"))
+    assert good.largest == 10 and good.outlier > 20 and good.channels > 50
+    assert bad.outlier < 2 and bad.channels < 1.2
+    assert found.costs == ()
+
+
+def test_noise_grows_through_the_model() -> None:
+    found = onward.analyse(residual(), batches(), costs=False)
+    assert all(each.in_place <= each.alone + 0.01 for each in found.sites)
+    assert found.sites[-1].in_place == pytest.approx(found.total, abs=0.01)
+    assert 25 < found.total < 60
+
+
+def test_the_model_is_left_as_it_was() -> None:
+    model = residual().train()
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    onward.analyse(model, batches())
+    assert model.training
+    now = model.state_dict()
+    assert now.keys() == before.keys()
+    assert all(torch.equal(now[name], tensor) for name, tensor in before.items())
+
+
+def test_as_text_and_as_a_page(tmp_path: Path) -> None:
+    model = residual()
+    found = onward.analyse(model, batches())
+    assert "stem conv_0_input" in str(found) and "blocks.0.conv1" in str(found)
+    program = onward.export(model, (torch.randn(1, 3, 16, 16),))
+    write_report(program, tmp_path / "page.html", more=found.sections())
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "What each layer costs" in page and "blocks.0.relu relu_0_call1_output" in page
+
+
+def test_names_are_escaped() -> None:
+    model = nn.Sequential()
+    model.add_module("<script>", nn.Linear(4, 4))
+    found = onward.analyse(quantised(model, lambda: torch.randn(4, 4)), [torch.randn(4, 4)])
+    assert "<script>" not in "".join(body for _, body in found.sections())
+
+
+def test_decibels() -> None:
+    from onward.quant.analysis import decibels
+
+    assert decibels(100, 1) == pytest.approx(20)
+    assert decibels(1, 0) == math.inf
+    assert math.isnan(decibels(0, 0))
+
+
+@pytest.mark.parametrize("given", [[], torch.randn(2, 3, 16, 16)])
+def test_without_batches(given: object) -> None:
+    with pytest.raises(InputError, match="analyse needs a list with at least one batch"):
+        onward.analyse(residual(), given)  # type: ignore[arg-type]
+
+
+def test_a_float_model() -> None:
+    with pytest.raises(InputError, match="analyse: Residual is not quantisation-aware"):
+        onward.analyse(Residual(), batches())
+
+
+def test_which_layers_become_one() -> None:
+    found = onward.trace_layers(residual(), torch.randn(1, 3, 16, 16))
+    assert str(found).splitlines()[:3] == [
+        "stem (conv_0) + norm (BatchNorm2d) + the model itself (Residual)",
+        "blocks.0.conv1 (conv_0) + blocks.0.norm1 (BatchNorm2d) + blocks.0.relu (ReLU)",
+        "blocks.0.conv2 (conv_0) + blocks.0.norm2 (BatchNorm2d)",
+    ]
+
+
+def test_every_tensor_in_files(tmp_path: Path) -> None:
+    model = residual()
+    x = torch.randn(1, 3, 16, 16)
+    folder = onward.dump_layers(model, x, tmp_path / "run")
+    entries = json.loads((folder / "layers.json").read_text())
+    assert {path.name for path in folder.iterdir()} == {"layers.json", *(each["file"] for each in entries)}
+    last = entries[-1]
+    q = numpy.load(folder / last["file"]).astype(numpy.float32)
+    with torch.no_grad():
+        wanted = model(x).numpy()
+    assert numpy.array_equal((q - last["zero_point"]) * numpy.float32(last["scale"]), wanted)
+
+
+def test_a_dump_over_something_else(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="exists already"):
+        onward.dump_layers(residual(), torch.randn(1, 3, 16, 16), tmp_path)
+
+
+def test_a_dump_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError):
+        onward.dump_layers(residual(), torch.randn(1, 4, 16, 16), tmp_path / "run")
+    assert list(tmp_path.iterdir()) == []
