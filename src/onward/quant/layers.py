@@ -52,7 +52,7 @@ def trace_layers(model: nn.Module, batch: Any) -> Layers:
     found: dict[str, tuple[Call, list[Frame]]] = {}
 
     def joined(first: Call, frame: Frame) -> None:
-        call, frames = found.setdefault(first.label, (first, []))
+        _, frames = found.setdefault(first.label, (first, []))
         if all(each.module is not frame.module for each in frames):
             frames.append(frame)
 
