@@ -12,6 +12,7 @@ from onnx import TensorProto as T
 from onnx import helper
 
 import onward
+import onward.backend
 from onward.backend import BackendError, prepare
 from onward.files import load
 
@@ -93,6 +94,18 @@ def test_wrong_ones_are_refused(tensor: onnx.SparseTensorProto, text: str, how: 
     assert text in str(caught.value)
     start = "the sparse initializer 'w'" if how == "initializer" else "the attribute sparse_value of node ''"
     assert str(caught.value).startswith(start)
+
+
+def test_the_size_of_all_of_them_is_limited() -> None:
+    with pytest.raises(BackendError, match="would have 6 elements, more than 5"):
+        prepare(model(sparse([1.0], [1], [2, 3])), limits=onward.backend.Limits(max_elements=5))
+    made = model(sparse([1.0], [1], [2**14, 2**13]))
+    others = [sparse([1.0], [1], [2**14, 2**13]) for _ in range(3)]
+    for place, each in enumerate(others):
+        each.values.name = f"w{place}"
+    made.graph.sparse_initializer.extend(others)
+    with pytest.raises(BackendError, match="with the sparse initializer 'w1', the model's sparse tensors would have"):
+        prepare(made)
 
 
 def test_nobody_drops_them_without_a_word() -> None:

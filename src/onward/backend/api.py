@@ -150,7 +150,7 @@ def prepare(
     if not isinstance(limits, Limits):
         raise InputError(f"limits is an onward.backend.Limits, not {type(limits).__name__}")
     try:
-        loaded = load(model, rewrite=plain)
+        loaded = load(model, rewrite=lambda proto, folder: plain(proto, folder, limits.max_elements))
         _check_weights(loaded, limits)
         return Rep(loaded, torch.device(device.lower()), custom_ops=custom_ops, limits=limits)
     except ExportError:

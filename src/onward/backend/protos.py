@@ -17,19 +17,22 @@ from onnx import numpy_helper
 from ..errors import BackendError
 from ..files.load import graphs_and_nodes
 
-MOST_DENSE_ELEMENTS = 1 << 28  # a few bytes of indices can claim a tensor of any size
+MOST_DENSE_ELEMENTS = 1 << 28  # of all sparse tensors: a few bytes of indices can claim a tensor of any size
 
 
-def plain(proto: onnx.ModelProto, folder: str | None = None) -> onnx.ModelProto:
+def plain(
+    proto: onnx.ModelProto, folder: str | None = None, most_elements: int = MOST_DENSE_ELEMENTS
+) -> onnx.ModelProto:
     """The model without sparse tensors and map types: itself if there are none, otherwise a copy."""
     if not any(map(_is_sparse, graphs_and_nodes(proto))) and not any(map(_has_map, _declared(proto))):
         return proto
+    _check_sizes(proto, min(most_elements, MOST_DENSE_ELEMENTS))
     copy = onnx.ModelProto()
     copy.CopyFrom(proto)
     for each in graphs_and_nodes(copy):
         if isinstance(each, onnx.GraphProto):
             for sparse in each.sparse_initializer:
-                each.initializer.append(dense(sparse, f"the sparse initializer {sparse.values.name!r}", folder))
+                each.initializer.append(dense(sparse, _named(each, sparse), folder))
             del each.sparse_initializer[:]
         else:
             _densify_attributes(each, folder)
@@ -42,12 +45,6 @@ def plain(proto: onnx.ModelProto, folder: str | None = None) -> onnx.ModelProto:
 def dense(sparse: onnx.SparseTensorProto, what: str, folder: str | None = None) -> onnx.TensorProto:
     """Every element; where none is given it is 0, or an empty string."""
     dims = list(sparse.dims)
-    if any(size < 0 for size in dims):
-        raise BackendError(f"{what} has a negative size: {dims}")
-    if math.prod(dims) > MOST_DENSE_ELEMENTS:
-        raise BackendError(
-            f"{what} of shape {dims} would have {math.prod(dims)} elements, more than {MOST_DENSE_ELEMENTS}"
-        )
     try:
         values = numpy_helper.to_array(sparse.values, base_dir=folder or "")
         indices = numpy_helper.to_array(sparse.indices, base_dir=folder or "")
@@ -88,10 +85,44 @@ def _strides(dims: list[int]) -> np.ndarray[Any, Any]:
     return np.array([math.prod(dims[axis + 1 :]) for axis in range(len(dims))], dtype=np.int64)
 
 
+def _check_sizes(proto: onnx.ModelProto, most: int) -> None:
+    """Before anything is made dense."""
+    total = 0
+    for each in graphs_and_nodes(proto):
+        for what, sparse in _sparse_tensors(each):
+            dims = list(sparse.dims)
+            if any(size < 0 for size in dims):
+                raise BackendError(f"{what} has a negative size: {dims}")
+            total += math.prod(dims)
+            if math.prod(dims) > most:
+                raise BackendError(f"{what} of shape {dims} would have {math.prod(dims)} elements, more than {most}")
+            if total > most:
+                raise BackendError(f"with {what}, the model's sparse tensors would have more than {most} elements")
+
+
+def _sparse_tensors(each: onnx.GraphProto | onnx.NodeProto) -> Iterator[tuple[str, onnx.SparseTensorProto]]:
+    if isinstance(each, onnx.GraphProto):
+        for sparse in each.sparse_initializer:
+            yield _named(each, sparse), sparse
+        return
+    for attribute in each.attribute:
+        what = _named(each, attribute)
+        if attribute.HasField("sparse_tensor"):
+            yield what, attribute.sparse_tensor
+        for sparse in attribute.sparse_tensors:
+            yield what, sparse
+
+
+def _named(owner: onnx.GraphProto | onnx.NodeProto, held: Any) -> str:
+    if isinstance(owner, onnx.GraphProto):
+        return f"the sparse initializer {held.values.name!r}"
+    return f"the attribute {held.name} of node {owner.name!r} ({owner.op_type})"
+
+
 def _densify_attributes(node: onnx.NodeProto, folder: str | None) -> None:
     kinds = onnx.AttributeProto
     for attribute in node.attribute:
-        what = f"the attribute {attribute.name} of node {node.name!r} ({node.op_type})"
+        what = _named(node, attribute)
         if attribute.type == kinds.SPARSE_TENSOR and not attribute.ref_attr_name:
             attribute.t.CopyFrom(dense(attribute.sparse_tensor, what, folder))
             attribute.ClearField("sparse_tensor")
