@@ -24,6 +24,7 @@ from .options import OperatorExportTypes, TrainingMode
 from .program import Program
 from .quant import (
     Activations,
+    Clamp,
     QuantConfig,
     QuantizationWarning,
     Rule,
@@ -31,8 +32,10 @@ from .quant import (
     analyse,
     calibration,
     dump_layers,
+    load_config,
     quantize,
     register_calibrate_method,
+    save_config,
     trace_layers,
     unregister_calibrate_method,
 )
@@ -44,6 +47,7 @@ __all__ = [
     "Activations",
     "CaptureError",
     "CaptureWarning",
+    "Clamp",
     "ExportError",
     "FrozenAxisError",
     "InputError",
@@ -70,6 +74,7 @@ __all__ = [
     "init",
     "input_names",
     "is_in_onnx_export",
+    "load_config",
     "lowers",
     "onnx",
     "operators",
@@ -80,6 +85,7 @@ __all__ = [
     "register_calibrate_method",
     "register_custom_op_symbolic",
     "restore",
+    "save_config",
     "select_model_mode_for_export",
     "set_training",
     "trace_layers",

@@ -8,6 +8,7 @@ away again.
 from __future__ import annotations
 
 import importlib
+import os
 import threading
 from types import ModuleType, TracebackType
 from typing import Any, TypeVar, overload
@@ -19,7 +20,7 @@ from . import onnx as ours
 from .api import export
 from .errors import InputError
 from .options import check_flag
-from .quant import QuantConfig, initialise
+from .quant import QuantConfig, initialise, load_config
 
 Model = TypeVar("Model", bound=torch.nn.Module)
 
@@ -66,6 +67,7 @@ def init(
     model: Model,
     config: QuantConfig | None = None,
     *,
+    config_file: str | os.PathLike[str] | None = None,
     disable_module: Any = (),
     disable_submodel: Any = (),
     allow_static_axes: bool | None = None,
@@ -77,6 +79,7 @@ def init(
     model: Any = None,
     config: QuantConfig | None = None,
     *,
+    config_file: str | os.PathLike[str] | None = None,
     disable_module: Any = (),
     disable_submodel: Any = (),
     allow_static_axes: bool | None = None,
@@ -88,6 +91,7 @@ def init(
     exports are routed, from here on or, as a context manager, inside a `with` block.
 
     config             an onward.QuantConfig; the default is 8 bits for weights and activations
+    config_file        or the path of a YAML file that has it (onward.save_config); linger's are read too
     disable_module     classes of modules, or their names, that stay in float: nn.Linear, "LayerNorm"
     disable_submodel   paths of submodules that stay in float, or patterns: "head", "layers.*.attention"
     allow_static_axes, verify
@@ -100,6 +104,10 @@ def init(
     given = {"allow_static_axes": allow_static_axes, "verify": verify}
     for name, value in given.items():
         check_flag(name, value, "True, False or None")
+    if config_file is not None:
+        if config is not None:
+            raise InputError("init is given both config and config_file", hint="leave one of them out")
+        config = load_config(config_file)
     quantising = (config, disable_module or None, disable_submodel or None)
     if model is not None:
         _quantise(model, *quantising)

@@ -3,7 +3,8 @@
 from .analyse import analyse
 from .analysis import Analysis
 from .calibrate import QuantizationWarning, calibration
-from .config import Activations, QuantConfig, Resolved, Rule, Weights
+from .config import Activations, Clamp, QuantConfig, Resolved, Rule, Weights
+from .config_file import load_config, save_config
 from .grid import Grid
 from .initialise import initialise, is_initialised
 from .layers import dump_layers, trace_layers
@@ -13,6 +14,7 @@ from .ranges import Observer, RangeError, register_calibrate_method, unregister_
 __all__ = [
     "Activations",
     "Analysis",
+    "Clamp",
     "Grid",
     "Observer",
     "QuantConfig",
@@ -26,8 +28,10 @@ __all__ = [
     "dump_layers",
     "initialise",
     "is_initialised",
+    "load_config",
     "quantize",
     "register_calibrate_method",
+    "save_config",
     "trace_layers",
     "unregister_calibrate_method",
 ]

@@ -54,4 +54,5 @@ def check_number(field: str, value: Any, low: float, high: float) -> None:
     """A number above `low` and not above `high`."""
     good = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
     if not good or not low < value <= high:
-        raise InputError(f"{field} must be a number above {low:g} and at most {high:g}, not {value!r}")
+        most = "" if math.isinf(high) else f" and at most {high:g}"
+        raise InputError(f"{field} must be a number above {low:g}{most}, not {value!r}")

@@ -30,6 +30,7 @@ from .ranges import calibrate_methods
 WEIGHT_RANGES = ("minmax", "mse")
 ROUNDINGS = ("half_even", "half_up")
 LSTM_MODES = ("float", "dynamic")
+PLATFORMS = ("venus", "mars", "arcs", "venusA", "jupiter")
 _BLOCK_SIZES = (16, 32, 64, 128, 256)  # what onnxruntime's MatMulNBits takes
 
 
@@ -204,6 +205,27 @@ class Rule:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Clamp:
+    """How far values may go while a float model is trained to be quantised later: `onward.constrain`. None: anywhere.
+
+    weight         weights stay within plus and minus this
+    weight_factor  or within this many times their mean magnitude, which wins if both are given
+    bias           biases stay within plus and minus this
+    activation     results of layers stay within plus and minus this
+    """
+
+    weight: float | None = None
+    weight_factor: float | None = None
+    bias: float | None = None
+    activation: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("weight", "weight_factor", "bias", "activation"):
+            if getattr(self, name) is not None:
+                check_number(f"clamp.{name}", getattr(self, name), 0, float("inf"))
+
+
+@dataclass(frozen=True, kw_only=True)
 class Resolved:
     """What the configuration and its rules say of one module."""
 
@@ -226,6 +248,8 @@ class QuantConfig:
     outputs          the model's outputs are quantised; otherwise the last operation gives floats
     lstm             "float", or "dynamic": onnxruntime's DynamicQuantizeLSTM, which has 8-bit weights
     weight_only      activations stay in float
+    clamp            the bounds of `onward.constrain`
+    platform         the chip that a file of linger's kind is for: "venus", "mars", "arcs", "venusA" or "jupiter"
     """
 
     weights: Weights = Weights()
@@ -237,13 +261,15 @@ class QuantConfig:
     outputs: bool = True
     lstm: str = "float"
     weight_only: bool = False
+    clamp: Clamp = Clamp()
+    platform: str | None = None
 
     def __post_init__(self) -> None:
-        for name, kind in (("weights", Weights), ("activations", Activations)):
+        for name, kind in (("weights", Weights), ("activations", Activations), ("clamp", Clamp)):
             if not isinstance(getattr(self, name), kind):
                 raise InputError(
                     f"{name} must be {kind.__name__}(...), not {getattr(self, name)!r}",
-                    hint=f"for example QuantConfig({name}={kind.__name__}(bits=4))",
+                    hint=f"for example QuantConfig({name}={kind.__name__}())",
                 )
         rules: Any = self.rules
         if isinstance(rules, (str, bytes)) or not isinstance(rules, Sequence):
@@ -254,6 +280,8 @@ class QuantConfig:
         object.__setattr__(self, "rules", tuple(self.rules))
         check_choice("rounding", self.rounding, ROUNDINGS)
         check_choice("lstm", self.lstm, LSTM_MODES)
+        if self.platform is not None:
+            check_choice("platform", self.platform, PLATFORMS)
         for name in ("fold_batch_norm", "inputs", "outputs", "weight_only"):
             check_flag(name, getattr(self, name))
         if self.lstm == "dynamic" and self.weight_only:
