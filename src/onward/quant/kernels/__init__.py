@@ -12,6 +12,7 @@ from .functions import hardsigmoid, hardswish, leaky_relu, lookup, runtime_funct
 from .linear import linear, linear_sums, matmul, matmul_sums
 from .pool import average_pool, global_average_pool, max_pool, mean
 from .softmax import softmax
+from .transposed import conv_transpose
 
 __all__ = [
     "add",
@@ -20,6 +21,7 @@ __all__ = [
     "concat",
     "conv",
     "conv_sums",
+    "conv_transpose",
     "dequantize",
     "global_average_pool",
     "hardsigmoid",

@@ -1,0 +1,97 @@
+"""Transposed convolutions, written as convolutions of all phases, against onnxruntime: bit for bit."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+
+from onward.errors import InputError
+from onward.quant import Grid
+from onward.quant.kernels import conv, conv_transpose
+from onward.quant.kernels.transposed import as_convolution, output_scales, weave
+
+from .runtime import Graph, assert_same, near, random_grid, random_integers, random_scale
+
+CASES: dict[str, dict[str, Any]] = {
+    "1d": dict(x=(2, 3, 9), w=(3, 5, 4), stride=[2], padding=[1]),
+    "stride 1": dict(x=(2, 4, 7, 6), w=(4, 3, 3, 3), stride=[1, 1], padding=[1, 1]),
+    "doubling": dict(x=(1, 6, 5, 7), w=(6, 4, 2, 2), stride=[2, 2]),
+    "kernel 4": dict(x=(2, 6, 5, 7), w=(6, 4, 4, 4), stride=[2, 2], padding=[1, 1]),
+    "kernel 3": dict(x=(2, 6, 5, 7), w=(6, 4, 3, 3), stride=[2, 2], padding=[1, 1], output_padding=[1, 1]),
+    "kernel below stride": dict(x=(1, 3, 5, 5), w=(3, 2, 2, 1), stride=[3, 2], output_padding=[2, 1]),
+    "uneven, dilated": dict(x=(1, 4, 6, 5), w=(4, 3, 3, 2), stride=[2, 3], padding=[2, 1], dilation=[2, 1]),
+    "grouped": dict(x=(2, 6, 6, 6), w=(6, 2, 4, 4), stride=[2, 2], padding=[1, 1], groups=3),
+    "depthwise": dict(x=(2, 5, 6, 6), w=(5, 1, 3, 3), stride=[2, 2], groups=5),
+    "3d": dict(x=(1, 3, 4, 5, 3), w=(3, 2, 2, 3, 4), stride=[2, 1, 2], padding=[0, 1, 1]),
+}
+
+
+def lowered(graph: Graph, conv_result: str, like: Any, options: dict[str, Any], crops: list[int], short: bool) -> str:
+    """The phases woven by nodes: DepthToSpace where there is one for it, else Reshape, Transpose, Reshape."""
+    stride, rank = options["stride"], len(options["stride"])
+    sizes = [(n + a + b) // s for n, a, b, s in zip(like.shape[2:], crops, crops[rank:], stride, strict=True)]
+    value = conv_result
+    if short:
+        value = graph.node("DepthToSpace", value, blocksize=stride[0], mode="CRD")
+    else:
+        value = graph.node("Reshape", value, graph.constant([*like.shape[:2], *stride, *sizes], torch.int64))
+        order = [each for axis in range(rank) for each in (2 + rank + axis, 2 + axis)]
+        value = graph.node("Transpose", value, perm=[0, 1, *order])
+        woven = [n * s for n, s in zip(sizes, stride, strict=True)]
+        value = graph.node("Reshape", value, graph.constant([*like.shape[:2], *woven], torch.int64))
+    begins = graph.constant(crops[:rank], torch.int64)
+    ends = graph.constant([n + a for n, a in zip(like.shape[2:], crops, strict=False)], torch.int64)
+    return graph.node("Slice", value, begins, ends, graph.constant(list(range(2, 2 + rank)), torch.int64))
+
+
+@pytest.mark.parametrize("power_of_two", [False, True], ids=["float", "2^k"])
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_conv_transpose(case: dict[str, Any], power_of_two: bool) -> None:
+    generator = torch.Generator().manual_seed(1)
+    none, ones = [0] * len(case["stride"]), [1] * len(case["stride"])
+    options = dict(padding=none, output_padding=none, dilation=ones, groups=1) | {
+        name: value for name, value in case.items() if name not in "xw"
+    }
+    for index in range(9):
+        gx = random_grid(generator, power_of_two=power_of_two)
+        axis = None if index % 3 == 0 else 0 if case["w"][1] == 1 else 1
+        channels = None if axis is None else case["w"][axis]
+        gw = Grid(random_scale(generator, power_of_two, channels), 0, "int8", axis=axis)
+        x, w = random_integers(generator, case["x"], gx), random_integers(generator, case["w"], gw)
+        outputs = w.shape[1] * options["groups"]
+        bias = torch.randint(-9000, 9000, (outputs,), generator=generator, dtype=torch.int32)
+        size = gx.scale * gw.scale.mean() * 60 * math.sqrt(w[:, 0].numel() / math.prod(options["stride"]))
+        gy = Grid(near(generator, size, power_of_two), random_grid(generator).zero_point)
+        ours = conv_transpose(x, gx, w, gw, bias, gy, **options)
+
+        plan = as_convolution(w, 0, **options)
+        phases = math.prod(options["stride"])
+        scales = output_scales(gw, w, options["groups"])
+        scales = scales.repeat_interleave(phases) if scales.dim() else scales
+        gw = Grid(scales, 0, "int8", axis=0 if scales.dim() else None)
+        bias = bias.repeat_interleave(phases)
+        woven = conv(x, gx, plan.weight, gw, bias, gy, padding=plan.pads, groups=options["groups"])
+        assert_same(ours, weave(woven, options["stride"], plan.crops))
+
+        graph = Graph([13, 17, 21][index % 3])
+        weight, offset = (
+            graph.dq(graph.constant(plan.weight), gw),
+            graph.dq(graph.constant(bias), Grid(gx.scale * scales, 0, "int32", axis=gw.axis)),
+        )
+        node = graph.node("Conv", graph.dq(graph.input(x), gx), weight, offset, pads=plan.pads, group=options["groups"])
+        short = options["stride"] == [2, 2] and index % 2 == 0
+        result = lowered(graph, graph.q(node, gy), ours, options, plan.crops, short)
+        theirs, ran = graph.run(result, ours)
+        assert "QLinearConv" in ran and "DequantizeLinear" not in ran
+        assert_same(ours, theirs)
+
+
+def test_refuses() -> None:
+    w = torch.zeros(4, 2, 3, dtype=torch.int8)
+    with pytest.raises(InputError, match="cannot have one scale for each index of its weight's axis 0"):
+        output_scales(Grid(torch.ones(4), 0, "int8", axis=0), w, 2)
+    with pytest.raises(InputError, match=r"padding \(9,\) exceeds its kernel"):
+        as_convolution(w, 0, [1], [9], [0], [1], 1)
