@@ -208,18 +208,6 @@ def test_data_inside_it_is_read(tmp_path: Path) -> None:
     np.testing.assert_array_equal(run_model(tmp_path / "m.onnx", X)[0], Y)
 
 
-class Small(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.lstm = nn.LSTM(4, 5, batch_first=True)
-        self.conv = nn.Conv1d(5, 3, 3, padding=1)
-
-    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        y, (h, _) = self.lstm(x)
-        z = self.conv(y.transpose(1, 2))
-        return torch.softmax(z.reshape(x.shape[0], -1), -1), h
-
-
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("layer", [nn.LSTM, nn.GRU, nn.RNN])
 def test_recurrent_layers_in_many_sizes(layer: Any, bias: bool) -> None:
@@ -250,39 +238,6 @@ def test_every_family_of_operators_is_loaded() -> None:
     folder = Path(onward.backend.__file__).parent / "ops"
     families = {path.stem for path in folder.glob("*.py") if not path.stem.startswith("_")}
     assert {name for name in families if hasattr(importlib.import_module("onward.backend.ops"), name)} == families
-
-
-@pytest.mark.parametrize("kind", onward.OperatorExportTypes.__members__)
-def test_every_kind_of_export_runs(tmp_path: Path, kind: str) -> None:
-    """A12, F2: PyTorch's operators as nodes, at another size than the example's."""
-    module, file = Small().eval(), tmp_path / "m.onnx"
-    onward.export(
-        module,
-        torch.randn(2, 6, 4),
-        file,
-        operator_export_type=onward.OperatorExportTypes[kind],
-        input_names=["x"],
-        dynamic_axes={"x": {0: "n", 1: "t"}},
-    )
-    x = torch.randn(3, 5, 4)
-    for got, want in zip(prepare(file).run(x), module(x), strict=True):
-        torch.testing.assert_close(got, want)
-
-
-def test_an_operator_of_the_users_own(tmp_path: Path) -> None:
-    library = torch.library.Library("backend_ops", "DEF")
-    library.define("scaled(Tensor x, float by=2.0) -> Tensor")
-    library.impl("scaled", lambda x, by=2.0: x * by, "CompositeExplicitAutograd")
-    try:
-        file = tmp_path / "m.onnx"
-        kind = onward.OperatorExportTypes.ONNX_FALLTHROUGH
-        onward.export(
-            lambda x: torch.ops.backend_ops.scaled(x + 1, 0.1), torch.randn(3), file, operator_export_type=kind
-        )
-        x = torch.randn(3)
-        torch.testing.assert_close(prepare(file).run(x)[0], (x + 1) * 0.1)
-    finally:
-        library._destroy()
 
 
 def test_narrow_types_come_out_as_themselves() -> None:

@@ -15,7 +15,7 @@ not reach whatever the process happens to have loaded. What may be called:
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -103,6 +103,52 @@ def check_results(results: Collection[Any]) -> None:
             each.layout is not torch.strided or each.is_quantized or each.is_nested or each.device.type == "meta"
         ):
             raise BackendError("the operator gave a tensor that is not dense, or has no content")
+
+
+# What PyTorch 2.13 does not check itself and then reads or writes beyond its memory.
+
+_GATES = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
+
+
+def check_arguments(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Raise where sizes do not fit together and the kernel would not notice."""
+    namespace, _, name = (
+        target._schema.name.partition("::") if isinstance(target, torch._ops.OpOverload) else ("", "", "")
+    )
+    if namespace == "aten" and name in _GATES and target._schema.overload_name == "input":
+        names = [argument.name for argument in target._schema.arguments]
+        _check_recurrent(_GATES[name], **{**dict(zip(names, args, strict=False)), **kwargs})
+
+
+def _check_recurrent(
+    gates: int,
+    input: Any,
+    hx: Any,
+    params: Any,
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> None:
+    states = hx if isinstance(hx, list) else [hx]
+    directions = 2 if bidirectional else 1
+    projected = gates == 4 and len(states) == 2 and states[0].shape[-1:] != states[1].shape[-1:]
+    each = 2 + 2 * bool(has_biases) + projected
+    if input.dim() != 3 or len(states) != (2 if gates == 4 else 1) or len(params) != num_layers * directions * each:
+        raise ValueError("the input is of three axes, and weights and states are as many as layers and directions have")
+    batch = input.shape[0 if batch_first else 1]
+    width, hidden = states[0].shape[-1], states[-1].shape[-1]
+    wanted = [[num_layers * directions, batch, width], [num_layers * directions, batch, hidden]][: len(states)]
+    features = input.shape[2]
+    for place in range(0, len(params), each):
+        size = features if place < directions * each else width * directions
+        wanted += [[gates * hidden, size], [gates * hidden, width]]
+        wanted += [[gates * hidden]] * (2 if has_biases else 0) + ([[width, hidden]] if projected else [])
+    for tensor, shape in zip([*states, *params], wanted, strict=True):
+        if list(tensor.shape) != shape or tensor.dtype != input.dtype:
+            raise ValueError(f"a weight or state of size {list(tensor.shape)} and {tensor.dtype} should be {shape}")
 
 
 _SIZED_BY_VALUES = frozenset({"one_hot", "repeat_interleave", "bincount", "histogramdd", "histogram", "item"})

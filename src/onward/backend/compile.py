@@ -19,7 +19,7 @@ import torch
 from ..errors import BackendError, ExportError
 from ..lower import aten_nodes
 from ._by_shapes import NESTED
-from .calls import check_call, check_results, sizes_follow_from_shapes
+from .calls import check_arguments, check_call, check_results, sizes_follow_from_shapes
 from .context_functions import ContextFunction
 from .limits import DEFAULT, Limits
 from .numbers import (
@@ -351,6 +351,7 @@ class _Node:
             raise BackendError(error.what, op=error.op, module=self.where, hint=error.hint) from error
 
         def run(*inputs: Any) -> tuple[Any, ...]:
+            check_arguments(call.target, *call.bind(inputs))
             results = tuple(flat(call.run(inputs)))
             check_results(results)
             return results

@@ -239,6 +239,10 @@ class _Watch(TorchDispatchMode):
         self._guard = guard
         self.largest = 0
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # otherwise PyTorch 2.13 imports all of torch._dynamo with the first call, which takes seconds
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         elements, size = _result_of(func, args, kwargs)

@@ -78,14 +78,14 @@ def tf_idf_vectorizer(
     grams: dict[tuple[Any, ...], int] = {}
     for length, start in enumerate(ngram_counts, 1):
         stop = ngram_counts[length] if length < len(ngram_counts) else len(pool)
-        for place in range(start, stop, length):
+        for place in range(max(start, 0), min(stop, len(pool)), length):
             grams[tuple(pool[place : place + length])] = len(grams)
     max_gram_length = min(max_gram_length, len(ngram_counts))
     rows = x.tolist() if len(x.shape) > 1 else [x.tolist()]
     about_to_make(x.size if isinstance(x, np.ndarray) else x.numel(), max_gram_length, FOR_EACH)
     result = torch.zeros(len(rows), max(ngram_indexes) + 1)
     for row, items in enumerate(rows):
-        for length in range(min_gram_length, max_gram_length + 1):
+        for length in range(max(min_gram_length, 1), max_gram_length + 1):
             for skip in range(1, (min(max_skip_count, len(items)) if length > 1 else 0) + 2):
                 for start in range(len(items) - (length - 1) * skip):
                     found = grams.get(tuple(items[start : start + length * skip : skip]))
