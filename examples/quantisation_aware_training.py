@@ -1,4 +1,4 @@
-"""Quantisation-aware training: one line, the training loop as it was, and a file of integers that does what was trained.
+"""Quantisation-aware training: one line, the training loop as it was, and a file of integers that does the same.
 
     python examples/quantisation_aware_training.py [out.onnx]
 
