@@ -32,7 +32,7 @@ CASES: dict[str, dict[str, Any]] = {
 def lowered(graph: Graph, conv_result: str, like: Any, options: dict[str, Any], crops: list[int], short: bool) -> str:
     """The phases woven by nodes: DepthToSpace where there is one for it, else Reshape, Transpose, Reshape."""
     stride, rank = options["stride"], len(options["stride"])
-    sizes = [(n + a + b) // s for n, a, b, s in zip(like.shape[2:], crops, crops[rank:], stride, strict=True)]
+    sizes = [(n + a + b) // s for n, a, b, s in zip(like.shape[2:], crops[:rank], crops[rank:], stride, strict=True)]
     value = conv_result
     if short:
         value = graph.node("DepthToSpace", value, blocksize=stride[0], mode="CRD")
@@ -43,7 +43,7 @@ def lowered(graph: Graph, conv_result: str, like: Any, options: dict[str, Any], 
         woven = [n * s for n, s in zip(sizes, stride, strict=True)]
         value = graph.node("Reshape", value, graph.constant([*like.shape[:2], *woven], torch.int64))
     begins = graph.constant(crops[:rank], torch.int64)
-    ends = graph.constant([n + a for n, a in zip(like.shape[2:], crops, strict=False)], torch.int64)
+    ends = graph.constant([n + a for n, a in zip(like.shape[2:], crops[:rank], strict=True)], torch.int64)
     return graph.node("Slice", value, begins, ends, graph.constant(list(range(2, 2 + rank)), torch.int64))
 
 
