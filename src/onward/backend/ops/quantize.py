@@ -42,10 +42,14 @@ def quantize_linear(
     precision: int = 0,
     saturate: int = 1,
     types: tuple[int, ...],
+    opset: int,
 ) -> Tensor:
     known = types[2] if len(types) > 2 else 0
     to = output_dtype or known or (_T.UINT8 if zero is None else ONNX_TYPES[zero.dtype])
-    wide = (x.float() if not precision else x.to(holder(precision))) / _along(x, scale, axis, block_size).float()
+    # The division is in the scale's type since opset 23. onnxruntime 1.31 divides in float32 where that is float16.
+    kind = torch.bfloat16 if opset >= 23 and scale.dtype == torch.bfloat16 else torch.float32
+    kind = holder(precision) if precision else kind
+    wide = (x.to(kind) / _along(x, scale, axis, block_size).to(kind)).float()
     if holder(to).is_floating_point:
         if zero is not None:
             wide = wide + _along(x, zero, axis, block_size).float()

@@ -93,8 +93,10 @@ def _printed(item: Any, dtype: torch.dtype) -> str:
 
 def _parsed(x: np.ndarray[Any, Any], to: int) -> Any:
     dtype = holder(to)
-    if dtype.is_floating_point:
+    if dtype.is_floating_point or dtype == torch.bool:
         numbers = torch.tensor([float(item) for item in x.ravel()], dtype=torch.float64)
+    elif dtype == torch.uint64:
+        return torch.from_numpy(np.array([int(item) for item in x.ravel()], dtype=np.uint64)).reshape(x.shape)
     else:
         numbers = torch.tensor([int(item) for item in x.ravel()], dtype=torch.int64)
     return cast(numbers.reshape(x.shape), to=to)
