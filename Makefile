@@ -25,10 +25,10 @@ QUIETLY = >> $(VENV)/pip.log 2>&1 || { tail -n 30 $(VENV)/pip.log >&2; exit 1; }
 # The environment of whoever calls must not leak other packages into the pinned one.
 unexport PYTHONPATH PYTHONHOME
 
-.PHONY: help demo test bench conformance lint format clean
+.PHONY: help demo test bench bench-quant conformance lint format clean
 
 help: ## show this list
-	@sed -nE 's/^([a-z]+):.*## (.*)$$/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
+	@sed -nE 's/^([a-z-]+):.*## (.*)$$/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
 demo: $(STAMP) ## export a few models, verify them, show what came out
 	@$(BIN)/python -m onward.demo
@@ -41,6 +41,9 @@ conformance: $(STAMP) ## every operator of PyTorch's database: exported, run, co
 
 bench: $(STAMP) ## compare with torch.onnx.export, side by side
 	@$(BIN)/python -m bench
+
+bench-quant: $(VENV)/.installed-bench ## quantised models beside float ones, onnxruntime's quantiser, brevitas, torchao
+	@$(BIN)/python -W ignore -m bench.quant
 
 lint: $(STAMP) ## ruff (rules and format) and mypy
 	$(BIN)/ruff check .
@@ -64,4 +67,9 @@ $(STAMP): pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv --clear $(VENV)
 	@$(INSTALL) "$$(grep '^torch==' constraints.txt)" "$$(grep '^setuptools==' constraints.txt)" $(QUIETLY)
 	@$(INSTALL) --no-build-isolation --editable '.[dev]' $(QUIETLY)
+	@touch $@
+
+$(VENV)/.installed-bench: $(STAMP)
+	@$(INSTALL) --no-build-isolation --editable '.[dev,bench]' $(QUIETLY)
+	@$(INSTALL) --no-deps brevitas $(QUIETLY)
 	@touch $@

@@ -1,0 +1,122 @@
+"""What is measured of a file: accuracy, agreement with evaluation in PyTorch, time, size, what is left in float."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import torch
+from torch import Tensor
+
+PRODUCTS = (
+    *("Conv", "ConvTranspose", "Gemm", "MatMul", "LSTM", "GRU", "RNN"),
+    *("FusedConv", "FusedGemm", "FusedMatMul", "Attention", "MultiHeadAttention"),
+)
+
+
+def session(path: Path, optimised: Path | None = None) -> onnxruntime.InferenceSession:
+    """One thread, otherwise as it comes."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    if optimised is not None:
+        options.optimized_model_filepath = str(optimised)
+    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+
+def run(opened: onnxruntime.InferenceSession, inputs: Tensor) -> np.ndarray:
+    """The model's only output. A file whose batch is fixed gets that many rows at a time."""
+    given = opened.get_inputs()[0]
+    array = inputs.numpy()
+    size = given.shape[0] if given.shape and isinstance(given.shape[0], int) else len(array)
+    parts = [opened.run(None, {given.name: part})[0] for part in np.split(array, range(size, len(array), size))]
+    result: np.ndarray = np.concatenate(parts)
+    return result
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """equal     share of the output elements that are the same in onnxruntime and in PyTorch
+    near      share of those that are at most a step of the output's grid apart
+    worst     the largest difference, in steps (as it is, where the output lies on no grid)
+    """
+
+    equal: float
+    near: float
+    worst: float
+
+
+def agreement(ours: np.ndarray, theirs: np.ndarray) -> Agreement:
+    """The step is the smallest difference between two values of the output, so that no tool has to tell its own."""
+    difference = np.abs(ours.astype(np.float64) - theirs)
+    steps = difference / step_of(ours)
+    return Agreement(float(np.mean(ours == theirs)), float(np.mean(steps <= 1.01)), float(steps.max()))
+
+
+def step_of(values: np.ndarray) -> float:
+    """The width of the grid, or 1 where there are too many values for 8 bits."""
+    unique = np.unique(values)
+    return float(np.diff(unique).min()) if 1 < len(unique) <= 256 else 1.0
+
+
+def accuracy(outputs: np.ndarray, labels: Tensor) -> float:
+    """In percent."""
+    return 100 * float(np.mean(outputs.argmax(-1) == labels.numpy()))
+
+
+@dataclass(frozen=True)
+class Graph:
+    """What onnxruntime makes of a file."""
+
+    left_in_float: dict[str, int]
+    nodes: int
+
+    @property
+    def products(self) -> int:
+        return sum(self.left_in_float.values())
+
+
+def graph(path: Path) -> Graph:
+    optimised = path.with_suffix(".optimised.onnx")
+    session(path, optimised)
+    found = Counter(node.op_type for node in onnx.load(optimised).graph.node)
+    optimised.unlink()
+    return Graph({name: found[name] for name in PRODUCTS if found[name]}, sum(found.values()))
+
+
+def interleaved(paths: Sequence[Path], inputs: Tensor, seconds: float = 1.0) -> list[float]:
+    """Milliseconds per run of every file, taken in turn; the best median among five stretches counts."""
+    sessions = [session(path) for path in paths]
+    feeds = []
+    for each in sessions:
+        given = each.get_inputs()[0]
+        size = given.shape[0] if isinstance(given.shape[0], int) else len(inputs)
+        feeds.append({given.name: inputs[:size].numpy()})
+    medians: list[list[float]] = [[] for _ in sessions]
+    for _ in range(5):
+        times: list[list[float]] = [[] for _ in sessions]
+        end = time.perf_counter() + seconds * len(sessions) / 5
+        while time.perf_counter() < end or len(times[-1]) < 5:
+            for each, feed, taken in zip(sessions, feeds, times, strict=True):
+                start = time.perf_counter()
+                each.run(None, feed)
+                taken.append(1000 * (time.perf_counter() - start))
+        for kept, taken in zip(medians, times, strict=True):
+            kept.append(statistics.median(taken))
+    return [min(each) for each in medians]
+
+
+@torch.no_grad()
+def eagerly(model: Any, inputs: Tensor, size: int | None = None) -> np.ndarray:
+    """Evaluation in PyTorch, in parts where the model has a fixed batch."""
+    parts = inputs.split(size or len(inputs))
+    result: np.ndarray = torch.cat([model(part) for part in parts]).detach().numpy()
+    return result
