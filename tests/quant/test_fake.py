@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+import onward
 from onward.quant import Activations, Weights
 from onward.quant.fake import fake_quantize, fake_quantize_weight, moving_range_, plain_scale_and_zero_point
 from onward.quant.grid import grid_from_range, scale_and_zero_point, weight_grid
@@ -210,3 +211,32 @@ def test_moving_ranges() -> None:
     assert (float(low), float(high)) == (-1, 3)
     assert moving_range_(low, high, torch.tensor([-2.0, 1.0], dtype=torch.bfloat16, requires_grad=True), 0.25)
     assert (float(low), float(high)) == (-1.25, 2.5)
+
+
+def test_a_batch_that_overflows_does_not_spoil_a_range() -> None:
+    try:
+        model = onward.init(nn.Sequential(nn.Linear(2, 2))).train()
+        x = torch.tensor([[1.0, -2.0], [0.5, 3.0]])
+        model(x)
+        before = {key: value.clone() for key, value in model.state_dict().items() if "quant_" in key}
+        model(x * float("nan"))
+        assert before and all(torch.equal(model.state_dict()[key], value) for key, value in before.items())
+    finally:
+        onward.restore()
+
+
+class Masked(nn.Module):
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        scores = torch.matmul(x, x.transpose(0, 1)).masked_fill(mask, float("-inf"))
+        return scores.softmax(-1) + 0
+
+
+def test_a_mask_of_infinities_stays_one_in_training() -> None:
+    try:
+        model = onward.init(Masked()).train()
+        x, mask = torch.randn(3, 4, generator=torch.Generator().manual_seed(11)), torch.eye(3) > 0
+        for _ in range(3):
+            assert bool(model(x, mask).isfinite().all())
+        assert not any(bool(value.isnan().any()) for value in model.state_dict().values())
+    finally:
+        onward.restore()

@@ -90,8 +90,10 @@ def test_a_range_is_inside_the_values(method: str, values: str) -> None:
 def test_minmax_and_moving_average() -> None:
     batches = [torch.tensor([0.0, 1.0]), torch.tensor([-2.0, 0.5]), torch.tensor([-1.0, 3.0])]
     assert ends(Activations(range="minmax"), *batches) == (-2.0, 3.0)
-    assert ends(Activations(range="moving_average", averaging=0.25), *batches) == pytest.approx(
-        (0.75 * (0.75 * 0 + 0.25 * -2) + 0.25 * -1, 0.75 * (0.75 * 1 + 0.25 * 0.5) + 0.25 * 3)
+    assert ends(Activations(range="moving_average", averaging=0.01), *batches) == pytest.approx((-1, 1.5))  # the mean
+    # From the third batch on the average moves: 1 / 3 is less than 0.4.
+    assert ends(Activations(range="moving_average", averaging=0.4), *batches) == pytest.approx(
+        (0.6 * (0 - 2) / 2 + 0.4 * -1, 0.6 * (1 + 0.5) / 2 + 0.4 * 3)
     )
 
 

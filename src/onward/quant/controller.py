@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from ..capture.session import is_capturing
 from ..errors import QuantizationError
 from .config import QuantConfig, Resolved
-from .sites import PREFIX, Site, hold_range
+from .fake import moving_range_
+from .sites import MASK, PREFIX, Site, hold_range
 
 if TYPE_CHECKING:
     from .session import Session
@@ -54,18 +55,17 @@ class Controller:
 
     def watch(self, site: Site, x: Tensor) -> None:
         """Training: the range follows what passes, slowly."""
-        with torch.no_grad():
+        held = site.range
+        if held is None:
             low, high = torch.aminmax(x.detach().float())
-            held = site.range
-            if held is None:
-                if not bool(torch.isfinite(high)) or bool(torch.isnan(low)):
-                    raise QuantizationError(
-                        f"{site.label} sees NaN or infinity",
-                        hint="look for the cause in the float model, or switch quantisation off for that module",
-                    )
-                site.set_range(low, high)
-            else:
-                held.lerp_(torch.stack([low, high]).to(held.device), site.settings.averaging)
+            if not bool(torch.isfinite(high)) or bool(torch.isnan(low)):
+                raise QuantizationError(
+                    f"{site.label} sees NaN or infinity",
+                    hint="look for the cause in the float model, or switch quantisation off for that module",
+                )
+            site.set_range(low, high)
+        elif float(held[0]) >= MASK:  # the range of a mask stays; an overflow under autocast passes by
+            moving_range_(held[0], held[1], x, site.settings.averaging)
 
 
 class Enter:

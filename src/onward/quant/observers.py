@@ -90,17 +90,25 @@ class MinMax(Observer):
 
 
 class MovingAverage(Observer):
-    """An exponential average of the ends of the batches' ranges; the first batch is the start."""
+    """An exponential average of the ends of the batches' ranges.
+
+    The first batches count alike: their plain average, until there are so many that a new one counts `averaging`.
+    """
 
     low: Tensor
     high: Tensor
 
+    def __init__(self, spec: Activations) -> None:
+        super().__init__(spec)
+        self.batches = 0
+
     def update(self, values: Tensor, low: Tensor, high: Tensor) -> None:
-        if self.values == values.numel():
+        self.batches += 1
+        if self.batches == 1:
             self.low, self.high = low, high
         else:
-            self.low = torch.lerp(self.low, low, self.spec.averaging)
-            self.high = torch.lerp(self.high, high, self.spec.averaging)
+            share = max(self.spec.averaging, 1 / self.batches)
+            self.low, self.high = torch.lerp(self.low, low, share), torch.lerp(self.high, high, share)
 
     def found(self) -> tuple[Tensor, Tensor]:
         return self.low, self.high
