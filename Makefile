@@ -39,8 +39,9 @@ test: lint ## ruff, mypy and every test
 conformance: $(STAMP) ## every operator of PyTorch's database: exported, run, compared (CONFORMANCE="--dtypes int64")
 	@$(BIN)/python -W ignore -m conformance $(or $(CONFORMANCE),--record)
 
-bench: $(STAMP) ## compare with torch.onnx.export, side by side
+bench: $(STAMP) ## compare with torch.onnx.export, and the backend with eager, side by side
 	@$(BIN)/python -m bench
+	@$(BIN)/python -m bench.backend
 
 bench-quant: $(VENV)/.installed-bench ## quantised models beside float ones, onnxruntime's quantiser, brevitas, torchao
 	@$(BIN)/python -W ignore -m bench.quant

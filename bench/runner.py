@@ -56,8 +56,8 @@ def run(plan: Plan, say: Say, save: Callable[[dict[str, Any]], None]) -> dict[st
         "opset": plan.opset,
         "repeat": plan.repeat,
         "threads": plan.threads,
-        "versions": _versions(),
-        "machine": _machine(),
+        "versions": versions(),
+        "machine": machine(),
         "models": {},
     }
     say("reading the libraries into the disk cache")
@@ -193,19 +193,19 @@ def _reuse(model: str, exporter: str, plan: Plan) -> dict[str, Any] | None:
     return record
 
 
-def _versions() -> dict[str, str | None]:
-    versions: dict[str, str | None] = {"python": platform.python_version()}
+def versions() -> dict[str, str | None]:
+    found: dict[str, str | None] = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
-            versions[package] = metadata.version(package)
+            found[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
-            versions[package] = None
+            found[package] = None
     commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True)
-    versions["commit"] = commit.stdout.strip() or None
-    return versions
+    found["commit"] = commit.stdout.strip() or None
+    return found
 
 
-def _machine() -> dict[str, Any]:
+def machine() -> dict[str, Any]:
     names = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
     return {
         "system": platform.platform(),

@@ -151,11 +151,11 @@ def measure_latency(spec: BenchModel, files: dict[str, Path], seconds: float) ->
             results[name] = {"failure": first_line(error)}
             continue
         runs[name] = lambda session=session, inputs=inputs: session.run(None, inputs)  # type: ignore[misc]
-    times = _interleave(runs, seconds)
-    return results | {name: _summary(values) for name, values in times.items()}
+    times = interleave(runs, seconds)
+    return results | {name: summary(values) for name, values in times.items()}
 
 
-def _interleave(runs: dict[str, Callable[[], Any]], seconds: float) -> dict[str, list[float]]:
+def interleave(runs: dict[str, Callable[[], Any]], seconds: float) -> dict[str, list[float]]:
     times: dict[str, list[float]] = {name: [] for name in runs}
     order = list(runs)
     while order and any(len(values) < 10 or sum(values) < seconds for values in times.values()):
@@ -165,7 +165,7 @@ def _interleave(runs: dict[str, Callable[[], Any]], seconds: float) -> dict[str,
     return times
 
 
-def _summary(values: list[float]) -> dict[str, Any]:
+def summary(values: list[float]) -> dict[str, Any]:
     """`seconds` is the best of five consecutive blocks' medians: one busy moment of the machine does not count."""
     blocks = [values[index * len(values) // 5 : (index + 1) * len(values) // 5] for index in range(5)]
     return {

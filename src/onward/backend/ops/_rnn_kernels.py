@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import Parameter
+from torch.utils.weak import WeakIdKeyDictionary
 
 # PyTorch's gates, each as the place that ONNX has it in.
 _GATES = {"lstm": (0, 2, 3, 1), "gru": (1, 0, 2), "rnn_tanh": (0,), "rnn_relu": (0,)}
@@ -45,7 +47,9 @@ def run_kernel(
             state = state.transpose(0, 1)
         states.append(state.contiguous())
     _check(kind, x, w, r, b, states)
-    weights = [each for place in range(directions) for each in _weights(kind, w[place], r[place], b, place)]
+    given = [(w, 1), (r, 1)] if b is None else [(w, 1), (r, 1), (b, 2)]
+    rows = [_rows(kind, weight, parts) for weight, parts in given]
+    weights = [each for place in range(directions) for row in rows for each in row[place]]
     start = tuple(states) if kind == "lstm" else states[0]
     result = _KERNELS[kind](x, start, weights, b is not None, 1, 0.0, False, directions == 2, False)
     sequence, *ends = result
@@ -73,9 +77,31 @@ def _check(kind: str, x: Tensor, w: Tensor, r: Tensor, b: Tensor | None, states:
             raise ValueError(f"a weight or state of size {list(tensor.shape)} ({tensor.dtype}) should be {list(shape)}")
 
 
-def _weights(kind: str, w: Tensor, r: Tensor, b: Tensor | None, place: int) -> list[Tensor]:
-    parts = [w, r] if b is None else [w, r, *b[place].chunk(2)]
-    return [_in_order(part, _GATES[kind]) for part in parts]
+Rows = list[list[Tensor]]  # for each direction its weight, or its two biases
+
+_kept: WeakIdKeyDictionary = WeakIdKeyDictionary()  # by weight: what it was, and its rows
+
+
+def _rows(kind: str, weight: Tensor, parts: int) -> Rows:
+    """A weight, or two biases in one, with the gates in PyTorch's order, for each direction.
+
+    Where nothing is learnt they are kept: putting the gates in order costs as much as a dozen steps of the layer. A
+    weight that has been written to, or lies elsewhere, is put in order again.
+    """
+    if torch.is_grad_enabled() or torch.compiler.is_compiling() or type(weight) not in (Tensor, Parameter):
+        return _ordered(kind, weight, parts)
+    if weight.is_inference():  # has no version
+        return _ordered(kind, weight, parts)
+    state = (kind, weight._version, weight.data_ptr())
+    found = _kept.get(weight)
+    if found is None or found[0] != state:
+        found = _kept[weight] = (state, _ordered(kind, weight, parts))
+    rows: Rows = found[1]
+    return rows
+
+
+def _ordered(kind: str, weight: Tensor, parts: int) -> Rows:
+    return [[_in_order(part, _GATES[kind]) for part in row.chunk(parts)] for row in weight.unbind(0)]
 
 
 def _in_order(weight: Tensor, gates: Sequence[int]) -> Tensor:
