@@ -34,6 +34,7 @@ from .fuzz_seeds import seeds
 
 LIMITS = onward.backend.Limits(max_elements=2**22, max_bytes=2**28, max_nodes=5000, max_loop_turns=300, max_seconds=5)
 PATIENCE = 60.0  # seconds for one try
+START = 300.0  # seconds more until the first one, on a busy machine
 MEMORY = 12 << 30  # of address space: beyond that something got past the limits
 
 
@@ -104,7 +105,7 @@ class Watched:
         self._process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
         )
-        self._heard = time.monotonic()
+        self._heard = time.monotonic() + START
         self._over = False
         threading.Thread(target=self._watch, daemon=True).start()
 

@@ -246,7 +246,7 @@ def rearrange(model: onnx.ModelProto, chance: random.Random) -> None:
         del graph.node[:]
         graph.node.extend(copies)
     else:
-        del graph.output[chance.randrange(len(graph.output)) :]
+        del graph.output[chance.randrange(len(graph.output) + 1) :]
 
 
 def opset(model: onnx.ModelProto, chance: random.Random) -> None:

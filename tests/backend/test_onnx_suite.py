@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -77,14 +77,18 @@ def test_case(name: str) -> None:
     case = cases()[name]
     torch.manual_seed(0)  # so that what draws numbers fails every time, or never
     for model, inputs, outputs in data_sets(case):
-        got = onward.backend.prepare(model).run(inputs)
-        assert len(got) == len(outputs)
-        for ours, theirs in zip(got, outputs, strict=True):
-            # onnx's comparison does not take a sequence of 0-d tensors apart, so it is given the items.
-            one = not isinstance(ours, list)
-            Runner.assert_similar_outputs(
-                [theirs] if one else theirs, [ours] if one else ours, rtol=case.rtol, atol=case.atol
-            )
+        compared(case, onward.backend.prepare(model).run(inputs), outputs)
+
+
+def compared(case: Any, got: Sequence[Any], outputs: Sequence[Any]) -> None:
+    """Raises unless each output is what it must be."""
+    assert len(got) == len(outputs)
+    for ours, theirs in zip(got, outputs, strict=True):
+        # onnx's comparison does not take a sequence of 0-d tensors apart, so it is given the items.
+        one = not isinstance(ours, list)
+        Runner.assert_similar_outputs(
+            [theirs] if one else theirs, [ours] if one else ours, rtol=case.rtol, atol=case.atol
+        )
 
 
 def test_the_share_that_passes(capsys: pytest.CaptureFixture[str]) -> None:

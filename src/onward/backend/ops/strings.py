@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ from torch import Tensor
 from ..limits import FOR_EACH, about_to_make
 from ..registry import implements
 from ..values import strings
+from ._regex import FullMatch
 
 Strings = np.ndarray[Any, Any]
 
@@ -24,8 +24,8 @@ def string_concat(x: Strings, y: Strings) -> Strings:
 
 @implements("RegexFullMatch")
 def regex_full_match(x: Strings, *, pattern: str) -> Tensor:
-    compiled = re.compile(pattern)
-    return torch.tensor([compiled.fullmatch(item) is not None for item in x.ravel()], dtype=torch.bool).reshape(x.shape)
+    matches = FullMatch(pattern)
+    return torch.tensor([matches(item) for item in x.ravel()], dtype=torch.bool).reshape(x.shape)
 
 
 @implements("StringSplit")
