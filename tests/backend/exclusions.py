@@ -18,6 +18,4 @@ EXCLUSIONS: dict[str, str] = {
     "test_training_dropout_default_mask": "random: other numbers than numpy's generator draws",
     "test_training_dropout": "random: other numbers than numpy's generator draws",
     "test_training_dropout_mask": "random: other numbers than numpy's generator draws",
-    "test_gradient_of_add": "not implemented yet: Gradient",
-    "test_gradient_of_add_and_mul": "not implemented yet: Gradient",
 }

@@ -19,12 +19,13 @@ from onward.backend.registry import Implementation, find
 
 DOMAINS = ("", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training")
 
-# What does not run, (domain, operator): why.
-MISSING: dict[tuple[str, str], str] = {
-    ("ai.onnx.preview.training", "Gradient"): "not implemented: it differentiates a part of the graph around it",
-}
+# What does not run, (domain, operator): why. Nothing at the moment.
+MISSING: dict[tuple[str, str], str] = {}
 # Compiled in another way than by a function of the table.
-ELSEWHERE = {("", "Constant"): "a constant of the plan, made when the model is prepared"}
+ELSEWHERE = {
+    ("", "Constant"): "a constant of the plan, made when the model is prepared",
+    ("ai.onnx.preview.training", "Gradient"): "a body of the nodes that it differentiates, see backend/gradients.py",
+}
 
 
 @functools.cache

@@ -18,6 +18,7 @@ import torch
 
 from ..errors import BackendError, ExportError
 from ..lower import aten_nodes
+from . import gradients
 from ._by_shapes import NESTED
 from .calls import check_arguments, check_call, check_results, sizes_follow_from_shapes
 from .context_functions import ContextFunction
@@ -253,6 +254,8 @@ class _Node:
             return self._constant()
         if aten_nodes.is_call(self.node):
             return self._aten()
+        if (self.domain, self.node.op_type) == gradients.OPERATOR:
+            return self._gradient()
         version = self._version()
         implementation = find(self.domain, self.node.op_type, version)
         if implementation is not None and self.domain == "" and self._on_numbers(implementation):
@@ -412,6 +415,21 @@ class _Node:
         inner.nodes(graph, self.opsets, self.given, (*self.path, id(graph)))
         plan = inner.plan(graph.inputs, graph.outputs)
         return Body(plan, tuple(inner.captured))
+
+    def _gradient(self) -> None:
+        """The nodes that it differentiates are a body."""
+        about = {name: attribute_value(attribute) for name, attribute in self.attributes.items()}
+        xs, zs = about.get("xs", []), about.get("zs", [])
+        nodes, sources, target = gradients.differentiated(self.node, xs, zs, about.get("y", ""))
+        inner = _Scope(self.scope.compiler, self.scope)
+        for value in sources:
+            inner.define(value)
+        for node in nodes:
+            _Node(inner, node, self.opsets, self.given, (*self.path, id(self.node))).compile()
+        body = Body(inner.plan(sources, [target]), tuple(inner.captured))
+        inputs = self._inputs()
+        step = Step(gradients.gradient, inputs, self._outputs(), {"count": len(xs)}, {"body": body}, self.where)
+        self.scope.steps.append(step)
 
     # Functions
 
