@@ -23,10 +23,13 @@ from onward.quant import QuantConfig, calibration, initialise
 
 @dataclass(frozen=True)
 class Outcome:
-    """equal: the share of output elements that are the same; worst: the largest difference in float"""
+    """equal: the share of output elements that are the same; worst: the largest difference in float
+    close: the share of those within one step of the output's grid; steps: the largest difference in steps"""
 
     equal: float
     worst: float
+    close: float
+    steps: float
     nodes: Counter[str]  # as exported
     fused: Counter[str]  # as onnxruntime runs it
     path: Path
@@ -67,9 +70,19 @@ def through_onnxruntime(
     pairs = [(one, other.numpy()) for one, other in zip(results, wanted, strict=True)]
     total = sum(one.size for one, _ in pairs)
     equal = sum(int(numpy.sum(one == other)) for one, other in pairs) / total
+    apart = numpy.concatenate(
+        [numpy.abs(one - other).ravel() / _step(each) for (one, other), each in zip(pairs, wanted, strict=True)]
+    )
     worst = max(float(numpy.max(numpy.abs(one - other))) for one, other in pairs)
     ops = [Counter(each.op_type for each in onnx.load(file).graph.node) for file in (path, folder / "optimised.onnx")]
-    return Outcome(equal, worst, ops[0], ops[1], path)
+    return Outcome(equal, worst, float(numpy.mean(apart < 1.01)), float(apart.max()), ops[0], ops[1], path)
+
+
+def _step(x: torch.Tensor) -> float:
+    """The step of the grid that an output lies on. One that lies on none has to be equal up to float32's rounding."""
+    _, tag = getattr(x, "_onward_tag", (None, None))
+    grid = getattr(tag, "grid", None)
+    return 1e-6 * float(x.abs().max()) if grid is None else float(grid.scale)
 
 
 IN_FLOAT = ("Conv", "Gemm", "MatMul", "FusedConv", "FusedGemm", "FusedMatMul")

@@ -50,7 +50,7 @@ def calibration(model: nn.Module) -> Iterator[nn.Module]:
             low, high = observer.range()
         except RangeError as error:
             raise QuantizationError(f"{site.label}: {error}") from error
-        if float(low) == 0 == float(high):
+        if float(low) == 0 == float(high) and not observer.infinities:  # a mask has nothing else
             warnings.warn(f"{site.label} has seen nothing but zeros", QuantizationWarning, stacklevel=4)
         if observer.nans:
             raise QuantizationError(
@@ -70,9 +70,12 @@ def calibration(model: nn.Module) -> Iterator[nn.Module]:
 
 
 def _with_weights(model: nn.Module, controller: Controller) -> list[str]:
-    """The modules that are to be quantised and have a weight of their own."""
+    """The modules that are to be quantised and have a weight of their own. The last projection of an attention is not
+    called: the module around it takes its weight."""
     return [
         path
         for path, module in model.named_modules()
-        if controller.settings_for(path) is not None and isinstance(module._parameters.get("weight"), torch.Tensor)
+        if controller.settings_for(path) is not None
+        and isinstance(module._parameters.get("weight"), torch.Tensor)
+        and not isinstance(module, nn.modules.linear.NonDynamicallyQuantizableLinear)
     ]

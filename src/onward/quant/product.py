@@ -125,7 +125,7 @@ def compute_exactly(
     found = session.integers(product.x)
     weight, w_grid = quantized_weight(product, call.settings)
     if found is None:  # weight-only, or an activation without a grid
-        y = product.in_float(product.x, ops.dequantize(weight, w_grid), product.bias)
+        y = product.in_float(product.x, ops.stored(weight, w_grid, product.x), product.bias)
         return session.wait(y, call, product=before, folded=folded)
     x, x_grid = found
     bias = None if product.bias is None else _quantized_bias(product.bias, x_grid, w_grid)
@@ -143,8 +143,8 @@ def compute_exactly(
 def _in_values(product: Product, x: Tensor, x_grid: Grid, weight: Tensor, w_grid: Grid, bias: Tensor | None) -> Tensor:
     if product.exact is not None:
         return product.exact(x, x_grid, weight, w_grid, bias)
-    values = None if bias is None else ops.dequantize(bias, _bias_grid(x_grid, w_grid))
-    return product.in_float(ops.dequantize(x, x_grid), ops.dequantize(weight, w_grid), values)
+    values = None if bias is None else ops.stored(bias, _bias_grid(x_grid, w_grid), x)
+    return product.in_float(ops.dequantize(x, x_grid), ops.stored(weight, w_grid, x), values)
 
 
 def quantized_weight(product: Product, settings: Resolved) -> tuple[Tensor, Grid]:

@@ -24,10 +24,10 @@ from torch.utils import _pytree as pytree
 
 from ..errors import QuantizationError
 from . import ops
-from .config import Resolved
+from .config import Activations, Resolved
 from .fake import fake_quantize
 from .functions.registry import ABOUT, HANDLERS
-from .grid import Grid
+from .grid import Grid, grid_from_range
 from .sites import MASK, Site
 from .tags import Entered, OnGrid, Pending, Tag, put, tag_of
 
@@ -125,6 +125,15 @@ class Session(TorchFunctionMode):
             args, kwargs = pytree.tree_map_only(Tensor, self.values, (args, kwargs))
         return func(*args, **kwargs)
 
+    def composed(self, run: Callable[[], Any]) -> Any:
+        """Run Python code of a handler as if the model had called it: its functions pass through here again."""
+        with self:
+            return run()
+
+    def again(self, func: Callable[..., Any], *args: Any) -> Any:
+        """One function as if the model had called it."""
+        return self.composed(lambda: func(*args))
+
     def call(self, name: str) -> Call:
         """The next call of a function in the module that is running."""
         frame = self.frames[-1]
@@ -189,6 +198,15 @@ class Session(TorchFunctionMode):
         if self.study is not None and self.study.saw is not None:
             self.study.saw(site, result, q, grid)
         return result
+
+    def finish_within(self, y: Tensor, low: Tensor, high: Tensor, spec: Activations, rounding: str) -> Tensor:
+        """Put a result on the grid of a range that is known beforehand."""
+        if self.phase is Phase.CALIBRATE:
+            return self.put(y, OnGrid())
+        if self.phase is Phase.TRAIN:
+            return self.put(fake_quantize(y, low, high, spec, rounding=rounding), OnGrid())
+        grid = grid_from_range(low, high, spec)
+        return self.on_grid(ops.quantize(y, grid, rounding), grid)
 
     def on_grid(self, integers: Tensor, grid: Grid) -> Tensor:
         """The values of integers on a grid, as a tensor that knows about both."""

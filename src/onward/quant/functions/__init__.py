@@ -1,5 +1,27 @@
 """The handlers, by family."""
 
-from . import activation, convolution, elementwise, linear, normalisation, shape
+from . import (
+    activation,
+    attention,
+    convolution,
+    elementwise,
+    embedding,
+    layer_norm,
+    linear,
+    normalisation,
+    shape,
+    softmax,
+)
 
-__all__ = ["activation", "convolution", "elementwise", "linear", "normalisation", "shape"]
+__all__ = [
+    "activation",
+    "attention",
+    "convolution",
+    "elementwise",
+    "embedding",
+    "layer_norm",
+    "linear",
+    "normalisation",
+    "shape",
+    "softmax",
+]

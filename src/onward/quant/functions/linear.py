@@ -6,39 +6,74 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from .. import ops
 from ..grid import Grid
 from ..product import Product, compute
-from ..session import Phase, Session
+from ..session import Call, Phase, Session
 from .registry import handles
 
 
 @handles(F.linear)
 def linear(session: Session, func: Any, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
+    if input.dtype is not torch.float32:
+        return NotImplemented
+    if weight.dim() != 2 or not is_weight(session, weight):  # worked out from activations
+        y = session.again(torch.matmul, input, weight.mT if weight.dim() > 1 else weight)
+        return y if bias is None else session.again(torch.add, y, bias)
+    return linear_with(session, input, weight, bias)
+
+
+def linear_with(session: Session, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """x @ weight.T + bias, with a weight in the form of nn.Linear."""
     call = session.call("linear")
-    x = session.settle(input, call.site("input"))
-    return compute(session, call, Product(x, weight, bias, 0, -1, func, ops.linear))
+    x = session.settle(x, call.site("input"))
+    return compute(session, call, Product(x, weight, bias, 0, -1, F.linear, ops.linear))
 
 
-@handles(torch.matmul, Tensor.matmul, Tensor.__matmul__, Tensor.__rmatmul__, torch.bmm, Tensor.bmm, torch.mm, Tensor.mm)
+def is_weight(session: Session, x: Tensor) -> bool:
+    """Whether a tensor is one of the model's own, and no activation: a parameter, a buffer, a view of one, or what a
+    layer with a parametrisation (weight norm) takes for one."""
+    if session.has_grid(x):
+        return False
+    module = session.frames[-1].module
+    if isinstance(module, (nn.Linear, nn.Bilinear, nn.MultiheadAttention)):
+        return True
+    origin = x._base if x._base is not None else x
+    return isinstance(origin, nn.Parameter) or any(origin is each for each in module.buffers(recurse=False))
+
+
+MATMUL = (
+    torch.matmul, Tensor.matmul, Tensor.__matmul__, Tensor.__rmatmul__, torch.bmm, Tensor.bmm, torch.mm, Tensor.mm,
+)  # fmt: skip
+
+
+@handles(*MATMUL)
 def matmul(session: Session, func: Any, input: Tensor, other: Tensor | None = None, mat2: Tensor | None = None) -> Any:
     second = other if other is not None else mat2
-    if not isinstance(second, Tensor) or not (input.is_floating_point() and second.is_floating_point()):
+    if not isinstance(second, Tensor) or not (input.dtype is second.dtype is torch.float32):
         return NotImplemented
+    if func is Tensor.__rmatmul__:
+        input, second = second, input
+    if second.dim() == 2 and is_weight(session, second) and not is_weight(session, input):
+        return linear_with(session, input, second.t(), None)
     call = session.call("matmul")
     a, b = session.settle(input, call.site("input")), session.settle(second, call.site("other"))
-    y = func(a, b)
-    if session.phase is not Phase.EXACT:
-        return session.wait(y, call)
+    return of_activations(session, call, a, b)
+
+
+def of_activations(session: Session, call: Call, a: Tensor, b: Tensor) -> Tensor:
+    """a @ b of two settled tensors. It waits for its grid."""
     one, two = session.integers(a), session.integers(b)
-    if one is None or two is None:
-        return session.wait(y, call)
-    if func is Tensor.__rmatmul__:
-        one, two = two, one
-    if any(each[1].dtype not in ("uint8", "int8") for each in (one, two)) or min(a.dim(), b.dim()) < 2:
-        return session.wait(y, call)
+    if (
+        session.phase is not Phase.EXACT
+        or one is None
+        or two is None
+        or any(each[1].dtype not in ("uint8", "int8") for each in (one, two))
+        or min(a.dim(), b.dim()) < 2
+    ):
+        return session.wait(torch.matmul(a, b), call)
     (x, x_grid), (z, z_grid) = one, two
     sums = ops.matmul(x, x_grid, z, z_grid)
 
@@ -46,3 +81,79 @@ def matmul(session: Session, func: Any, input: Tensor, other: Tensor | None = No
         return ops.requantize(sums, x_grid, z_grid, None, grid, call.settings.rounding)
 
     return session.wait(ops.rescale(sums, x_grid, z_grid, None), call, requantise)
+
+
+@handles(torch.addmm, Tensor.addmm, torch.baddbmm, Tensor.baddbmm, torch.addbmm, Tensor.addbmm)
+def addmm(session: Session, func: Any, input: Tensor, one: Any = None, two: Any = None, **kwargs: Any) -> Any:
+    """input + one @ two. Where `two` is a weight and `input` its bias it is a linear layer, turned around."""
+    first = next((kwargs.pop(name) for name in ("mat1", "batch1") if name in kwargs), one)
+    second = next((kwargs.pop(name) for name in ("mat2", "batch2") if name in kwargs), two)
+    beta, alpha = kwargs.pop("beta", 1), kwargs.pop("alpha", 1)
+    is_sum = func in (torch.addbmm, Tensor.addbmm)
+    operands = (input, first, second)
+    if kwargs or is_sum or not all(isinstance(each, Tensor) and each.dtype is torch.float32 for each in operands):
+        return NotImplemented
+    if (beta, alpha) == (1, 1) and second.dim() == 2 and is_weight(session, second) and is_weight(session, input):
+        bias = input if input.dim() == 1 else None
+        y = linear_with(session, first, second.t(), bias)
+        return y if bias is not None else session.again(torch.add, y, input)
+    y = session.again(torch.matmul, first, second)
+    y = y if alpha == 1 else session.again(torch.mul, y, alpha)
+    if beta == 0:
+        return y
+    return session.again(torch.add, y, input if beta == 1 else session.again(torch.mul, input, beta))
+
+
+@handles(torch.einsum)
+def einsum(session: Session, func: Any, equation: Any, *operands: Any) -> Any:
+    """Two operands and no letter twice in one of them: a product of matrices, with the axes moved where they belong."""
+    tensors = operands[0] if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else operands
+    if not isinstance(equation, str) or len(tensors) != 2:
+        return NotImplemented
+    plan = _as_matmul(equation, tensors)
+    return NotImplemented if plan is None else session.composed(lambda: _multiply(plan, *tensors))
+
+
+def _as_matmul(equation: str, tensors: Any) -> tuple[str, str, str] | None:
+    """The letters of both operands and the result; None for what is not one product of matrices."""
+    inputs, arrow, result = equation.replace(" ", "").partition("->")
+    one, comma, two = inputs.partition(",")
+    if not arrow or not comma or "." in equation or any(len(set(each)) != len(each) for each in (one, two, result)):
+        return None
+    if (len(one), len(two)) != (tensors[0].dim(), tensors[1].dim()):
+        return None
+    shared, kept = set(one) & set(two), set(result)
+    if (set(one) ^ set(two)) - kept or not shared - kept:  # sums over one operand alone, or no sum at all
+        return None
+    return one, two, result
+
+
+def _multiply(plan: tuple[str, str, str], a: Tensor, b: Tensor) -> Tensor:
+    one, two, result = plan
+    batch = [each for each in result if each in one and each in two]
+    summed = [each for each in one if each in two and each not in result]
+    rows = [each for each in result if each in one and each not in two]
+    columns = [each for each in result if each in two and each not in one]
+    sizes = dict(zip(one + two, [*a.shape, *b.shape], strict=True))
+
+    def laid_out(x: Tensor, letters: str, first: list[str], second: list[str]) -> Tensor:
+        x = _permuted(x, [letters.index(each) for each in (*batch, *first, *second)])
+        shape = [*(sizes[each] for each in batch), *(_size(sizes, each) for each in (first, second))]
+        return x if len(first) == len(second) == 1 else x.reshape(shape)
+
+    y = torch.matmul(laid_out(a, one, rows, summed), laid_out(b, two, summed, columns))
+    order = [*batch, *rows, *columns]
+    if len(rows) != 1 or len(columns) != 1:
+        y = y.reshape([sizes[each] for each in order])
+    return _permuted(y, [order.index(each) for each in result])
+
+
+def _permuted(x: Tensor, order: list[int]) -> Tensor:
+    return x if order == sorted(order) else x.permute(order)
+
+
+def _size(sizes: dict[str, Any], letters: list[str]) -> Any:
+    total: Any = 1
+    for each in letters:
+        total = total * sizes[each]
+    return total

@@ -12,7 +12,7 @@ from ..grid import dtype_bounds, torch_dtype
 onward = torch.ops.onward
 
 
-def _check_type(g: Emitter, dtype: str) -> None:
+def check_type(g: Emitter, dtype: str) -> None:
     """16 bits are there from opset 21 on."""
     if dtype in ("uint16", "int16") and g.opset < 21:
         raise g.needs_opset(21)
@@ -36,7 +36,7 @@ def quantized(
     g: Emitter, x: Value, scale: Value, zero: int, dtype: str, low: int, high: int, axis: int | None, rounding: str
 ) -> Value:
     """QuantizeLinear, and a Clip where the bounds are tighter than the type's."""
-    _check_type(g, dtype)
+    check_type(g, dtype)
     if rounding != "half_even":
         return _quantized_half_up(g, x, scale, zero, dtype, low, high, axis)
     q = g.op.QuantizeLinear(x, scale, _zero(g, zero, dtype), **_settings(g, axis))
@@ -77,7 +77,7 @@ def dequantize(
     g: Emitter, q: Value, scale: Value, zero: int, dtype: str, low: int, high: int, axis: int | None
 ) -> Value:
     """dequantize(Tensor q, Tensor scale, int zero_point, str dtype, int low, int high, int? axis) -> Tensor"""
-    _check_type(g, dtype)
+    check_type(g, dtype)
     return dequantized(g, q, scale, zero, axis)
 
 

@@ -12,6 +12,7 @@ from .core import (
     requantize,
     rescale,
 )
+from .weights import stored
 
 __all__ = [
     "binary",
@@ -24,4 +25,5 @@ __all__ = [
     "quantize",
     "requantize",
     "rescale",
+    "stored",
 ]

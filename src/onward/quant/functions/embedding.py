@@ -1,0 +1,59 @@
+"""Tables looked up by number: the table lies on a grid, and what is gathered are its integers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from .. import ops
+from ..config import Activations, Resolved
+from ..fake import fake_quantize
+from ..grid import grid_from_range
+from ..session import Phase, Session
+from ..tags import OnGrid
+from .registry import handles
+
+
+@handles(F.embedding)
+def embedding(
+    session: Session,
+    func: Any,
+    input: Tensor,
+    weight: Tensor,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Any:
+    """One scale for the whole table: the values of all rows meet in one tensor. `max_norm` writes to the table as it
+    reads, and stays in float."""
+    if max_norm is not None or weight.dtype is not torch.float32 or weight.numel() == 0:
+        return NotImplemented
+    settings = session.call("embedding").settings
+    spec = table_settings(settings)
+    low, high = torch.aminmax(weight.detach())
+
+    def looked_up(table: Tensor) -> Tensor:
+        result: Tensor = F.embedding(input, table, padding_idx, None, norm_type, scale_grad_by_freq, sparse)
+        return result
+
+    if session.phase is not Phase.EXACT:
+        table = fake_quantize(weight, low, high, spec, rounding=settings.rounding)
+        y = looked_up(table)
+        return y if settings.weight_only else session.put(y, OnGrid())
+    grid = grid_from_range(low, high, spec)
+    q = looked_up(ops.quantize(weight.detach(), grid, settings.rounding))
+    return ops.dequantize(q, grid) if settings.weight_only else session.on_grid(q, grid)
+
+
+def table_settings(settings: Resolved) -> Activations:
+    """A table is a weight that is read as an activation: the bits of the one, the scheme of the other."""
+    return Activations(
+        bits=settings.weights.bits if settings.weights.block_size is None else 8,
+        symmetric=settings.activations.symmetric,
+        power_of_two=settings.weights.power_of_two,
+    )

@@ -1,0 +1,70 @@
+"""Softmax: its results lie between 0 and 1, so its grid is known without looking."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from .. import ops
+from ..config import Resolved
+from ..session import Session
+from ..tags import Pending
+from .registry import handles
+
+
+@handles(F.softmax, torch.softmax, Tensor.softmax)
+def softmax(
+    session: Session, func: Any, input: Tensor, dim: int | None = None, *args: Any, dtype: Any = None, **kwargs: Any
+) -> Any:
+    if dim is None or args or dtype not in (None, torch.float32) or input.dtype is not torch.float32:
+        return NotImplemented
+    call = session.call("softmax")
+    return onto_grid_of_shares(session, torch.softmax(_entered(session, input), dim), call.settings)
+
+
+@handles(F.log_softmax, torch.log_softmax, Tensor.log_softmax)
+def log_softmax(
+    session: Session, func: Any, input: Tensor, dim: int | None = None, *args: Any, dtype: Any = None, **kwargs: Any
+) -> Any:
+    if dim is None or args or dtype not in (None, torch.float32) or input.dtype is not torch.float32:
+        return NotImplemented
+    call = session.call("log_softmax")
+    return session.finish(torch.log_softmax(_entered(session, input), dim), call.site("output"))
+
+
+def _entered(session: Session, x: Tensor) -> Tensor:
+    """What a softmax computes with. A sum is taken as it is: a mask of -10000 is part of it more often than not, and a
+    grid as wide as that would have room for nothing else."""
+    tag = session.tag(x)
+    if isinstance(tag, Pending) and tag.settled is None and tag.call.name.startswith("add"):
+        return x
+    return values_for_softmax(session, session.settle(x))
+
+
+def values_for_softmax(session: Session, x: Tensor, factor: float = 1.0, *, alone: bool = True) -> Tensor:
+    """x * factor; `alone` says that nothing is added to it before the softmax.
+
+    Then the multiplication by the scale stands apart from DequantizeLinear: directly behind that, Softmax is made a
+    QLinearSoftmax, which in onnxruntime 1.31 takes twice the time of the float kernel and gives zero for an axis of
+    one element."""
+    found = session.integers(x)
+    if found is None:
+        return x if factor == 1 else x * factor
+    q, grid = found
+    scale = grid.scale * factor
+    if alone or factor <= 0:
+        return torch.mul(ops.centred(q, grid), scale)
+    return ops.dequantize(q, replace(grid, scale=scale))
+
+
+def onto_grid_of_shares(session: Session, y: Tensor, settings: Resolved) -> Tensor:
+    """Numbers between 0 and 1 in steps of 1/256, 1/65536 where activations have 16 bits; 1 itself is the last step.
+
+    NaN, what is left of a row in which everything is masked, is 0 there."""
+    spec = replace(settings.activations, symmetric=False, learned=False)
+    last = 1 - 0.5**spec.bits
+    return session.finish_within(y, torch.zeros(()), torch.tensor(last), spec, settings.rounding)

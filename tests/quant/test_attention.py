@@ -1,0 +1,276 @@
+"""Attention in integers: every form of it computes what PyTorch's does, and exports to what was evaluated."""
+
+from __future__ import annotations
+
+import copy
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from onward.quant import Activations, QuantConfig, calibration, initialise
+
+from .harness import left_in_float, quantised, through_onnxruntime
+
+
+class Attention(nn.Module):
+    """Heads of a sequence that attend to each other, with whatever arguments."""
+
+    def __init__(self, heads: int = 4, kv_heads: int = 4, **how: Any) -> None:
+        super().__init__()
+        self.query = nn.Linear(16, heads * 8)
+        self.key, self.value = (nn.Linear(16, kv_heads * 8) for _ in range(2))
+        self.how = how
+
+    def forward(self, x: Tensor, *mask: Tensor) -> Tensor:
+        q, k, v = (each(x).unflatten(-1, (-1, 8)).transpose(1, 2) for each in (self.query, self.key, self.value))
+        y = F.scaled_dot_product_attention(q, k, v, *mask, **self.how)
+        return y.transpose(1, 2).flatten(2)
+
+
+class ByHand(Attention):
+    def forward(self, x: Tensor, *mask: Tensor) -> Tensor:
+        q, k, v = (each(x).unflatten(-1, (-1, 8)).transpose(1, 2) for each in (self.query, self.key, self.value))
+        scores = q @ k.transpose(-2, -1) / math.sqrt(8)
+        for each in mask:
+            scores = scores + each
+        return (scores.softmax(-1) @ v).transpose(1, 2).flatten(2)
+
+
+class ByEinsum(Attention):
+    def forward(self, x: Tensor, *mask: Tensor) -> Tensor:
+        q, k, v = (each(x).unflatten(-1, (-1, 8)) for each in (self.query, self.key, self.value))
+        scores = torch.einsum("bqhd,bkhd->bhqk", q, k) * 8**-0.5
+        return torch.einsum("bhqk,bkhd->bqhd", F.softmax(scores, dim=-1), v).flatten(2)
+
+
+class ByBaddbmm(Attention):
+    def forward(self, x: Tensor, *mask: Tensor) -> Tensor:
+        q, k, v = (each(x) for each in (self.query, self.key, self.value))
+        none = torch.zeros(1, 1, 1)
+        scores = torch.baddbmm(none, q, k.transpose(1, 2), beta=0, alpha=0.2)
+        return torch.bmm(torch.softmax(scores, -1), v)
+
+
+def float_mask() -> Tensor:
+    return torch.randn(2, 1, 6, 6).masked_fill(torch.rand(2, 1, 6, 6) < 0.3, -math.inf)
+
+
+FORMS = {
+    "plain": (Attention(), None),
+    "causal": (Attention(is_causal=True), None),
+    "scale": (Attention(scale=0.3), None),
+    "shared keys": (Attention(kv_heads=2, enable_gqa=True), None),
+    "mask of bools": (Attention(), lambda: torch.rand(2, 1, 6, 6) < 0.7),
+    "mask of numbers": (Attention(), float_mask),
+    "by hand": (ByHand(), None),
+    "by hand, masked by -10000": (ByHand(), lambda: -10000.0 * (torch.rand(2, 1, 1, 6) < 0.3)),
+    "by hand, masked by -inf": (
+        ByHand(),
+        lambda: torch.zeros(6, 6).masked_fill(torch.ones(6, 6).triu(1) > 0, -math.inf),
+    ),
+    "by einsum": (ByEinsum(), None),
+    "by baddbmm": (ByBaddbmm(), None),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_forms(form: str, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model, mask = FORMS[form]
+    model = copy.deepcopy(model)
+
+    def example() -> tuple[Tensor, ...]:
+        return (torch.randn(2, 6, 16), mask()) if mask else (torch.randn(2, 6, 16),)
+
+    given = example()
+    with torch.no_grad():
+        wanted = model(*given)
+    quantised(model, lambda: given)
+    outcome = through_onnxruntime(model, example(), tmp_path, fresh=example())
+    assert outcome.equal >= 0.999
+    assert outcome.steps < 1.01
+    assert left_in_float(outcome) == {}
+    assert outcome.fused["QLinearMatMul"] == 2
+    assert _noise(model(*given), wanted) < 0.04
+
+
+def _noise(x: Tensor, wanted: Tensor) -> float:
+    return float((x - wanted).detach().norm() / wanted.norm())
+
+
+def test_a_row_in_which_everything_is_masked_is_zero(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    mask = torch.ones(6, 6, dtype=torch.bool)
+    mask[2] = False
+    model = quantised(Attention(), lambda: (torch.randn(2, 6, 16), mask))
+    outcome = through_onnxruntime(model, (torch.randn(2, 6, 16), mask), tmp_path)
+    assert outcome.equal >= 0.999
+    assert torch.equal(model(torch.randn(2, 6, 16), mask)[:, 2], torch.zeros(2, 32))
+
+
+def test_one_element_to_attend_to(tmp_path: Path) -> None:
+    """onnxruntime's QLinearSoftmax gives zero there: it must not be used."""
+    torch.manual_seed(0)
+    model = quantised(Attention(), lambda: torch.randn(2, 6, 16))
+    axes = {"x": {0: "n", 1: "length"}}
+    outcome = through_onnxruntime(
+        model, torch.randn(2, 6, 16), tmp_path, fresh=torch.randn(3, 1, 16), dynamic_axes=axes
+    )
+    assert outcome.equal == 1
+    assert float(model(torch.randn(3, 1, 16)).abs().max()) > 0.1
+    assert not outcome.fused["QLinearSoftmax"]
+
+
+def test_sixteen_bits(tmp_path: Path) -> None:
+    """There are no integer kernels for them: float products, from grid to grid."""
+    torch.manual_seed(0)
+    model = Attention()
+    x = torch.randn(2, 6, 16)
+    wanted = model(x).detach()
+    quantised(model, lambda: x, QuantConfig(activations=Activations(bits=16)))
+    outcome = through_onnxruntime(model, x, tmp_path)
+    assert outcome.close >= 0.999
+    assert outcome.steps <= 2
+    assert _noise(model(x), wanted) < 0.01  # what is left is that of 8-bit weights
+
+
+class Multi(nn.Module):
+    def __init__(self, need_weights: bool, **how: Any) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(16, 4, **how)
+        self.need_weights = need_weights
+
+    def forward(self, x: Tensor, *rest: Tensor) -> Any:
+        keys = rest[0] if rest and rest[0].shape[:2] == x.shape[:2] and rest[0].dim() == 3 else x
+        masks = {name: each for each in rest for name in [_mask_name(each, x)] if each is not keys}
+        y, weights = self.attention(x, keys, keys, need_weights=self.need_weights, **masks)
+        return (y, weights) if self.need_weights else y
+
+
+def _mask_name(mask: Tensor, x: Tensor) -> str:
+    return "key_padding_mask" if mask.shape == (2, 6) else "attn_mask"
+
+
+def padding() -> Tensor:
+    return torch.tensor([[False] * 6, [False] * 4 + [True] * 2])
+
+
+LAYERS = {
+    "plain": (Multi(False), [(6, 2, 16)], []),
+    "weights": (Multi(True), [(6, 2, 16)], []),
+    "batch first": (Multi(True, batch_first=True), [(2, 6, 16)], []),
+    "no batch": (Multi(True), [(6, 16)], []),
+    "no bias": (Multi(False, bias=False), [(6, 2, 16)], []),
+    "appended": (Multi(False, add_bias_kv=True, add_zero_attn=True), [(6, 2, 16)], []),
+    "other sizes": (Multi(False, kdim=12, vdim=12), [(6, 2, 16), (6, 2, 12)], []),
+    "padding": (Multi(True, batch_first=True), [(2, 6, 16)], [padding]),
+    "appended, padding": (Multi(False, batch_first=True, add_bias_kv=True), [(2, 6, 16)], [padding]),
+    "mask": (Multi(False), [(6, 2, 16)], [lambda: torch.ones(6, 6).triu(1) > 0]),
+    "masks": (Multi(False, batch_first=True), [(2, 6, 16)], [lambda: torch.randn(8, 6, 6), padding]),
+}
+
+
+@pytest.mark.parametrize("form", LAYERS)
+def test_multihead_attention(form: str, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model, shapes, masks = LAYERS[form]
+    model = copy.deepcopy(model)
+
+    def example() -> tuple[Tensor, ...]:
+        return (*(torch.randn(shape) for shape in shapes), *(mask() for mask in masks))
+
+    given = example()
+    reference = copy.deepcopy(model).eval()
+    with torch.no_grad():
+        wanted = reference(*given)
+    initialise(model)
+    with calibration(model):  # in float, by our own composition
+        seen = model(*given)
+        model(*example())
+    torch.testing.assert_close(seen, wanted)
+    model.eval()
+    outcome = through_onnxruntime(model, example(), tmp_path, fresh=example())
+    assert outcome.close >= 0.999
+    assert outcome.steps < 2.01
+    assert left_in_float(outcome) == {}
+    assert (outcome.fused["QGemm"], outcome.fused["QLinearMatMul"]) == (4, 2)
+    first = model(*given)
+    assert (
+        _noise(first[0] if isinstance(first, tuple) else first, wanted[0] if isinstance(wanted, tuple) else wanted)
+        < 0.06
+    )
+
+
+ENCODER = dict(d_model=16, nhead=4, dim_feedforward=32, batch_first=True)
+STACKS = {
+    "encoder": lambda: nn.TransformerEncoder(nn.TransformerEncoderLayer(**ENCODER), 2),
+    "encoder, norm first": lambda: nn.TransformerEncoderLayer(**ENCODER, norm_first=True, activation="gelu"),
+    "decoder": lambda: nn.TransformerDecoder(nn.TransformerDecoderLayer(**ENCODER), 2),
+}
+
+
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor")
+@pytest.mark.parametrize("name", STACKS)
+def test_stacks(name: str, tmp_path: Path) -> None:
+    """The fused path that PyTorch takes without gradients would pass us by: it is not taken."""
+    torch.manual_seed(0)
+    model = STACKS[name]()
+
+    def example() -> tuple[Tensor, ...]:
+        return tuple(torch.randn(2, 6, 16) for _ in range(2 if name == "decoder" else 1))
+
+    with torch.no_grad():
+        quantised(model, example)
+        outcome = through_onnxruntime(model, example(), tmp_path, fresh=example())
+    assert outcome.close >= 0.999
+    assert outcome.steps < 1.01
+    assert left_in_float(outcome) == {}
+    model.train()(*example()).square().mean().backward()
+    assert all(each.grad is not None and each.grad.isfinite().all() for each in model.parameters())
+
+
+class Products(nn.Module):
+    """Weights that are no layer's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.outer = nn.Parameter(torch.randn(16, 24)), nn.Parameter(torch.randn(8, 24))
+        self.bias = nn.Parameter(torch.randn(24))
+        self.register_buffer("fixed", torch.randn(8, 8))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = torch.relu(torch.addmm(self.bias, x, self.inner))
+        return F.linear(y, self.outer) @ self.fixed
+
+
+def test_weights_that_are_no_layers(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = quantised(Products(), lambda: torch.randn(9, 16))
+    outcome = through_onnxruntime(model, torch.randn(9, 16), tmp_path, fresh=torch.randn(9, 16))
+    assert outcome.equal == 1
+    assert outcome.fused["QGemm"] == 3
+
+
+class Computed(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.maker = nn.Linear(16, 8 * 16)
+        self.normed = nn.utils.parametrizations.weight_norm(nn.Linear(16, 16))
+
+    def forward(self, x: Tensor) -> Tensor:
+        weight = self.maker(x[0]).view(8, 16)
+        return F.linear(self.normed(x), weight, weight[:, 0])
+
+
+def test_weights_that_are_computed(tmp_path: Path) -> None:
+    """From activations, and by a parametrisation."""
+    torch.manual_seed(0)
+    model = quantised(Computed(), lambda: torch.randn(9, 16))
+    outcome = through_onnxruntime(model, torch.randn(9, 16), tmp_path, fresh=torch.randn(9, 16))
+    assert outcome.equal == 1
+    assert left_in_float(outcome) == {}

@@ -1,0 +1,78 @@
+"""Tables: what is stored and gathered are integers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+import pytest
+import torch
+from torch import Tensor, nn
+
+from onward.quant import Activations, QuantConfig, Weights
+
+from .harness import quantised, through_onnxruntime
+
+
+class Lookup(nn.Module):
+    def __init__(self, **how: object) -> None:
+        super().__init__()
+        self.words, self.places = nn.Embedding(20, 8, **how), nn.Embedding(6, 8)  # type: ignore[arg-type]
+        self.head = nn.Linear(8, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.words(x) + self.places(torch.arange(x.size(1))))
+
+
+def example() -> Tensor:
+    return torch.randint(0, 20, (3, 6))
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        QuantConfig(),
+        QuantConfig(activations=Activations(symmetric=True)),
+        QuantConfig(weights=Weights(bits=4, power_of_two=True)),
+    ],
+    ids=["default", "symmetric", "four bits"],
+)
+@pytest.mark.parametrize("opset", [13, 21])
+def test_integers_are_gathered(config: QuantConfig, opset: int, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = quantised(Lookup(padding_idx=0), example, config)
+    outcome = through_onnxruntime(
+        model,
+        example(),
+        tmp_path,
+        fresh=torch.randint(0, 20, (5, 4)),
+        opset=opset,
+        dynamic_axes={"x": {0: "n", 1: "s"}},
+    )
+    assert outcome.equal == 1
+    assert outcome.fused["QLinearAdd"] == 1
+    stored = [each for each in onnx.load(outcome.path).graph.initializer if list(each.dims) == [20, 8]]
+    assert [each.data_type for each in stored] == [onnx.TensorProto.UINT8]
+
+
+def test_a_table_whose_rows_are_bounded_stays_in_float(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = quantised(Lookup(max_norm=1.0), example)
+    outcome = through_onnxruntime(model, example(), tmp_path)
+    assert outcome.equal == 1
+
+
+def test_bags_stay_in_float(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = quantised(nn.Sequential(nn.EmbeddingBag(20, 8), nn.Linear(8, 4)), example)
+    outcome = through_onnxruntime(model, example(), tmp_path, fresh=example())
+    assert outcome.equal == 1
+    assert outcome.fused["QGemm"] == 1
+
+
+def test_training_reaches_the_rows_that_were_used() -> None:
+    torch.manual_seed(0)
+    model = quantised(Lookup(padding_idx=0), example)
+    model.train()(torch.tensor([[0, 3, 7]])).sum().backward()
+    used = model.words.weight.grad.abs().sum(1) > 0
+    assert used.nonzero().flatten().tolist() == [3, 7]
