@@ -7,10 +7,11 @@ runtime's optimiser makes of it, and when.
 from .basic import clip, dequantize, quantize, requantize, to_grid
 from .concat import concat, regrid, where
 from .conv import conv, conv_sums
-from .elementwise import add, mul
+from .elementwise import add, mul, through_float
 from .functions import hardsigmoid, hardswish, leaky_relu, lookup, runtime_function, sigmoid, silu, tanh
 from .linear import linear, linear_sums, matmul, matmul_sums
 from .pool import average_pool, global_average_pool, max_pool, mean
+from .resize import resize_bilinear
 from .softmax import softmax
 from .transposed import conv_transpose
 
@@ -38,11 +39,13 @@ __all__ = [
     "quantize",
     "regrid",
     "requantize",
+    "resize_bilinear",
     "runtime_function",
     "sigmoid",
     "silu",
     "softmax",
     "tanh",
+    "through_float",
     "to_grid",
     "where",
 ]

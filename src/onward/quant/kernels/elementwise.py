@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import torch
 from torch import Tensor
 
 from ..grid import Grid
 from ._fma import fma
-from .basic import centred
+from .basic import centred, dequantize, quantize
 
 
 def add(a: Tensor, ga: Grid, b: Tensor, gb: Grid, gy: Grid) -> Tensor:
@@ -56,3 +58,17 @@ def mul(a: Tensor, ga: Grid, b: Tensor, gb: Grid, gy: Grid) -> Tensor:
 def _bounded(total: Tensor, grid: Grid) -> Tensor:
     """Float32 numbers that have the zero point in them already."""
     return total.round().clamp(grid.low, grid.high).to(torch.int32).to(grid.torch_dtype)
+
+
+def through_float(
+    function: Callable[..., Tensor], tensors: Sequence[Tensor], grids: Sequence[Grid], gy: Grid
+) -> Tensor:
+    """What has no integer kernel: float32 between DequantizeLinear and QuantizeLinear, and so it stays in the runtime.
+
+        f(DequantizeLinear(a), ...) -> QuantizeLinear
+
+    Exact where f is a single operation that IEEE 754 rounds: Sub, Div, Min, Max, Neg, Abs, and Add and Mul of 16 bit
+    integers. Not for what sums (Conv, MatMul, ReduceMean, LayerNormalization): the order of a float32 sum is
+    the runtime's own, and a result next to a tie ends one step off.
+    """
+    return quantize(function(*[dequantize(q, grid) for q, grid in zip(tensors, grids, strict=True)]), gy)
