@@ -103,7 +103,7 @@ def test_written_by_a_person(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "line", "wanted"),
     [
-        ("inputs: true\nwieghts: {}\n", 2, "configuration has no field 'wieghts'\n  at {}\n  did you mean 'weights'?"),
+        ("outputs: true\nwieghts: {}\n", 2, "configuration has no field 'wieghts'\n  at {}\n  did you mean 'weights'?"),
         ("weights:\n  bits: 4\n  bit: 3\n", 3, "weights has no field 'bit'\n  at {}\n  did you mean 'bits'?"),
         ("weights:\n  per_channel: true\n  bits: 16\n", 3, "weights.bits must be a whole number from 2 to 8, not 16"),
         ("weights:\n  bits: 4\n  reduce_range: true\n", 3, "weights.reduce_range is for 8 bits"),
@@ -114,7 +114,7 @@ def test_written_by_a_person(tmp_path: Path) -> None:
         ("rules:\n- name: a\n  off: true\n- name: b\n  on: false\n", 5, "a rule has no field 'on'"),
         ("rules:\n- name: a\n  off: true\n- name: b\n", 4, "Rule('b') changes nothing"),
         ("rules:\n- name: a\n  weights:\n    bit: 3\n", 3, "rule.weights has no field 'bit'\n  at {}"),
-        ("inputs: true\nlstm: dynamik\n", 2, 'lstm must be "float" or "dynamic", not \'dynamik\''),
+        ("outputs: true\nlstm: dynamik\n", 2, 'lstm must be "float" or "dynamic", not \'dynamik\''),
         ("clamp:\n  weight: -1\n", 2, "clamp.weight must be a number above 0, not -1"),
         ("weights: {bits: 4}\nweights: {bits: 8}\n", 2, "'weights' is there twice"),
         ("1: 2\n", 1, "1 is not a name"),

@@ -240,3 +240,21 @@ def test_a_mask_of_infinities_stays_one_in_training() -> None:
         assert not any(bool(value.isnan().any()) for value in model.state_dict().values())
     finally:
         onward.restore()
+
+
+def test_weights_are_rounded_half_to_even_in_evaluation_too() -> None:
+    """2.5 steps are 2, whatever the activations do."""
+    config = onward.QuantConfig(
+        weights=Weights(per_channel=False, power_of_two=True),
+        activations=Activations(symmetric=True, power_of_two=True, range="minmax"),
+        rounding="half_up",
+    )
+    try:
+        model = onward.init(nn.Sequential(nn.Linear(2, 1, bias=False)), config)
+        model[0].weight.data = torch.tensor([[1.0, 2.5 / 128]])
+        with onward.calibration(model):
+            model(torch.tensor([[1.0, 0.0], [-1.0, 0.0]]))
+        assert float(model.eval()(torch.tensor([[0.0, 0.5]]))) == 0.5 * 2 / 128
+        assert float(model.train()(torch.tensor([[0.0, 0.5]])).detach()) == 0.5 * 2 / 128
+    finally:
+        onward.restore()

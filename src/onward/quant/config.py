@@ -244,7 +244,6 @@ class QuantConfig:
     rules            what is different in some modules; later rules win, field by field
     rounding         "half_even" as onnxruntime rounds, or "half_up", floor(x + 0.5), as linger's chips do
     fold_batch_norm  a BatchNorm after a convolution is folded into its weights, during training too
-    inputs           the model's inputs are quantised
     outputs          the model's outputs are quantised; otherwise the last operation gives floats
     lstm             "float", or "dynamic": onnxruntime's DynamicQuantizeLSTM, which has 8-bit weights
     weight_only      activations stay in float
@@ -257,7 +256,6 @@ class QuantConfig:
     rules: Sequence[Rule] = ()
     rounding: str = "half_even"
     fold_batch_norm: bool = True
-    inputs: bool = True
     outputs: bool = True
     lstm: str = "float"
     weight_only: bool = False
@@ -282,7 +280,7 @@ class QuantConfig:
         check_choice("lstm", self.lstm, LSTM_MODES)
         if self.platform is not None:
             check_choice("platform", self.platform, PLATFORMS)
-        for name in ("fold_batch_norm", "inputs", "outputs", "weight_only"):
+        for name in ("fold_batch_norm", "outputs", "weight_only"):
             check_flag(name, getattr(self, name))
         if self.lstm == "dynamic" and self.weight_only:
             raise InputError(

@@ -152,7 +152,7 @@ def quantized_weight(product: Product, settings: Resolved) -> tuple[Tensor, Grid
     weight = product.weight.detach()
     high = weight_range(weight, settings.weights, product.channels)
     grid = weight_grid(high, settings.weights, product.channels)
-    return ops.quantize(weight, grid, settings.rounding), grid
+    return ops.quantize(weight, grid), grid  # half to even: rounded at export, not by the target
 
 
 def _bias_grid(x_grid: Grid, w_grid: Grid) -> Grid:
