@@ -62,7 +62,34 @@ def _stack(g: Emitter, rows: Sequence[Value], gates: Sequence[int]) -> Value:
     tensors = [tensor for tensor in map(g.value_of, rows) if tensor is not None]
     if len(tensors) == len(rows):
         return g.const_from("gates", rows, lambda: _stacked(tensors, gates))
+    integers = _stacked_integers(g, rows, gates)
+    if integers is not None:
+        return integers
     return g.op.Concat(*(g.unsqueeze(_reorder(g, row, gates), [0]) for row in rows), axis=0)
+
+
+def _stacked_integers(g: Emitter, rows: Sequence[Value], gates: Sequence[int]) -> Value | None:
+    """The same of weights that are stored as integers, with a scale for every row or one for all: the integers are
+    brought into order, and DequantizeLinear stays behind them. None for other weights."""
+    parts: list[tuple[torch.Tensor, torch.Tensor, Value | None]] = []
+    for row in rows:
+        node = row.producer()
+        if node is None or node.op_type != "DequantizeLinear":
+            return None
+        q, scale = (None if each is None else g.value_of(each) for each in node.inputs[:2])
+        if q is None or scale is None or scale.dim() > 1:
+            return None
+        parts.append((q, scale.expand(q.shape[0]), node.inputs[2] if len(node.inputs) > 2 else None))
+    if any(zero is not None and bool(g.value_of(zero).any()) for _, _, zero in parts):  # type: ignore[union-attr]
+        return None
+    size = parts[0][0].shape[0]
+    q = _stacked([part[0] for part in parts], gates)
+    scale = _stacked([part[1] for part in parts], gates).reshape(-1)
+    zero = g.const_tensor(torch.zeros(len(scale), dtype=q.dtype))
+    if len(rows) == 1:
+        return g.op.DequantizeLinear(g.const_tensor(q), g.const_tensor(scale), zero, axis=1)
+    values = g.op.DequantizeLinear(g.const_tensor(q.flatten(0, 1)), g.const_tensor(scale), zero, axis=0)
+    return g.reshape(values, [len(rows), size, q.shape[-1]])
 
 
 def _stacked(tensors: Sequence[torch.Tensor], gates: Sequence[int]) -> torch.Tensor:

@@ -9,6 +9,7 @@ from . import (
     layer_norm,
     linear,
     normalisation,
+    recurrent,
     shape,
     softmax,
 )
@@ -22,6 +23,7 @@ __all__ = [
     "layer_norm",
     "linear",
     "normalisation",
+    "recurrent",
     "shape",
     "softmax",
 ]

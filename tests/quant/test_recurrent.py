@@ -1,0 +1,146 @@
+"""Recurrent layers: integer weights, grids around them, the recurrence in float as both compute it."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from onward.quant import QuantConfig, Weights
+
+from .harness import quantised, through_onnxruntime
+
+
+class Recurrent(nn.Module):
+    """Numbers in, a recurrent layer between two linear ones."""
+
+    def __init__(self, kind: type[nn.RNNBase], **how: Any) -> None:
+        super().__init__()
+        self.before = nn.Linear(6, 8)
+        self.layer = kind(8, 12, **how)
+        wide = (how.get("proj_size") or 12) * (2 if how.get("bidirectional") else 1)
+        self.after = nn.Linear(wide, 5)
+
+    def forward(self, x: Tensor, *states: Tensor) -> tuple[Tensor, Tensor]:
+        given = (states if len(states) > 1 else states[0]) if states else None
+        y, last = self.layer(self.before(x), given)
+        return self.after(y), last[0] if isinstance(last, tuple) else last
+
+
+LAYERS: dict[str, tuple[type[nn.RNNBase], dict[str, Any], int]] = {
+    "lstm": (nn.LSTM, {}, 0),
+    "lstm, three layers": (nn.LSTM, {"num_layers": 3}, 0),
+    "lstm, both ways": (nn.LSTM, {"num_layers": 2, "bidirectional": True, "batch_first": True}, 0),
+    "lstm, states": (nn.LSTM, {"batch_first": True}, 2),
+    "lstm, no biases": (nn.LSTM, {"bias": False}, 0),
+    "lstm, projected": (nn.LSTM, {"proj_size": 4}, 0),
+    "gru": (nn.GRU, {"num_layers": 2}, 0),
+    "gru, both ways": (nn.GRU, {"bidirectional": True}, 1),
+    "rnn": (nn.RNN, {"num_layers": 2, "bidirectional": True}, 0),
+    "rnn, relu": (nn.RNN, {"nonlinearity": "relu"}, 0),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers(name: str, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    kind, how, states = LAYERS[name]
+    model = Recurrent(kind, **how)
+
+    def example(length: int = 7) -> tuple[Tensor, ...]:
+        first = (3, length) if how.get("batch_first") else (length, 3)
+        rows = how.get("num_layers", 1) * (2 if how.get("bidirectional") else 1)
+        return (torch.randn(*first, 6), *(torch.randn(rows, 3, 12) * 0.3 for _ in range(states)))
+
+    given = example()
+    with torch.no_grad():
+        wanted = model(*given)[0]
+    quantised(model, lambda: given)
+    axis = 1 if how.get("batch_first") else 0
+    outcome = through_onnxruntime(model, given, tmp_path, fresh=example(9), dynamic_axes={"x": {axis: "length"}})
+    assert outcome.close >= 0.999
+    assert outcome.steps < 2.01
+    assert outcome.fused["QGemm"] == 2
+    assert float((model(*given)[0] - wanted).detach().norm() / wanted.norm()) < 0.05
+
+
+@pytest.mark.parametrize("name", ["lstm", "lstm, both ways", "gru", "rnn"])
+@pytest.mark.parametrize("per_channel", [True, False])
+def test_weights_are_stored_as_integers_in_the_order_of_onnx(name: str, per_channel: bool, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    kind, how, _ = LAYERS[name]
+    model = quantised(
+        Recurrent(kind, **how),
+        lambda: torch.randn(3, 3, 6),
+        QuantConfig(weights=Weights(per_channel=per_channel)),
+    )
+    outcome = through_onnxruntime(model, torch.randn(3, 3, 6), tmp_path)
+    assert outcome.close >= 0.999
+    graph = onnx.load(outcome.path).graph
+    floats = [each for each in graph.initializer if each.data_type == 1 and len(each.dims) > 2]
+    assert floats == []
+    assert {"Split", "Slice", "Concat"} & outcome.nodes.keys() <= ({"Concat"} if how.get("num_layers") else set())
+
+
+class Loop(nn.Module):
+    def __init__(self, cell: nn.RNNCellBase) -> None:
+        super().__init__()
+        self.before, self.cell, self.after = nn.Linear(6, 8), cell, nn.Linear(12, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.before(x)
+        state: Any = None
+        for row in x.unbind(0):
+            state = self.cell(row, state)
+        return self.after(state[0] if isinstance(state, tuple) else state)
+
+
+@pytest.mark.parametrize(
+    "cell", [nn.LSTMCell(8, 12), nn.GRUCell(8, 12), nn.RNNCell(8, 12)], ids=lambda c: type(c).__name__
+)
+def test_cells(cell: nn.RNNCellBase, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = quantised(Loop(copy.deepcopy(cell)), lambda: torch.randn(4, 3, 6))
+    outcome = through_onnxruntime(model, torch.randn(4, 3, 6), tmp_path, fresh=torch.randn(4, 3, 6))
+    assert outcome.close >= 0.999
+    assert outcome.steps < 1.01
+    graph = onnx.load(outcome.path).graph
+    stored = {tuple(each.dims) for each in graph.initializer if each.data_type == onnx.TensorProto.INT8}
+    gates = cell.weight_ih.shape[0]
+    assert {(gates, 8), (gates, 12)} <= stored
+
+
+class Packed(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.before, self.layer, self.after = nn.Linear(6, 8), nn.LSTM(8, 12, batch_first=True), nn.Linear(12, 5)
+
+    def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
+        packed = pack_padded_sequence(self.before(x), lengths, batch_first=True, enforce_sorted=False)
+        y, _ = pad_packed_sequence(self.layer(packed)[0], batch_first=True)
+        return self.after(y)
+
+
+def test_packed_sequences(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    lengths = torch.tensor([4, 7, 2])
+    model = quantised(Packed(), lambda: (torch.randn(3, 7, 6), lengths))
+    outcome = through_onnxruntime(
+        model, (torch.randn(3, 7, 6), lengths), tmp_path, fresh=(torch.randn(3, 7, 6), lengths)
+    )
+    assert outcome.close >= 0.999
+    assert outcome.steps < 1.01
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+def test_training(kind: type[nn.RNNBase]) -> None:
+    torch.manual_seed(0)
+    model = quantised(Recurrent(kind, num_layers=2, dropout=0.1), lambda: torch.randn(7, 3, 6)).train()
+    model(torch.randn(7, 3, 6))[0].square().mean().backward()
+    assert all(each.grad is not None and bool(each.grad.any()) for each in model.parameters())
