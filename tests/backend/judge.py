@@ -47,6 +47,7 @@ def one_node(
 def judged(model: onnx.ModelProto, feeds: Feeds) -> list[Any]:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
+    options.intra_op_num_threads = 1  # with more, DynamicQuantizeLSTM quantises the rows of each thread apart
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     return list(session.run(None, feeds))
 

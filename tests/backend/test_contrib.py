@@ -130,6 +130,17 @@ ROWS: list[Row] = [
         ("MatMulBnb4", [f(3, 32), n(256, 32 * 4 // 2, dtype=np.uint8), np.abs(f(8))],
          {"K": 32, "N": 4, "block_size": 16, "quant_type": kind}, (0,)) for kind in (0, 1)
     ],
+    *[
+        ("DynamicQuantizeLSTM",
+         [f(6, 3, 4), n(200, d, 4, 20, dtype=np.int8), n(200, d, 5, 20, dtype=np.int8), f(d, 40), lengths, f(d, 3, 5),
+          f(d, 3, 5), peep, np.abs(f(d, *each)) / 50, n(1 if each else 3, d, *each, dtype=np.int8),
+          np.abs(f(d, *each)) / 50, n(1 if each else 3, d, *each, dtype=np.int8)],
+         {"hidden_size": 5, "direction": direction}, (0, 1, 2))
+        for d, direction, lengths, peep, each in [
+            (1, "forward", None, None, ()), (1, "reverse", None, None, (20,)), (2, "bidirectional", None, f(2, 15), ()),
+            (1, "forward", whole(6, 3, 5), None, ()),
+        ]
+    ],
     # The rest
     ("Inverse", [PAIR], {}, (0,)),
     ("Trilu", [f(4, 5), np.array(1)], {"upper": 0}, (0,)),

@@ -6,6 +6,7 @@ from . import (
     contrib_lowbit,
     contrib_misc,
     contrib_qlinear,
+    contrib_rnn,
     control,
     conv,
     elementwise,

@@ -161,6 +161,21 @@ def col2im(
     return result
 
 
+def _sampled(image: Tensor, y: Tensor, x: Tensor) -> Tensor:
+    """Between pixels, (batch, channels, places); outside there are zeros. grid_sample would round the places."""
+    height, width = image.shape[2:]
+    flat = image.flatten(2)
+    result = torch.zeros(())
+    for rows, of_rows in ((y.floor(), 1 - (y - y.floor())), (y.floor() + 1, y - y.floor())):
+        for columns, of_columns in ((x.floor(), 1 - (x - x.floor())), (x.floor() + 1, x - x.floor())):
+            inside = (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)
+            places = torch.where(inside, rows * width + columns, 0).long()
+            values = flat.gather(2, places.unsqueeze(1).expand(-1, flat.shape[1], -1))
+            weights = torch.where(inside, of_rows * of_columns, 0)
+            result = result + values * weights.unsqueeze(1).to(image.dtype)
+    return result
+
+
 @implements("DeformConv")
 def deform_conv(
     x: Tensor,
@@ -186,11 +201,8 @@ def deform_conv(
     xs = (torch.arange(ow) * sw - around[1]).reshape(1, 1, ow) + (torch.arange(kh * kw) % kw * dw).reshape(-1, 1, 1)
     y = shifts[:, :, :, 0] + ys
     z = shifts[:, :, :, 1] + xs
-    grid = torch.stack([(2 * z + 1) / width - 1, (2 * y + 1) / h - 1], -1).reshape(
-        n * offset_group, kh * kw * oh, ow, 2
-    )
     image = x.reshape(n * offset_group, c // offset_group, h, width)
-    taps = F.grid_sample(image, grid.to(x.dtype), align_corners=False)
+    taps = _sampled(image, y.reshape(n * offset_group, -1), z.reshape(n * offset_group, -1))
     taps = taps.reshape(n, offset_group, c // offset_group, kh * kw, oh, ow)
     if mask is not None:
         taps = taps * mask.reshape(n, offset_group, 1, kh * kw, oh, ow)
