@@ -11,7 +11,20 @@ import torch.nn.functional as F
 
 from onward.errors import InputError
 from onward.quant import Grid
-from onward.quant.kernels import average_pool, concat, global_average_pool, max_pool, mean, regrid, softmax, where
+from onward.quant.kernels import (
+    add,
+    average_pool,
+    averaging_weights,
+    concat,
+    conv,
+    global_average_pool,
+    max_pool,
+    mean,
+    quantize,
+    regrid,
+    softmax,
+    where,
+)
 from onward.quant.kernels.pool import pads_for_ceil
 
 from .runtime import Graph, assert_same, near, random_grid, random_integers
@@ -174,6 +187,42 @@ def test_regrid_leaves_a_grid_alone_but_for_its_bounds() -> None:
     q = torch.arange(256).to(torch.uint8)
     assert torch.equal(regrid(q, grid, Grid(torch.tensor(0.1), 7)), q)
     assert torch.equal(regrid(q, grid, grid.bounded(low=7)), q.clamp(min=7))
+
+
+@SCALES
+def test_regrid_between_two_grids(power_of_two: bool) -> None:
+    """Where the runtime would merge two pairs of nodes, had they nothing between them."""
+    generator = torch.Generator().manual_seed(7)
+    for index in range(3 * ROUNDS):
+        first, second = grids(generator, "uint8", power_of_two)
+        x = torch.randn(40, 50, generator=generator) * first.scale * 60
+        other = random_integers(generator, (40, 50), second)
+        ours = add(regrid(quantize(x, first), first, second), second, other, second, second)
+        graph = Graph([13, 17, 21][index % 3])
+        value = graph.dq(graph.q(graph.input(x), first), first)
+        value = graph.dq(graph.q(graph.node("LeakyRelu", value, alpha=1.0), second), second)
+        node = graph.node("Add", value, graph.dq(graph.input(other), second))
+        theirs, ran = graph.run(graph.q(node, second), ours)
+        assert ran == ["QuantizeLinear", "QLinearLeakyRelu", "QLinearAdd"]
+        assert_same(ours, theirs)
+
+
+@pytest.mark.parametrize(("kernel", "stride", "padding"), [((2, 2), (2, 2), (0, 0)), ((3, 5), (1, 2), (1, 2))], ids=str)
+def test_average_by_convolution(kernel: tuple[int, int], stride: tuple[int, int], padding: tuple[int, int]) -> None:
+    generator = torch.Generator().manual_seed(8)
+    for index in range(ROUNDS):
+        gx, gy = grids(generator, "uint8", index % 2 == 0)
+        x = random_integers(generator, (2, 7, 12, 13), gx)
+        w, gw = averaging_weights(7, kernel)
+        ours = conv(x, gx, w, gw, None, gy, stride, padding, groups=7)
+        expected = F.avg_pool2d((x.int() - gx.zero_point) * gx.scale, kernel, stride, padding)
+        assert ((expected / gy.scale + gy.zero_point).clamp(0, 255) - ours).abs().max() < 0.51
+        graph = Graph([13, 17, 21][index % 3])
+        inputs = graph.dq(graph.input(x), gx), graph.dq(graph.constant(w), gw)
+        node = graph.node("Conv", *inputs, strides=stride, pads=padding * 2, group=7)
+        theirs, ran = graph.run(graph.q(node, gy), ours)
+        assert "QLinearConv" in ran
+        assert_same(ours, theirs)
 
 
 @SCALES

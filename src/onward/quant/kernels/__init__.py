@@ -10,7 +10,7 @@ from .conv import conv, conv_sums
 from .elementwise import add, mul, through_float
 from .functions import hardsigmoid, hardswish, leaky_relu, lookup, runtime_function, sigmoid, silu, tanh
 from .linear import linear, linear_sums, matmul, matmul_sums
-from .pool import average_pool, global_average_pool, max_pool, mean
+from .pool import average_pool, averaging_weights, global_average_pool, max_pool, mean
 from .resize import resize_bilinear
 from .softmax import softmax
 from .transposed import conv_transpose
@@ -18,6 +18,7 @@ from .transposed import conv_transpose
 __all__ = [
     "add",
     "average_pool",
+    "averaging_weights",
     "clip",
     "concat",
     "conv",

@@ -14,9 +14,12 @@ from .basic import clip, dequantize, quantize
 def regrid(q: Tensor, grid: Grid, target: Grid) -> Tensor:
     """The same numbers on another grid.
 
-        DequantizeLinear -> QuantizeLinear      stays as it is
+        LeakyRelu(DequantizeLinear(q), alpha=1) -> QuantizeLinear      -> QLinearLeakyRelu (com.microsoft): a table
 
-    Where both grids are the same, the integers are left alone, and bounded.
+    A bare DequantizeLinear -> QuantizeLinear will not do: behind another QuantizeLinear and before another
+    DequantizeLinear of the same type onnxruntime merges the two pairs into one with a scale and a zero point of its own
+    making, and a third of the results move by a step. Where both grids are the same, no node: the integers are left
+    alone, and bounded.
     """
     return clip(q, target) if grid.same_as(target) else quantize(dequantize(q, grid), target)
 
