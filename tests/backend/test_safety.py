@@ -293,3 +293,34 @@ def test_what_a_kernel_says_is_kept() -> None:
     with pytest.raises(BackendError, match=r"(?s)PyTorch refused.*in node 'sum' \(ai.onnx.Add\)") as caught:
         prepare(onnx.parser.parse_model(text)).run([np.zeros(2, np.float32), np.zeros(3, np.float32)])
     assert type(caught.value.__cause__) is RuntimeError
+
+
+def test_a_result_is_the_callers_own() -> None:
+    text = """<ir_version: 10, opset_import: ["" : 20]>
+    g (float[2] x) => (float[2] y, float[2] z, float[2] c) <float[2] w = {1, 2}> {
+      y = Identity (x) z = Identity (w) c = Constant <value = float[2] {3, 4}> () }"""
+    rep = prepare(onnx.parser.parse_model(text))
+    x = np.array([5, 6], np.float32)
+    for _ in range(2):
+        y, z, c = rep.run(x)
+        assert [y.tolist(), z.tolist(), c.tolist()] == [[5, 6], [1, 2], [3, 4]]
+        y[:], z[:], c[:] = 0, 0, 0
+    assert x.tolist() == [5, 6]
+
+
+@pytest.mark.parametrize("name", ["required", "_plan", "kept", "training", "a..b", "__class__", ".".join("a" * 50)])
+def test_weights_of_any_name(name: str) -> None:
+    text = """<ir_version: 10, opset_import: ["" : 20]>
+    g (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Add (x, w) }"""
+    model = onnx.parser.parse_model(text)
+    model.graph.initializer[0].name = model.graph.node[0].input[1] = name
+    assert prepare(model).run(np.zeros(2, np.float32))[0].tolist() == [1, 2]
+
+
+def test_a_nodes_inputs_by_name() -> None:
+    node = helper.make_node("Add", ["a", "b"], ["c"])
+    with pytest.raises(onward.InputError, match="the node's inputs are a, b; given are a"):
+        onward.backend.run_node(node, {"a": X})
+    with pytest.raises(onward.InputError, match="inputs are an array, a sequence or a mapping"):
+        onward.backend.run_node(node, 3)
+    assert not onward.backend.supports_device("CUDA:first")

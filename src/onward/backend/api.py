@@ -54,11 +54,19 @@ class Rep(onnx.backend.base.BackendRep):
         names = list(self._inputs) if len(given) == len(self._inputs) else self.module.required
         values = [self._taken(name, value) for name, value in zip(names, given, strict=True)]
         with torch.no_grad(), guarded(Guard(limits or self.limits, self._watched)):
-            results = self.module.run(values)
+            results = self._own(self.module.run(values), values)
         if as_torch:
             return tuple(results)
         outputs = zip(self._output_names, results, self._output_types, strict=True)
         return tuple(_as_numpy(name, value, number) for name, value, number in outputs)
+
+    def _own(self, results: list[Any], inputs: list[Any]) -> list[Any]:
+        """Results in memory of their own: who changes one changes no weight and no input."""
+        theirs = {each.untyped_storage().data_ptr() for each in (*inputs, *self.module.kept()) if _is_dense(each)}
+        return [
+            each.clone() if _is_dense(each) and each.untyped_storage().data_ptr() in theirs else each
+            for each in results
+        ]
 
     def _in_order(self, inputs: Any) -> list[Any]:
         required, every = self.module.required, list(self._inputs)
@@ -103,11 +111,16 @@ class Rep(onnx.backend.base.BackendRep):
         return value
 
 
+def _is_dense(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.numel() > 0
+
+
 def _check_shape(name: str, declared: ir.Shape | None, given: Sequence[int]) -> None:
     if declared is None:
         return
     fits = len(declared) == len(given) and all(
-        not isinstance(want, int) or want == have for want, have in zip(declared, given, strict=True)
+        not isinstance(want, int) or want <= 0 or want == have  # some write 0 or -1 for a size that is not known
+        for want, have in zip(declared, given, strict=True)
     )
     if not fits:
         wanted = ", ".join(str(size) if isinstance(size, int) else size.value or "?" for size in declared)
@@ -126,7 +139,8 @@ def supports_device(device: str) -> bool:
     kind, _, index = device.upper().partition(":")
     if kind == "CPU":
         return True
-    return kind == "CUDA" and torch.cuda.is_available() and int(index or 0) < torch.cuda.device_count()
+    there = kind == "CUDA" and torch.cuda.is_available() and (index or "0").isdecimal()
+    return there and int(index or 0) < torch.cuda.device_count()
 
 
 def prepare(
@@ -186,9 +200,9 @@ def run_node(
         raise InputError(f"run_node() takes no option {', '.join(kwargs)}")
     given = [name for name in node.input if name]
     named = inputs if isinstance(inputs, Mapping) else None
-    values = [inputs] if isinstance(inputs, (torch.Tensor, np.ndarray, np.generic)) else list(inputs)
-    if named is not None:
-        values = [named[name] for name in given]
+    if named is not None and any(name not in named for name in given):
+        raise InputError(f"the node's inputs are {', '.join(given)}; given are {', '.join(map(str, named)) or 'none'}")
+    values: Any = inputs if named is None else [named[name] for name in given]
     outputs = [onnx.ValueInfoProto(name=name) for name in node.output if name]
     for info, (dtype, shape) in zip(outputs, outputs_info or (), strict=False):
         number = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))

@@ -36,6 +36,7 @@ class OnnxModule(nn.Module):
         self._weights: list[tuple[nn.Module, str] | Any] = []
         self._defaults: dict[str, tuple[nn.Module, str] | Any] = {}
         self._input_names = [str(value.name) for value in graph.inputs]
+        self.required: list[str] = []  # here already, so that no weight of that name takes the place
         for name, is_read in names.items():
             content = tensor_value(graph.initializers[name].const_value, device)
             self._weights.append(self._keep(name, content, learns=is_read))
@@ -55,6 +56,10 @@ class OnnxModule(nn.Module):
         else:
             owner.register_buffer(last, content)
         return owner, last
+
+    def kept(self) -> list[Any]:
+        """What stays from run to run: weights and constants."""
+        return [*map(_content, self._weights), *(content for _, content in self._plan.constants)]
 
     def forward(self, *inputs: Any) -> Any:
         results = self.run(inputs)
