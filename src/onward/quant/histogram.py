@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from .config import Activations
 
 _FINEST = -120  # as an exponent; bins of 2**-120 tell zero from anything that a scale can tell from zero
-_COARSE = 128  # candidates of the first look along an end of the range; the second looks at every bin around the best
+_ELEMENTS = 1 << 20  # of a table of candidates and bins
+_COARSE = 64  # candidates of the first look along an end of the range; the next ones are finer around the best
 
 
 class Histogram(Observer):
@@ -177,6 +178,7 @@ def _search(histogram: Histogram, cost: Callable[[Tensor, Tensor], Tensor]) -> t
     low, high = min(histogram.low, 0.0), max(histogram.high, 0.0)
     if low == high or not int(histogram.counts.sum()):
         return low, high
+    cost = partial(_in_parts, cost, max(_ELEMENTS // histogram.counts.numel(), 1))
     if histogram.spec.symmetric:
         end = _along(histogram, max(high, -low), max(high, -low), lambda ends: cost(-ends, ends))
         return -end, end
@@ -194,6 +196,11 @@ def _search(histogram: Histogram, cost: Callable[[Tensor, Tensor], Tensor]) -> t
     return low, high
 
 
+def _in_parts(cost: Callable[[Tensor, Tensor], Tensor], size: int, lows: Tensor, highs: Tensor) -> Tensor:
+    """Candidates times bins are held at once; with many bins that would be much."""
+    return torch.cat([cost(*part) for part in zip(lows.split(size), highs.split(size), strict=True)])
+
+
 def _with_low(cost: Callable[[Tensor, Tensor], Tensor], low: float, highs: Tensor) -> Tensor:
     return cost(torch.full_like(highs, low), highs)
 
@@ -203,7 +210,7 @@ def _with_high(cost: Callable[[Tensor, Tensor], Tensor], high: float, lows: Tens
 
 
 def _along(histogram: Histogram, widest: float, current: float, cost: Callable[[Tensor], Tensor]) -> float:
-    """The best end between zero and the widest: first a coarse look, then at every bin around what it found."""
+    """The best end between zero and the widest: first a coarse look, then finer ones around what it found."""
     width = math.copysign(histogram.width, widest)
     bins = max(math.ceil(widest / width), 1)
     step = max(bins // _COARSE, 1)
@@ -214,6 +221,9 @@ def _along(histogram: Histogram, widest: float, current: float, cost: Callable[[
         costs = cost(tried.to(histogram.counts.device, torch.float64) * width)
         return int(tried[int(torch.argmin(costs))])
 
-    octaves = (round(2 ** (eighth / 8)) for eighth in range(8 * bins.bit_length()))
-    coarse = best(round(current / width), *range(bins, 0, -step), *octaves)
-    return best(*range(coarse - step, coarse + step + 1)) * width
+    octaves = (round(2 ** (quarter / 4)) for quarter in range(4 * bins.bit_length()))
+    found = best(round(current / width), *range(bins, 0, -step), *octaves)
+    while step > 1:
+        reach, step = step, max(step // 8, 1)
+        found = best(found, *range(found - reach, found + reach + 1, step))
+    return found * width
