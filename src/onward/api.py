@@ -47,6 +47,7 @@ def export(
     artifacts_dir: str | os.PathLike[str] | None = None,
     enable_onnx_checker: bool | None = None,
     mutable_buffers: bool | None = None,
+    quant_format: str | None = None,
     dynamo: bool | None = None,
     autograd_inlining: bool | None = None,
     **older: Any,
@@ -68,6 +69,7 @@ def export(
     verbose            print the graph, as print(program) does
     training           the mode in which the model is exported: onward.TrainingMode.EVAL, .TRAINING, or .PRESERVE
     mutable_buffers    True makes an input and an output of every buffer that the model changes, such as a KV cache
+    quant_format       how a quantised model is written: "qdq", standard ONNX, or "linger", for its chips
     export_params      False makes inputs of the parameters, in the order of the state dict
     external_data      weights in a file of their own: True, False, or None for "when over 2 GiB"
 

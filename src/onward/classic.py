@@ -50,7 +50,7 @@ _ACTING = (
     "verify", "allow_static_axes", "optimize", "verbose", "strip_doc_string", "training", "operator_export_type",
     "export_params", "keep_initializers_as_inputs", "do_constant_folding", "custom_opsets", "custom_translation_table",
     "export_modules_as_functions", "report", "profile", "dump_exported_program", "artifacts_dir", "enable_onnx_checker",
-    "mutable_buffers",
+    "mutable_buffers", "quant_format",
 )  # fmt: skip
 
 PARAMETERS = (*_ACTING, *_SYNONYMS, *WITHOUT_MEANING)

@@ -64,6 +64,7 @@ class ExportOptions:
     artifacts_dir: str | os.PathLike[str] = "."
     enable_onnx_checker: bool = False
     mutable_buffers: bool = False
+    quant_format: str = "qdq"
 
     def __post_init__(self) -> None:
         for name in ("input_names", "output_names"):
@@ -94,6 +95,15 @@ class ExportOptions:
                 f"operator_export_type={self.operator_export_type.name} writes",
                 hint="leave verify out",
             )
+        if self.quant_format not in QUANT_FORMATS:
+            raise InputError(
+                f"quant_format must be one of {', '.join(map(repr, QUANT_FORMATS))}, not {self.quant_format!r}"
+            )
+        if self.verify and self.quant_format == "linger":
+            raise InputError(
+                "verify=True runs the model in onnxruntime, which does not know linger's operators",
+                hint="leave verify out, and compare with onward.backend.prepare(file).run(...)",
+            )
         if not isinstance(self.artifacts_dir, (str, os.PathLike)):
             raise InputError(f"artifacts_dir must be a folder's path, not {self.artifacts_dir!r}")
 
@@ -119,6 +129,7 @@ class ExportOptions:
             )
 
 
+QUANT_FORMATS = ("qdq", "linger")
 _FUNCTIONS_SINCE = 15  # the first opset whose file format (IR version 8) has them
 
 _FLAGS = (

@@ -19,6 +19,7 @@ from .capture.mutable import with_mutable_buffers
 from .capture.weights import Weights, chosen_weights
 from .errors import FrozenAxisError, RefusedSizesError
 from .lower import keeps_whole, lower_program, registry_for
+from .lower.formats import FORMATS
 from .options import ExportOptions
 from .passes import expose_weights, modules_to_functions, tidy
 from .program import Program
@@ -99,7 +100,8 @@ def builder(
     registry = registry_for(options.custom_translation_table)
 
     def build(captured: CapturedProgram) -> ir.Model:
-        with stages("lower"):
+        form = FORMATS[options.quant_format]
+        with stages("lower"), form.around():
             graph = lower_program(
                 captured,
                 options.opset_version,
@@ -114,6 +116,8 @@ def builder(
             modules_to_functions(graph)
             if options.keep_initializers_as_inputs or not options.export_params:
                 expose_weights(graph, [each.name for each in weights.state], keep=options.export_params)
+            if form.finish is not None:
+                form.finish(graph, model)
         return graph
 
     return build

@@ -9,11 +9,13 @@ from typing import Any
 from torch import nn
 
 from ..errors import InputError
-from . import functions, lowerings
+from . import functions, linger_format, lowerings
 from .config import QuantConfig, Rule
 from .controller import ATTRIBUTE, Controller, Enter, Leave, LoadRanges
 
 __all__ = ["functions", "initialise", "is_initialised", "lowerings"]
+
+linger_format.register()
 
 
 def initialise(

@@ -148,11 +148,11 @@ def _in_values(product: Product, x: Tensor, x_grid: Grid, weight: Tensor, w_grid
 
 
 def quantized_weight(product: Product, settings: Resolved) -> tuple[Tensor, Grid]:
-    """The integers of the weight, and their grid."""
+    """The integers of the weight, halves to even whatever the activations do (linger's too), and their grid."""
     weight = product.weight.detach()
     high = weight_range(weight, settings.weights, product.channels)
     grid = weight_grid(high, settings.weights, product.channels)
-    return ops.quantize(weight, grid), grid  # half to even: rounded at export, not by the target
+    return ops.quantize(weight, grid), grid
 
 
 def _bias_grid(x_grid: Grid, w_grid: Grid) -> Grid:

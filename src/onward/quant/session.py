@@ -143,6 +143,11 @@ class Session(TorchFunctionMode):
         again = f"_call{frame.repeat}" if frame.repeat else ""
         return Call(frame, f"{name}_{number}{again}", frame.settings)
 
+    @property
+    def for_a_chip(self) -> bool:
+        """Whether halves are rounded up: then it is not onnxruntime that will run the file."""
+        return self.controller.config.rounding == "half_up"
+
     # Tags
 
     def tag(self, x: Tensor) -> Tag | None:

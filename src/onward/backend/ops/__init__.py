@@ -12,6 +12,7 @@ from . import (
     elementwise,
     image,
     linear,
+    linger,
     logic,
     ml,
     ml_models,

@@ -56,7 +56,7 @@ def values_for_softmax(session: Session, x: Tensor, factor: float = 1.0, *, alon
         return x if factor == 1 else x * factor
     q, grid = found
     scale = grid.scale * factor
-    if alone or factor <= 0:
+    if (alone and not session.for_a_chip) or factor <= 0:
         return torch.mul(ops.centred(q, grid), scale)
     return ops.dequantize(q, replace(grid, scale=scale))
 
@@ -65,6 +65,7 @@ def onto_grid_of_shares(session: Session, y: Tensor, settings: Resolved) -> Tens
     """Numbers between 0 and 1 in steps of 1/256, 1/65536 where activations have 16 bits; 1 itself is the last step.
 
     NaN, what is left of a row in which everything is masked, is 0 there."""
-    spec = replace(settings.activations, symmetric=False, learned=False)
-    last = 1 - 0.5**spec.bits
+    symmetric = session.for_a_chip and settings.activations.symmetric  # no zero point there, whatever it costs
+    spec = replace(settings.activations, symmetric=symmetric, learned=False)
+    last = 1 - 0.5 ** (spec.bits - symmetric)
     return session.finish_within(y, torch.zeros(()), torch.tensor(last), spec, settings.rounding)

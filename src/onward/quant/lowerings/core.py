@@ -3,6 +3,8 @@ QuantizeLinear from which onnxruntime makes its integer kernels."""
 
 from __future__ import annotations
 
+from contextvars import ContextVar
+
 import torch
 
 from ...lower import lowers
@@ -10,6 +12,9 @@ from ...lower.emitter import Emitter, Value
 from ..grid import dtype_bounds, torch_dtype
 
 onward = torch.ops.onward
+
+ROUNDING_IS_TOLD = ContextVar("ROUNDING_IS_TOLD", default=False)
+"""Whether the file says elsewhere how QuantizeLinear rounds, so that one node does for every way."""
 
 
 def check_type(g: Emitter, dtype: str) -> None:
@@ -37,7 +42,7 @@ def quantized(
 ) -> Value:
     """QuantizeLinear, and a Clip where the bounds are tighter than the type's."""
     check_type(g, dtype)
-    if rounding != "half_even":
+    if rounding != "half_even" and not ROUNDING_IS_TOLD.get():
         return _quantized_half_up(g, x, scale, zero, dtype, low, high, axis)
     q = g.op.QuantizeLinear(x, scale, _zero(g, zero, dtype), **_settings(g, axis))
     return q if (low, high) == dtype_bounds(dtype) else g.clip(q, low, high)
@@ -190,10 +195,16 @@ def _binary(op: str) -> None:
     ) -> Value:
         """x + y or x * y, each on its grid"""
         operands = dequantized(g, x, x_scale, x_zero), dequantized(g, y, y_scale, y_zero)
-        return quantized(g, g.node(op.capitalize(), operands), scale, zero, dtype, low, high, axis, "half_even")
+        if op == "add_half_up" and not ROUNDING_IS_TOLD.get():
+            steps = [g.op.Floor(g.op.Add(g.op.Div(each, scale), g.like(each, 0.5))) for each in operands]
+            total = g.op.Add(g.op.Add(*steps), g.like(steps[0], zero))
+            return g.cast(g.clip(total, low, high), torch_dtype(dtype))
+        joined = g.node("Mul" if op == "mul" else "Add", operands)
+        return quantized(g, joined, scale, zero, dtype, low, high, axis, "half_even")
 
 
 _binary("add")
+_binary("add_half_up")
 _binary("mul")
 
 __all__ = ["dequantized", "quantized"]

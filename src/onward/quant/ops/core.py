@@ -39,8 +39,8 @@ def _quantize(
 
 
 def _half_up(steps: Tensor, grid: Grid) -> Tensor:
-    """floor(x + 0.5), as linger's chips round"""
-    return kernels.to_grid(torch.floor(steps + 0.5), grid)
+    """floor(x + 0.5), as linger's chips round; float64, because the sum of the two may need one more bit"""
+    return kernels.to_grid(torch.floor(steps.double() + 0.5).float(), grid)
 
 
 def _dequantize(q: Tensor, scale: Tensor, zero: int, dtype: str, low: int, high: int, axis: int | None) -> Tensor:
@@ -281,7 +281,14 @@ def _binary_fake(
     return x.new_empty(torch.broadcast_shapes(x.shape, y.shape), dtype=torch_dtype(dtype))
 
 
-for _name, _kernel in (("add", kernels.add), ("mul", kernels.mul)):
+def _add_half_up(x: Tensor, x_grid: Grid, y: Tensor, y_grid: Grid, grid: Grid) -> Tensor:
+    """As linger's chips add: each operand is brought to the scale of the result first, floor(x + 0.5)."""
+    values = (kernels.dequantize(x, x_grid), kernels.dequantize(y, y_grid))
+    first, second = (torch.floor(each / grid.scale + 0.5) for each in values)
+    return kernels.to_grid(first + second, grid)
+
+
+for _name, _kernel in (("add", kernels.add), ("add_half_up", _add_half_up), ("mul", kernels.mul)):
     define(
         f"{_name}(Tensor x, Tensor x_scale, int x_zero_point, str x_dtype, Tensor y, Tensor y_scale, int y_zero_point, "
         f"str y_dtype, {GRID.format('')}) -> Tensor",
@@ -291,7 +298,7 @@ for _name, _kernel in (("add", kernels.add), ("mul", kernels.mul)):
 
 
 def binary(name: str, x: Tensor, x_grid: Grid, y: Tensor, y_grid: Grid, grid: Grid) -> Tensor:
-    """`add` or `mul` of two activations."""
+    """`add`, `add_half_up` or `mul` of two activations."""
     one, other = ((each.scale, each.zero_point, each.dtype) for each in (x_grid, y_grid))
     result: Tensor = getattr(torch.ops.onward, name)(x, *one, y, *other, *fields(grid))
     return result

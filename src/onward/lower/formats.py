@@ -1,0 +1,35 @@
+"""Other forms of a file than plain ONNX, by the name that `quant_format` asks for; the rooms above register theirs."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+import onnx_ir as ir
+
+
+@dataclass(frozen=True)
+class Format:
+    """A form of a file.
+
+    around     what holds while a program is lowered
+    finish     makes the form of the finished graph; it is given the model that was exported too
+    runs       whether onnxruntime runs it
+    """
+
+    around: Callable[[], AbstractContextManager[Any]] = contextlib.nullcontext
+    finish: Callable[[ir.Model, Any], None] | None = None
+    runs: bool = True
+
+
+FORMATS: dict[str, Format] = {"qdq": Format()}
+
+
+def register_format(name: str, form: Format) -> None:
+    """Make a form known. A name has one."""
+    if name in FORMATS:
+        raise ValueError(f"there is a format {name!r} already")
+    FORMATS[name] = form

@@ -1,0 +1,41 @@
+"""The form of a file as an option of `onward.export`."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import onnx_ir as ir
+
+from ...errors import LoweringError
+from ...lower.formats import Format, register_format
+from ..controller import ATTRIBUTE
+from ..lowerings.core import ROUNDING_IS_TOLD
+from .rewrite import HINT, rewrite
+
+PLATFORM = "venusA"  # linger's own default
+
+
+@contextlib.contextmanager
+def _rounding_is_told() -> Iterator[None]:
+    token = ROUNDING_IS_TOLD.set(True)
+    try:
+        yield
+    finally:
+        ROUNDING_IS_TOLD.reset(token)
+
+
+def _finish(graph: ir.Model, model: Any) -> None:
+    controller = getattr(model, "__dict__", {}).get(ATTRIBUTE)
+    platform = (controller.config.platform if controller is not None else None) or PLATFORM
+    if controller is not None and controller.config.rounding != "half_up":
+        raise LoweringError(
+            "linger's chips round halves up, and the model was evaluated with halves to even", hint=HINT
+        )
+    rewrite(graph, platform=platform)
+
+
+def register() -> None:
+    """Make the format known to `export`."""
+    register_format("linger", Format(_rounding_is_told, _finish, runs=False))
