@@ -192,6 +192,7 @@ CASES = {
     "gpt2": Case(lambda: Transformer("gpt2"), masked_tokens, TOKENS, (3, 9)),
     "llama": Case(lambda: Transformer("llama"), masked_tokens, TOKENS, (3, 9)),
     "resize": Case(Resized, pictures, BATCH, (3, 32, 32)),
+    "resize, any size": Case(Resized, pictures, PICTURE, (3, 48, 40)),
     "embedding": Case(Embedded, tokens, TABLE, (3, 5)),
     "branch": Case(Branches, rows, BATCH, (6, 2)),
     "loop": Case(lambda: torch.jit.script(Turns()), counted_rows, BATCH, (4, 2, 5)),
@@ -243,3 +244,31 @@ def test_a_branch_keeps_both_sides(tmp_path: Path) -> None:
     for sign in (1, -1):
         x = sign * torch.rand(3, 2, 4)
         np.testing.assert_allclose(session.run(None, {"a": x.numpy()})[0], module(x).detach().numpy(), rtol=1e-5)
+
+
+QUANTISED = """<ir_version: 10, opset_import: ["" : 20]>
+g (float[batch, 3, 8, 8] x) => (float[batch, 4] y)
+<float xs = {0.05}, uint8 xz = {128}, int8[4, 3, 1, 1] w = {1, -20, 30, 4, 50, -40, 7, 45, 9, -10, 11, 12},
+ float[4] ws = {0.01, 0.02, 0.03, 0.04}, int8[4] wz = {0, 0, 0, 0}, int32[4] b = {100, -200, 300, 0},
+ float[4] bs = {0.0005, 0.001, 0.0015, 0.002}, float ys = {0.0973}, uint8 yz = {10}, int64[2] shape = {0, -1}>
+{
+  q = QuantizeLinear (x, xs, xz) d = DequantizeLinear (q, xs, xz)
+  wd = DequantizeLinear <axis = 0> (w, ws, wz) bd = DequantizeLinear <axis = 0> (b, bs)
+  c = Conv <kernel_shape = [1, 1]> (d, wd, bd) r = Relu (c)
+  rq = QuantizeLinear (r, ys, yz) rd = DequantizeLinear (rq, ys, yz)
+  p = GlobalAveragePool (rd) y = Reshape (p, shape)
+}"""
+
+
+def test_a_quantised_model_stays_quantised(tmp_path: Path) -> None:
+    """Weights in 8 bits, and the nodes around every operator from which onnxruntime makes its integer kernels."""
+    first = onnx.parser.parse_model(QUANTISED)
+    rep = prepare(first)
+    torch.manual_seed(0)
+    second = exported(rep.module, (torch.randn(2, 3, 8, 8),), BATCH, tmp_path / "second.onnx")
+    assert operators(second.graph) == operators(first.graph)
+    types = {tensor.name: tensor.data_type for tensor in second.graph.initializer}
+    assert (types["w"], types["b"]) == (onnx.TensorProto.INT8, onnx.TensorProto.INT32)
+    session = onnxruntime.InferenceSession(tmp_path / "second.onnx", providers=["CPUExecutionProvider"])
+    x = np.random.default_rng(0).standard_normal((3, 3, 8, 8), dtype=np.float32)
+    np.testing.assert_allclose(session.run(None, {"a": x})[0], rep.run(x)[0], rtol=1e-5)

@@ -271,6 +271,9 @@ def test_identities_vanish(g: Emitter) -> None:
     assert g.cast(x, f32) is x
     assert g.op.Transpose(x, perm=[0, 1, 2]) is x
     assert g.op.Transpose(g.op.Transpose(x, perm=[2, 0, 1]), perm=[1, 2, 0]) is x
+    assert g.squeeze(g.unsqueeze(x, [1]), [1]) is x
+    assert g.squeeze(g.unsqueeze(x, [0]), [0]) is x
+    assert g.flatten(g.unsqueeze(x, [1]), 0, 1) is x
     assert g.op.Add(x, g.const(0.0)) is x
     assert g.op.Mul(g.const([1.0]), x) is x
     assert g.op.Div(x, g.const(1.0)) is x

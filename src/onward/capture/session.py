@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from . import counts, multihead  # noqa: F401  (they register their interceptions)
 from .autograd_functions import intercepted
@@ -29,6 +29,7 @@ from .model import without_fast_path
 from .numbers_of_sizes import number_extremes
 from .script import call_script
 from .sizes import symbolic_divmod, symbolic_extremes
+from .tensor import Traced
 from .tracer import Tracer
 
 _LOCK = threading.RLock()
@@ -38,6 +39,18 @@ _ACTIVE = threading.local()
 def is_capturing() -> bool:
     """Whether this thread is tracing a model at this moment."""
     return getattr(_ACTIVE, "tracer", None) is not None
+
+
+def followed(tensor: torch.Tensor) -> torch.Tensor:
+    """A constant that is followed like an input while a model is traced: what is computed from it is recorded.
+
+    For what shall stay in the file as it is, where folding would lose something: weights of few bits.
+    """
+    tracer = getattr(_ACTIVE, "tracer", None)
+    if tracer is None or isinstance(tensor, Traced):
+        return tensor
+    with _disable_current_modes():
+        return tracer.plain.lift(tensor)
 
 
 class _Follow(TorchDispatchMode):

@@ -135,9 +135,19 @@ def _keeps_dims(op: str) -> Rule:
             return None
         shapes = [None if value is None else g.dims(value) for value in inputs]
         after = dims.propagate(op, shapes, [g.value_of(value) for value in inputs], attributes, 1)[0]
-        return inputs[0] if after == shape else None
+        return inputs[0] if after == shape else _undone(g, op, inputs[0], after)
 
     return rule
+
+
+_KEEP_ORDER = ("Reshape", "Unsqueeze", "Squeeze")  # of the elements: what has the same dimensions again is the same
+
+
+def _undone(g: Core, op: str, x: ir.Value, after: Any) -> ir.Value | None:
+    """What x was before a step that this one takes back."""
+    inner = next((node for each in _KEEP_ORDER if (node := _producer(x, each)) is not None), None)
+    origin = inner.inputs[0] if inner is not None and op in _KEEP_ORDER else None
+    return origin if origin is not None and after is not None and g.dims(origin) == after else None
 
 
 for _op in ("Reshape", "Expand", "Unsqueeze", "Squeeze", "Tile"):

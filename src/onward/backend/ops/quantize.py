@@ -8,8 +8,10 @@ import onnx
 import torch
 from torch import Tensor
 
+from ...capture.session import followed, is_capturing
 from ..registry import implements
 from ..values import ONNX_TYPES, holder, is_narrow
+from ._recorded import record
 from .conv import conv
 from .linear import less_zero
 from .types import cast, to_float8
@@ -46,6 +48,9 @@ def quantize_linear(
 ) -> Tensor:
     known = types[2] if len(types) > 2 else 0
     to = output_dtype or known or (_T.UINT8 if zero is None else ONNX_TYPES[zero.dtype])
+    plain = not block_size and not precision and x.dtype == scale.dtype == torch.float32
+    if plain and to in _RECORDED and is_capturing():
+        return _QUANTIZE(x, scale, zero, axis, holder(to))
     # The division is in the scale's type since opset 23. onnxruntime 1.31 divides in float32 where that is float16.
     kind = torch.bfloat16 if opset >= 23 and scale.dtype == torch.bfloat16 else torch.float32
     kind = holder(precision) if precision else kind
@@ -54,9 +59,12 @@ def quantize_linear(
         if zero is not None:
             wide = wide + _along(x, zero, axis, block_size).float()
         return cast(wide, to=to, saturate=saturate) if is_narrow(to) else to_float8(wide, holder(to), bool(saturate))
-    wide = torch.round(wide)
-    if zero is not None:
-        wide = wide + _along(x, zero.to(torch.float32), axis, block_size)
+    shift = None if zero is None else _along(x, zero.to(torch.float32), axis, block_size)
+    return _stepped(wide, shift, to)
+
+
+def _stepped(wide: Tensor, zero: Tensor | None, to: int) -> Tensor:
+    wide = torch.round(wide) if zero is None else torch.round(wide) + zero
     info = torch.iinfo(holder(to))
     low, high = _RANGES.get(to, (info.min, info.max))
     return wide.clamp(low, high).to(torch.int32).to(holder(to))
@@ -66,11 +74,31 @@ def quantize_linear(
 def dequantize_linear(
     x: Tensor, scale: Tensor, zero: Tensor | None = None, *, axis: int = 1, block_size: int = 0, output_dtype: int = 0
 ) -> Tensor:
+    plain = not block_size and not output_dtype and scale.dtype == torch.float32
+    if plain and ONNX_TYPES.get(x.dtype) in (*_RECORDED, _T.INT32) and is_capturing():
+        return _DEQUANTIZE(followed(x), scale, zero, axis, scale.dtype)
+    return _dequantized(x, scale, zero, axis, block_size, holder(output_dtype) if output_dtype else scale.dtype)
+
+
+def _dequantized(x: Tensor, scale: Tensor, zero: Tensor | None, axis: int, block_size: int, dtype: Any) -> Tensor:
     wide = x.to(torch.float32)
     if zero is not None:
         wide = wide - _along(x, zero.to(torch.float32), axis, block_size)
-    result = wide * _along(x, scale.to(torch.float32), axis, block_size)
-    return result.to(holder(output_dtype) if output_dtype else scale.dtype)
+    return (wide * _along(x, scale.to(torch.float32), axis, block_size)).to(dtype)
+
+
+def _quantized(x: Tensor, scale: Tensor, zero: Tensor | None, axis: int, dtype: torch.dtype) -> Tensor:
+    shift = None if zero is None else _along(x, zero.to(torch.float32), axis, 0)
+    return _stepped(x / _along(x, scale, axis, 0), shift, ONNX_TYPES[dtype])
+
+
+_RECORDED = (_T.INT8, _T.UINT8)  # those of every opset
+_QUANTIZE = record("onnx_quantize_linear", _quantized, lambda x, scale, zero, axis, dtype: dtype)
+_DEQUANTIZE = record(
+    "onnx_dequantize_linear",
+    lambda x, scale, zero, axis, dtype: _dequantized(x, scale, zero, axis, 0, dtype),
+    lambda x, scale, zero, axis, dtype: dtype,
+)
 
 
 @implements("DynamicQuantizeLinear")

@@ -102,3 +102,28 @@ def dequantize(g: Emitter, x: Value) -> Value:
 def int_repr(g: Emitter, x: Value) -> Value:
     """int_repr(Tensor self) -> Tensor"""
     return x
+
+
+@lowers("onward::onnx_quantize_linear")
+def onnx_quantize_linear(
+    g: Emitter, x: Value, scale: Value, zero: Value | None, axis: int, dtype: torch.dtype
+) -> Value:
+    """onnx_quantize_linear(Tensor x, Tensor scale, Tensor? zero, int axis, ScalarType dtype) -> Tensor"""
+    zero = g.const(0, dtype) if zero is None and dtype is not torch.uint8 else zero
+    return g.op.QuantizeLinear(x, scale, zero, **_one_per(g, scale, axis))
+
+
+@lowers("onward::onnx_dequantize_linear")
+def onnx_dequantize_linear(
+    g: Emitter, x: Value, scale: Value, zero: Value | None, axis: int, dtype: torch.dtype
+) -> Value:
+    """onnx_dequantize_linear(Tensor x, Tensor scale, Tensor? zero, int axis, ScalarType dtype) -> Tensor"""
+    return g.op.DequantizeLinear(x, scale, zero, **_one_per(g, scale, axis))
+
+
+def _one_per(g: Emitter, scale: Value, axis: int) -> dict[str, int]:
+    """The axis along which scales differ, if they do."""
+    least = 10 if g.rank(scale) == 0 else 13
+    if g.opset < least:
+        raise g.needs_opset(least)
+    return {"axis": axis} if g.rank(scale) else {}
