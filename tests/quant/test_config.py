@@ -43,7 +43,7 @@ def bits(config: QuantConfig) -> dict[str, tuple[int, int] | None]:
         (lambda: Weights(per_channel="no"), "weights.per_channel must be True or False, not 'no'"),
         (lambda: Weights(range="mze"), 'weights.range must be "minmax" or "mse", not \'mze\'\n  did you mean "mse"?'),
         (lambda: Weights(bits=4, reduce_range=True), "weights.reduce_range is for 8 bits, and weights.bits is 4"),
-        (lambda: Weights(block_size=32), "weights.block_size is for 4 bits, and weights.bits is 8"),
+        (lambda: Weights(bits=6, block_size=32), "weights.block_size is for 4 or 8 bits, and weights.bits is 6"),
         (lambda: Weights(bits=4, block_size=48), "must be None or one of 16, 32, 64, 128, 256, not 48"),
         (lambda: Weights(bits=4, block_size=32, per_channel=False), "a block belongs to one channel"),
         (
@@ -75,7 +75,7 @@ def bits(config: QuantConfig) -> dict[str, tuple[int, int] | None]:
         (lambda: QuantConfig(lstm="dynamic", weight_only=True), "leaves activations in float"),
         (lambda: QuantConfig(weights=Weights(bits=4, block_size=32)), "add weight_only=True"),
         (lambda: QuantConfig(rules=[Rule("stem", weights={"bits": 9})]), "not 9\n  by Rule('stem')"),
-        (lambda: QuantConfig(rules=[Rule("stem", weights={"block_size": 32})]), "and weights.bits is 8"),
+        (lambda: QuantConfig(rules=[Rule("stem", weights={"block_size": 32})]), "is for weight-only quantisation"),
     ],
 )
 def test_refused(make: Callable[[], object], text: str) -> None:

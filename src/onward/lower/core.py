@@ -381,6 +381,16 @@ class Core:
             session.by_value[key] = made
         return made
 
+    def const_packed(self, tensor: torch.Tensor, kind: ir.DataType) -> Value:
+        """Small integers, two in a byte, which no type of PyTorch's holds: `tensor` has one in each element."""
+        low, high = torch.cat([tensor.flatten(), tensor.new_zeros(tensor.numel() % 2)]).view(-1, 2).unbind(1)
+        packed = ir.PackedTensor(((high << 4) | (low & 15)).view(torch.uint8).numpy(), kind, shape=tensor.shape)
+        name = self._session.unique(constants.describe(tensor))
+        made = ir.Value(name=name, shape=ir.Shape(tensor.shape), type=ir.TensorType(kind), const_value=packed)
+        self._session.live[made] = None  # stored, and nothing can be worked out from it
+        self._session.dims[made], self._session.dtypes[made] = tuple(tensor.shape), tensor.dtype
+        return made
+
     def live_weight(self, tensor: torch.Tensor, name: str) -> Value:
         """A weight that is stored as it is: no constant, for nothing may be worked out from it beforehand."""
         session = self._session

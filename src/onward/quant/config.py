@@ -47,7 +47,7 @@ class Weights:
     bits          2 to 8; fewer than 8 lie in an int8 whose bounds are narrower
     per_channel   one scale for every output channel, or one for the whole tensor
     power_of_two  scales are powers of two, for chips that shift instead of multiplying
-    block_size    one scale for so many input values of a channel: weight-only, 4 bits (onnxruntime's MatMulNBits)
+    block_size    one scale for so many input values of a channel: weight-only, 4 or 8 bits (onnxruntime's MatMulNBits)
     range         "minmax" keeps every weight, "mse" clips outliers where that lowers the mean squared error
     reduce_range  7 bits of the 8: keeps AVX2 machines without VNNI from saturating 16-bit sums
     """
@@ -76,9 +76,9 @@ class Weights:
         if isinstance(self.block_size, bool) or self.block_size not in _BLOCK_SIZES:
             sizes = ", ".join(map(str, _BLOCK_SIZES))
             raise InputError(f"weights.block_size must be None or one of {sizes}, not {self.block_size!r}")
-        if self.bits != 4:
+        if self.bits not in (4, 8):
             raise InputError(
-                f"weights.block_size is for 4 bits, and weights.bits is {self.bits}",
+                f"weights.block_size is for 4 or 8 bits, and weights.bits is {self.bits}",
                 hint="try Weights(bits=4, block_size=...), or leave block_size out",
             )
         if not self.per_channel:

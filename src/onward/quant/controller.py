@@ -41,6 +41,16 @@ class Controller:
         """What the configuration says of a module; None leaves it in float."""
         return self._settings[path]
 
+    @property
+    def is_weight_only(self) -> bool:
+        """Whether all activations stay in float, so that there is no range to find."""
+        return all(each is None or each.weight_only for each in self._settings.values())
+
+    @property
+    def has_weight_only(self) -> bool:
+        """Whether there are weights in integers between activations in float."""
+        return any(each is not None and each.weight_only for each in self._settings.values())
+
     # Ranges
 
     def observe(self, site: Site, x: Tensor) -> None:

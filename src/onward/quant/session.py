@@ -26,7 +26,7 @@ from ..errors import QuantizationError
 from . import ops
 from .config import Activations, Resolved
 from .fake import fake_quantize
-from .functions.registry import ABOUT, HANDLERS
+from .functions.registry import ABOUT, HANDLERS, SWITCHED_OFF, WEIGHT_ONLY
 from .grid import Grid, grid_from_range
 from .sites import MASK, Site
 from .tags import Entered, OnGrid, Pending, Tag, put, tag_of
@@ -112,8 +112,10 @@ class Session(TorchFunctionMode):
         kwargs = kwargs or {}
         if func in ABOUT:
             return func(*args, **kwargs)
-        handler = HANDLERS.get(func)
-        if handler is not None and self.frames[-1].settings is not None:
+        settings = self.frames[-1].settings
+        handlers = SWITCHED_OFF if settings is None else WEIGHT_ONLY if settings.weight_only else HANDLERS
+        handler = handlers.get(func)
+        if handler is not None:
             result = handler(self, func, *args, **kwargs)
             if result is not NotImplemented:
                 return result

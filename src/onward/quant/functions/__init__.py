@@ -12,6 +12,8 @@ from . import (
     recurrent,
     shape,
     softmax,
+    switched_off,
+    weight_only,
 )
 
 __all__ = [
@@ -26,4 +28,6 @@ __all__ = [
     "recurrent",
     "shape",
     "softmax",
+    "switched_off",
+    "weight_only",
 ]

@@ -17,7 +17,7 @@ from .registry import handles
 
 @handles(F.relu, torch.relu, Tensor.relu, torch.relu_, Tensor.relu_)
 def relu(session: Session, func: Any, input: Tensor, inplace: bool = False) -> Any:
-    return bounded(session, "relu", input, 0.0, None)
+    return bounded(session, "relu", input, 0.0, None) if session.has_grid(input) else _lone(session, func, input, 0.0)
 
 
 @handles(F.relu6, F.hardtanh)
@@ -31,6 +31,8 @@ def hardtanh(
 ) -> Any:
     if func is F.relu6:
         min_val, max_val = 0.0, 6.0
+    if not session.has_grid(input):
+        return _lone(session, func, input, min_val, max_val)
     return bounded(session, "hardtanh", input, min_val, max_val)
 
 
@@ -38,12 +40,25 @@ def hardtanh(
 def clamp(session: Session, func: Any, input: Tensor, min: Any = None, max: Any = None) -> Any:
     if any(isinstance(each, Tensor) for each in (min, max)):
         return NotImplemented
-    return bounded(session, "clamp", input, min, max)
+    return (
+        bounded(session, "clamp", input, min, max) if session.has_grid(input) else _lone(session, func, input, min, max)
+    )
 
 
 @handles(torch.clamp_min, Tensor.clamp_min)
 def clamp_min(session: Session, func: Any, input: Tensor, min: Any) -> Any:
     return NotImplemented if isinstance(min, Tensor) else bounded(session, "clamp", input, min, None)
+
+
+def _lone(session: Session, func: Any, x: Tensor, low: float | None, high: float | None = None) -> Any:
+    """On what lies on no grid: in float. Where weights alone are quantised as Max and Min, for a Relu or Clip behind a
+    MatMul keeps onnxruntime 1.31 from making a MatMulNBits of it."""
+    in_place = func in (torch.relu_, Tensor.relu_, Tensor.clamp_)
+    plain = session.phase is not Phase.EXACT or not session.controller.has_weight_only
+    if plain or in_place or x.dtype is not torch.float32:
+        return NotImplemented
+    y = x if low is None else torch.maximum(x, torch.tensor(float(low)))
+    return y if high is None else torch.minimum(y, torch.tensor(float(high)))
 
 
 def bounded(session: Session, name: str, x: Tensor, low: float | None, high: float | None) -> Any:

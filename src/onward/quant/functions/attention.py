@@ -50,7 +50,13 @@ def _dropped(session: Session, weights: Tensor, p: float) -> Tensor:
 
 
 def _weights(
-    session: Session, call: Call, q: Tensor, k: Tensor, mask: Tensor | None, is_causal: bool, scale: float | None
+    session: Session,
+    call: Call,
+    q: Tensor,
+    k: Tensor,
+    mask: Tensor | None,
+    is_causal: bool = False,
+    scale: float | None = None,
 ) -> Tensor:
     """softmax(q @ k.T * scale + mask), on its grid."""
     scores = of_activations(session, call, q, session.again(torch.transpose, k, -2, -1))
@@ -60,12 +66,16 @@ def _weights(
     if is_causal:
         mask = torch.ones(q.size(-2), k.size(-2), dtype=torch.bool, device=q.device).tril()
     raw = values_for_softmax(session, scores, factor, alone=mask is None)
-    if mask is not None:
-        raw = raw.masked_fill(~mask, -math.inf) if mask.dtype is torch.bool else raw + mask
-    y = torch.softmax(raw, -1)
-    if session.phase is not Phase.EXACT and mask is not None:
-        y = torch.nan_to_num(y, nan=0.0)  # a row in which everything is masked
-    return onto_grid_of_shares(session, y, call.settings)
+    return onto_grid_of_shares(session, _shares(raw, mask, session.phase is not Phase.EXACT), call.settings)
+
+
+def _shares(scores: Tensor, mask: Tensor | None, zeros: bool = True) -> Tensor:
+    """The softmax of masked scores. `zeros`: a row in which everything is masked is made zero."""
+    if mask is None:
+        return torch.softmax(scores, -1)
+    scores = scores.masked_fill(~mask, -math.inf) if mask.dtype is torch.bool else scores + mask
+    y = torch.softmax(scores, -1)
+    return torch.nan_to_num(y, nan=0.0) if zeros else y
 
 
 @handles(F.multi_head_attention_forward)
@@ -121,12 +131,14 @@ def _multi_head_attention(
 
     call = session.call("attention")
     roles = zip(("query", "key", "value"), session.composed(heads), strict=True)
-    q, k, v = (session.settle(each, call.site(role)) for role, each in roles)
+    in_float = call.settings.weight_only
+    q, k, v = (each if in_float else session.settle(each, call.site(role)) for role, each in roles)
     if key_padding_mask is not None and not is_batched:
         key_padding_mask = key_padding_mask.unsqueeze(0)
     mask = _merged_mask(attn_mask, key_padding_mask, k, key.size(0), num_heads)
-    shares = _weights(session, call, q, k, mask, False, None)
-    y = of_activations(session, call, _dropped(session, shares, dropout_p if training else 0.0), v)
+    shares = _shares(q @ k.mT / math.sqrt(q.size(-1)), mask) if in_float else _weights(session, call, q, k, mask)
+    dropped = _dropped(session, shares, dropout_p if training else 0.0)
+    y = dropped @ v if in_float else of_activations(session, call, dropped, v)
 
     def result() -> tuple[Tensor, Tensor | None]:
         out = F.linear(y.permute(2, 0, 1, 3).flatten(2), out_proj_weight, out_proj_bias)

@@ -19,7 +19,7 @@ from .registry import handles
 def linear(session: Session, func: Any, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
     if input.dtype is not torch.float32:
         return NotImplemented
-    if weight.dim() != 2 or not is_weight(session, weight):  # worked out from activations
+    if weight.dim() != 2 or not is_layers_weight(session, weight):  # worked out from activations
         y = session.again(torch.matmul, input, weight.mT if weight.dim() > 1 else weight)
         return y if bias is None else session.again(torch.add, y, bias)
     return linear_with(session, input, weight, bias)
@@ -33,15 +33,18 @@ def linear_with(session: Session, x: Tensor, weight: Tensor, bias: Tensor | None
 
 
 def is_weight(session: Session, x: Tensor) -> bool:
-    """Whether a tensor is one of the model's own, and no activation: a parameter, a buffer, a view of one, or what a
-    layer with a parametrisation (weight norm) takes for one."""
+    """Whether a tensor is one of the model's own, and no activation: a parameter, a buffer, or a view of one."""
     if session.has_grid(x):
         return False
-    module = session.frames[-1].module
-    if isinstance(module, (nn.Linear, nn.Bilinear, nn.MultiheadAttention)):
-        return True
     origin = x._base if x._base is not None else x
-    return isinstance(origin, nn.Parameter) or any(origin is each for each in module.buffers(recurse=False))
+    buffers = session.frames[-1].module.buffers(recurse=False)
+    return isinstance(origin, nn.Parameter) or any(origin is each for each in buffers)
+
+
+def is_layers_weight(session: Session, x: Tensor) -> bool:
+    """The same for the weight of `F.linear`, where a layer also has what its parametrisation (weight norm) computes."""
+    layer = isinstance(session.frames[-1].module, (nn.Linear, nn.MultiheadAttention))
+    return is_weight(session, x) or (layer and not session.has_grid(x))
 
 
 MATMUL = (

@@ -28,16 +28,18 @@ ABOUT = frozenset(
 )  # fmt: skip
 
 HANDLERS: dict[Any, Callable[..., Any]] = {}
+WEIGHT_ONLY: dict[Any, Callable[..., Any]] = {}  # those for modules whose activations stay in float
+SWITCHED_OFF: dict[Any, Callable[..., Any]] = {}  # those for modules that stay in float altogether
 
 
-def handles(*functions: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def handles(*functions: Any, table: dict[Any, Callable[..., Any]] = HANDLERS) -> Callable[..., Callable[..., Any]]:
     """Register a handler. A function has one: a second is an error."""
 
     def register(handler: Callable[..., Any]) -> Callable[..., Any]:
         for function in functions:
-            if function in HANDLERS:
-                raise ValueError(f"{function} is already handled by {HANDLERS[function].__name__}")
-            HANDLERS[function] = handler
+            if function in table:
+                raise ValueError(f"{function} is already handled by {table[function].__name__}")
+            table[function] = handler
         return handler
 
     return register

@@ -12,7 +12,7 @@ from .core import (
     requantize,
     rescale,
 )
-from .weights import stored
+from .weights import linear_blocks, stored
 
 __all__ = [
     "binary",
@@ -21,6 +21,7 @@ __all__ = [
     "dequantize",
     "kernels",
     "linear",
+    "linear_blocks",
     "matmul",
     "quantize",
     "requantize",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from .. import kernels
 from ..grid import Grid
@@ -28,4 +29,33 @@ def stored(q: Tensor, grid: Grid, near: Tensor) -> Tensor:
     the program. (Floats between DequantizeLinear and QuantizeLinear also are what onnxruntime 1.31 makes integers of on
     its own account, with one scale for all.)"""
     result: Tensor = torch.ops.onward.stored(q, grid.scale, grid.zero_point, grid.dtype, grid.axis, near)
+    return result
+
+
+def _linear_blocks(x: Tensor, q: Tensor, scale: Tensor, bits: int, block: int) -> Tensor:
+    """As MatMulNBits computes it at accuracy level 4, its level behind DequantizeLinear: every block of a row of x is
+    rounded to 8 bits of its own, whole numbers are multiplied and summed, and blocks are added in float."""
+    short = -x.shape[-1] % block
+    rows = functional.pad(x.reshape(-1, x.shape[-1]), (0, short)).unflatten(1, (-1, block))
+    weights = functional.pad(q.to(torch.float32), (0, short)).unflatten(1, (-1, block))
+    largest = rows.abs().amax(-1, keepdim=True)
+    steps = torch.round(rows * torch.where(largest > 0, 127 / largest, 0))
+    factors = largest / 127
+    y = x.new_zeros(rows.shape[0], q.shape[0])
+    for each in range(rows.shape[1]):
+        sums = steps[:, each] @ weights[:, each].T  # below 2**24, so exact
+        y += sums * (factors[:, each] * scale[:, each])
+    return y.reshape(*x.shape[:-1], q.shape[0])
+
+
+define(
+    "linear_blocks(Tensor x, Tensor q, Tensor scale, int bits, int block) -> Tensor",
+    _linear_blocks,
+    lambda x, q, *_: x.new_empty([*x.shape[:-1], q.shape[0]]),
+)
+
+
+def linear_blocks(x: Tensor, q: Tensor, scale: Tensor, bits: int, block: int) -> Tensor:
+    """x @ w.T of floats with a weight in blocks: `q` is [outputs, inputs], `scale` [outputs, blocks of inputs]."""
+    result: Tensor = torch.ops.onward.linear_blocks(x, q, scale, bits, block)
     return result

@@ -1,0 +1,113 @@
+"""Weights in integers, activations in float: which functions have a weight, and how it is stored.
+
+Linear layers have theirs in blocks, each with a scale: onnxruntime's MatMulNBits computes with them as they are. One
+scale for a channel is the same scale for each of its blocks. Convolutions, recurrent layers and tables have 8 bits
+behind a DequantizeLinear.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from .. import ops
+from ..config import Weights
+from ..fake import fake_quantize_weight
+from ..grid import weight_scale, weight_steps
+from ..ranges import weight_range
+from ..session import Phase, Session
+from .activation import clamp, hardtanh, relu
+from .attention import multi_head_attention_forward
+from .embedding import embedding
+from .linear import MATMUL, is_layers_weight, is_weight
+from .recurrent import CELLS, LAYERS, cells, layers, rounded
+from .registry import SWITCHED_OFF, WEIGHT_ONLY, handles
+from .switched_off import apart
+
+BLOCK = 128  # of channels with one scale
+
+handles(F.embedding, table=WEIGHT_ONLY)(embedding)
+handles(F.multi_head_attention_forward, table=WEIGHT_ONLY)(multi_head_attention_forward)
+handles(*LAYERS, table=WEIGHT_ONLY)(layers)
+handles(*CELLS, table=WEIGHT_ONLY)(cells)
+for each in (SWITCHED_OFF, WEIGHT_ONLY):
+    handles(F.relu, torch.relu, Tensor.relu, table=each)(relu)
+    handles(F.relu6, F.hardtanh, table=each)(hardtanh)
+    handles(torch.clamp, Tensor.clamp, torch.clip, Tensor.clip, table=each)(clamp)
+
+
+@handles(F.linear, table=WEIGHT_ONLY)
+def linear(session: Session, func: Any, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
+    if input.dtype is not torch.float32 or weight.dim() != 2 or not is_layers_weight(session, weight):
+        return NotImplemented
+    return linear_with(session, input, weight, bias)
+
+
+def linear_with(session: Session, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """x @ weight.T + bias"""
+    spec = session.call("linear").settings.weights
+    x = apart(session, input)
+    if session.phase is Phase.CALIBRATE:
+        return F.linear(x, weight, bias)
+    if session.phase is Phase.TRAIN:
+        return F.linear(x, fake_quantize_weight(weight, spec, axis=0), bias)
+    y = ops.linear_blocks(x, *_in_blocks(weight.detach(), spec))
+    return y if bias is None else y + bias
+
+
+def _in_blocks(weight: Tensor, spec: Weights) -> tuple[Tensor, Tensor, int, int]:
+    """The integers of [outputs, inputs], their scales [outputs, blocks], how many bits each is stored in, and the size
+    of a block."""
+    outputs, inputs = weight.shape
+    block = spec.block_size or BLOCK
+    scale = weight_scale(weight_range(weight, spec, 0), spec)
+    if spec.block_size is None:
+        scale = scale.reshape(-1, 1).expand(outputs, -(-inputs // block))
+    steps = weight_steps(spec)
+    each = scale.repeat_interleave(block, 1)[:, :inputs]
+    q = torch.round(weight.float() / each).clamp(-steps - int(spec.power_of_two), steps).to(torch.int8)
+    return q, scale.contiguous(), 4 if spec.bits <= 4 else 8, block
+
+
+@handles(*MATMUL, table=WEIGHT_ONLY)
+def matmul(session: Session, func: Any, input: Tensor, other: Tensor | None = None, mat2: Tensor | None = None) -> Any:
+    second = other if other is not None else mat2
+    if not isinstance(second, Tensor) or not (input.dtype is second.dtype is torch.float32):
+        return NotImplemented
+    if func is Tensor.__rmatmul__:
+        input, second = second, input
+    if second.dim() != 2 or not is_weight(session, second) or is_weight(session, input):
+        return NotImplemented
+    return linear_with(session, input, second.t(), None)
+
+
+@handles(torch.addmm, table=WEIGHT_ONLY)
+def addmm(session: Session, func: Any, input: Tensor, mat1: Tensor, mat2: Tensor, **kwargs: Any) -> Any:
+    if kwargs or mat1.dtype is not torch.float32 or not is_weight(session, mat2):
+        return NotImplemented
+    return linear_with(session, mat1, mat2.t(), input)
+
+
+@handles(F.conv1d, F.conv2d, F.conv3d, table=WEIGHT_ONLY)
+def conv(session: Session, func: Any, input: Tensor, weight: Tensor, *args: Any, **kwargs: Any) -> Any:
+    return _with_stored(session, func, input, weight, args, kwargs, session.call("conv").settings.weights)
+
+
+@handles(F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d, table=WEIGHT_ONLY)
+def conv_transpose(session: Session, func: Any, input: Tensor, weight: Tensor, *args: Any, **kwargs: Any) -> Any:
+    """One scale for all: its output channels are spread over the second axis and the groups."""
+    spec = replace(session.call("conv_transpose").settings.weights, block_size=None, per_channel=False)
+    return _with_stored(session, func, input, weight, args, kwargs, spec)
+
+
+def _with_stored(
+    session: Session, func: Any, input: Tensor, weight: Tensor, args: Any, kwargs: Any, spec: Weights
+) -> Any:
+    if input.dtype is not torch.float32 or session.has_grid(weight):
+        return NotImplemented
+    x = session.values(input)
+    return func(x, rounded(session, weight, spec, x), *args, **kwargs)
