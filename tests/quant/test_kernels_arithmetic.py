@@ -15,6 +15,7 @@ from torch import Tensor
 from onward.quant import Grid
 from onward.quant.kernels import add, clip, conv, dequantize, linear, matmul, mul, quantize
 from onward.quant.kernels._fma import fma
+from onward.quant.kernels.basic import sum_type
 
 from .runtime import Graph, assert_same, near, random_grid, random_integers, random_scale
 
@@ -216,3 +217,35 @@ def test_fma_rounds_once() -> None:
         return float((kept + up) << excess)
 
     assert fma(a, b, c).tolist() == [rounded(value) for value in exact]
+
+
+def test_sums_are_float32_only_where_that_is_exact() -> None:
+    grid = Grid(torch.tensor(1.0), 128)
+    w = torch.full((2, 1000), 127, dtype=torch.int32)  # 128 * 127 * 1000 is just below 2**24
+    bias = torch.full((2,), 2**20, dtype=torch.int32)
+    assert sum_type(grid, w, None) == torch.float32
+    assert sum_type(grid, w, bias) == torch.float64
+    assert sum_type(Grid(torch.tensor(1.0), 0), w, None) == torch.float64
+    with torch.autocast("cpu", torch.bfloat16):
+        assert sum_type(grid, w, None) == torch.float64
+    precision = torch.backends.mkldnn.conv.fp32_precision
+    try:
+        torch.backends.mkldnn.conv.fp32_precision = "bf16"
+        assert sum_type(grid, w, None) == torch.float64
+    finally:
+        torch.backends.mkldnn.conv.fp32_precision = precision
+    assert sum_type(grid, w, None) == torch.float32
+
+
+def test_add_by_table_is_add() -> None:
+    """Tensors with more elements than there are pairs of integers."""
+    generator = torch.Generator().manual_seed(0)
+    ga, gb, gy = (random_grid(generator) for _ in range(3))
+    a = random_integers(generator, (3, 40000), ga)
+    for shape in [(3, 40000), (3, 1), (40000,), ()]:
+        b = random_integers(generator, shape, gb)
+        parts = [
+            add(a[:, i : i + 9000], ga, b[..., i : i + 9000] if b.dim() and b.shape[-1] > 1 else b, gb, gy)
+            for i in range(0, 40000, 9000)
+        ]
+        assert_same(add(a, ga, b, gb, gy), torch.cat(parts, 1))

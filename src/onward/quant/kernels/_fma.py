@@ -17,7 +17,9 @@ def fma(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
     total = product + wide
     back = total - product
     error = (product - (total - back)) + (wide - back)  # Knuth: total + error is the exact sum
-    even = (total.view(torch.int64) & 1) == 0
-    away = torch.where(error > 0, torch.inf, -torch.inf).to(torch.float64)
-    odd = torch.where((error != 0) & even, torch.nextafter(total, away), total)
-    return odd.to(torch.float32)
+    if not bool(error.any()):  # by far the usual case: both had room in float64
+        return total.to(torch.float32)
+    bits = total.view(torch.int64)
+    step = torch.where((error > 0) == (total > 0), 1, -1)  # in magnitude, as the bits count
+    odd = torch.where((error != 0) & ((bits & 1) == 0), bits + step, bits)
+    return odd.view(torch.float64).to(torch.float32)

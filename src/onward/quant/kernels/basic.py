@@ -43,6 +43,28 @@ def centred(q: Tensor, grid: Grid) -> Tensor:
     return wide - grid.zero_point if grid.zero_point else wide
 
 
+def sum_type(gx: Grid, w: Tensor, bias: Tensor | None) -> torch.dtype:
+    """The float type whose sums of x times w (the weight's integers, an output in each row) are exact, and fastest.
+
+    float32 where no sum reaches 2**24 and nobody has allowed torch to compute float32 with less; float64 otherwise,
+    which is some ten times slower, but autocast, Winograd, TF32 and bfloat16 never touch it.
+    """
+    mkldnn = torch.backends.mkldnn
+    strict = (
+        w.device.type == "cpu"
+        and torch._C._get_mkldnn_enabled()  # without it, NNPACK may take Winograd's way
+        and {mkldnn.conv.fp32_precision, mkldnn.matmul.fp32_precision} <= {"none", "ieee"}  # type: ignore[attr-defined]
+        and not torch.is_autocast_enabled("cpu")
+    )
+    if not strict or w.numel() == 0:
+        return torch.float64
+    low, high = dtype_bounds(gx.dtype)
+    largest = int(w.flatten(1).abs().sum(1, dtype=torch.int64).max()) * max(high - gx.zero_point, gx.zero_point - low)
+    if bias is not None:
+        largest += int(bias.to(torch.int64).abs().max())
+    return torch.float32 if largest < 2**24 else torch.float64
+
+
 def to_grid(steps: Tensor, grid: Grid) -> Tensor:
     """Float32 steps from zero to the integers of the grid: half to even, zero point, bounds.
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from ..grid import Grid
-from .basic import centred, requantize
+from .basic import centred, requantize, sum_type
 
 _CONV = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 
@@ -57,17 +56,18 @@ def conv_sums(
     dilation: Sequence[int],
     groups: int,
 ) -> Tensor:
-    """The sums alone, in float64."""
+    """The sums alone, exact, in float32 or float64."""
     rank = x.dim() - 2
-    # float64 holds every sum exactly, is not touched by autocast and never takes Winograd, TF32 or bfloat16 paths
-    wide = centred(x, gx).to(torch.float64)
+    weight = centred(w, gw)
+    dtype = sum_type(gx, weight, bias)
+    wide = centred(x, gx).to(dtype)
     if len(padding) == 2 * rank:
         wide = F.pad(wide, [each for axis in reversed(range(rank)) for each in (padding[axis], padding[rank + axis])])
         padding = ()
     return _CONV[rank](
         wide,
-        centred(w, gw).to(torch.float64),
-        None if bias is None else bias.to(torch.float64),
+        weight.to(dtype),
+        None if bias is None else bias.to(dtype),
         list(stride) or 1,
         list(padding) or 0,
         list(dilation) or 1,

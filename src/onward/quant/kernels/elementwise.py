@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from ..grid import Grid
+from ..grid import Grid, dtype_bounds
 from ._fma import fma
 from .basic import centred, dequantize, quantize
 
@@ -25,10 +25,18 @@ def add(a: Tensor, ga: Grid, b: Tensor, gb: Grid, gy: Grid) -> Tensor:
     """
     if _changes_places(a.shape, b.shape):
         a, ga, b, gb = b, gb, a, ga
+    low, high = dtype_bounds(ga.dtype)
+    if max(a.numel(), b.numel()) <= (high - low + 1) ** 2:
+        return _sum(a.to(torch.float32), ga, b.to(torch.float32), gb, gy)
+    every = torch.arange(low, high + 1, dtype=torch.float32, device=a.device)  # fewer pairs than elements: a table
+    return _sum(every[:, None], ga, every, gb, gy)[a.to(torch.int64) - low, b.to(torch.int64) - low]
+
+
+def _sum(a: Tensor, ga: Grid, b: Tensor, gb: Grid, gy: Grid) -> Tensor:
     ratio_a, ratio_b = ga.scale / gy.scale, gb.scale / gy.scale
-    zero = torch.tensor(float(ga.zero_point))
+    zero = torch.tensor(float(ga.zero_point), device=a.device)
     fixed = gy.zero_point - fma(ratio_a, zero, ratio_b * gb.zero_point)
-    return _bounded(fma(a.to(torch.float32), ratio_a, fma(b.to(torch.float32), ratio_b, fixed)), gy)
+    return _bounded(fma(a, ratio_a, fma(b, ratio_b, fixed)), gy)
 
 
 def _changes_places(a: torch.Size, b: torch.Size) -> bool:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ..grid import Grid
-from .basic import centred, requantize
+from .basic import centred, requantize, sum_type
 
 
 def linear(x: Tensor, gx: Grid, w: Tensor, gw: Grid, bias: Tensor | None, gy: Grid | None) -> Tensor:
@@ -27,8 +27,10 @@ def linear(x: Tensor, gx: Grid, w: Tensor, gw: Grid, bias: Tensor | None, gy: Gr
 
 
 def linear_sums(x: Tensor, gx: Grid, w: Tensor, gw: Grid, bias: Tensor | None) -> Tensor:
-    """The sums alone, in float64."""
-    total = torch.matmul(centred(x, gx).to(torch.float64), centred(w, gw).to(torch.float64).mT)
+    """The sums alone, exact, in float32 or float64."""
+    weight = centred(w, gw)
+    dtype = sum_type(gx, weight, bias)
+    total = torch.matmul(centred(x, gx).to(dtype), weight.to(dtype).mT)
     return total if bias is None else total + bias
 
 
