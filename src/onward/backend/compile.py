@@ -7,7 +7,6 @@ down, are decoded. Whatever is wrong with the graph itself is found here, before
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -20,6 +19,7 @@ from ..errors import BackendError, ExportError
 from ..lower import aten_nodes
 from . import gradients
 from ._by_shapes import NESTED
+from .attributes import attribute_value, element_type, flat, schema_defaults, schema_of, tensor_value, type_of_result
 from .calls import check_arguments, check_call, check_results, sizes_follow_from_shapes
 from .context_functions import ContextFunction
 from .limits import DEFAULT, Limits
@@ -34,7 +34,7 @@ from .numbers import (
     known_content,
     result_of,
 )
-from .plan import MISSING, Body, Plan, Step
+from .plan import MISSING, Body, Plan, Step, with_frees
 from .registry import ABOUT_THE_NODE, Implementation, find
 from .values import ONNX_TYPES, to_torch
 
@@ -110,7 +110,7 @@ class _Scope:
         return self.slots - 1
 
     def define(self, value: ir.Value) -> int:
-        self.places[value] = self.new_slot(_element_type(value))
+        self.places[value] = self.new_slot(element_type(value))
         return self.places[value]
 
     def constant(self, content: Any, type_: int) -> int:
@@ -192,7 +192,7 @@ class _Scope:
         results = [self.tensor(self.slot_of(value, "the graph's outputs")) for value in outputs]
         entries = [*(self.places[value] for value in inputs), *self.captured.values()]
         kept = {*results, *(slot for slot, _ in self.constants)}
-        return Plan(self.slots, tuple(entries), tuple(results), _with_frees(self.steps, kept), self.constants)
+        return Plan(self.slots, tuple(entries), tuple(results), with_frees(self.steps, kept), self.constants)
 
     def slot_of(self, value: ir.Value | None, where: str) -> int:
         slot = self.find(value)
@@ -377,7 +377,7 @@ class _Node:
             self.scope.natural.update(outputs)
         for slot in outputs:
             if slot >= 0 and not self.scope.types[slot]:
-                self.scope.types[slot] = _type_of_result(self.node.op_type, attributes, about["types"])
+                self.scope.types[slot] = type_of_result(self.node.op_type, attributes, about["types"])
         op = self.node.op_type
         self.scope.steps.append(Step(implementation.function, inputs, outputs, attributes, bodies, self.where, op=op))
 
@@ -474,81 +474,3 @@ class _Node:
             module=self.where,
             hint="implement it with @onward.backend.implements, or give the model a function of that name",
         )
-
-
-# Attributes and types
-
-
-@functools.cache
-def schema_of(domain: str, op_type: str, version: int) -> Any:
-    try:
-        return onnx.defs.get_schema(op_type, version, domain)
-    except onnx.defs.SchemaError:
-        return None
-
-
-@functools.cache
-def schema_defaults(domain: str, op_type: str, version: int) -> dict[str, ir.Attr]:
-    schema = schema_of(domain, op_type, version)
-    if schema is None:
-        return {}
-    return {
-        name: ir.serde.deserialize_attribute(attribute.default_value)
-        for name, attribute in schema.attributes.items()
-        if attribute.default_value.name
-    }
-
-
-def tensor_value(tensor: Any, device: torch.device | str = "cpu") -> Any:
-    return to_torch(tensor.numpy(), device)
-
-
-def attribute_value(attribute: ir.Attr, device: torch.device | str = "cpu") -> Any:
-    """An attribute as Python writes it."""
-    if attribute.type == ir.AttributeType.TENSOR:
-        return tensor_value(attribute.value, device)
-    if attribute.type == ir.AttributeType.TENSORS:
-        return [tensor_value(each, device) for each in attribute.value]
-    if attribute.type in (ir.AttributeType.SPARSE_TENSOR, ir.AttributeType.SPARSE_TENSORS):
-        raise BackendError(f"the attribute {attribute.name} is a sparse tensor, which is not implemented yet")
-    value = attribute.value
-    if attribute.type == ir.AttributeType.STRING and isinstance(value, bytes):
-        return value.decode()
-    return list(value) if isinstance(value, (tuple, list)) else value
-
-
-def _element_type(value: ir.Value) -> int:
-    if value.const_value is not None:
-        return int(value.const_value.dtype)
-    dtype = value.dtype
-    return int(dtype) if dtype is not None else 0
-
-
-def _type_of_result(op_type: str, attributes: Mapping[str, Any], types: Any) -> int:
-    """The few operators that make types torch does not have: nobody else would remember them."""
-    if op_type == "Cast":
-        return int(attributes["to"])
-    if op_type == "CastLike" and len(types) == 2:
-        return int(types[1])
-    if op_type in ("QuantizeLinear", "DequantizeLinear"):
-        explicit = int(attributes.get("output_dtype") or 0)
-        return explicit or (int(types[2]) if op_type == "QuantizeLinear" and len(types) > 2 else 0)
-    if op_type in ("Identity", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Slice") and types:
-        return int(types[0])
-    return 0
-
-
-def flat(items: Sequence[Any]) -> list[Any]:
-    return [each for item in items for each in (flat(item) if isinstance(item, (list, tuple)) else [item])]
-
-
-def _with_frees(steps: Sequence[Step], kept: set[int]) -> list[Step]:
-    """The steps, each with the slots that it is the last to use."""
-    seen = set(kept)
-    result = []
-    for step in reversed(steps):
-        used = {*step.inputs, *step.outputs, *(slot for body in step.bodies.values() for slot in body.captured)}
-        last = sorted(slot for slot in used - seen if slot >= 0)
-        seen |= used
-        result.append(replace(step, frees=tuple(last)))
-    return result[::-1]

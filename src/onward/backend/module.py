@@ -9,7 +9,8 @@ import onnx_ir as ir
 import torch
 from torch import nn
 
-from .compile import Compiler, tensor_value
+from .attributes import tensor_value
+from .compile import Compiler
 from .limits import DEFAULT, Limits
 
 

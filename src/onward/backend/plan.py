@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..errors import BackendError, ExportError
@@ -101,3 +101,15 @@ def _take(step: Step, values: list[Any], guard: Guard | None) -> None:
             values[slot] = value
     for slot in step.frees:
         values[slot] = None
+
+
+def with_frees(steps: Sequence[Step], kept: set[int]) -> list[Step]:
+    """The steps, each with the slots that it is the last to use."""
+    seen = set(kept)
+    result = []
+    for step in reversed(steps):
+        used = {*step.inputs, *step.outputs, *(slot for body in step.bodies.values() for slot in body.captured)}
+        last = sorted(slot for slot in used - seen if slot >= 0)
+        seen |= used
+        result.append(replace(step, frees=tuple(last)))
+    return result[::-1]
