@@ -39,6 +39,14 @@ class ContextFunction:
         results = dict(zip(produced, plan.run([value for value in inputs if value is not None]), strict=True))
         return tuple(results.get(place) for place in range(len(self._outputs)))
 
+    def _written_for(self) -> int:
+        """The newest opset that the definition is written for: a body says itself which opset its nodes are of.
+
+        Asked for a later one, onnx gives nothing as soon as an operator of the body has changed since.
+        """
+        written = self._schema.context_dependent_function_opset_versions
+        return max((version for version in written if version <= self._version), default=self._version)
+
     def _plan(self, inputs: tuple[Any, ...]) -> tuple[Plan, list[int]]:
         """The plan, and which of the node's outputs it computes: a body leaves out what is not asked for."""
         from .compile import Compiler
@@ -49,7 +57,7 @@ class ContextFunction:
         node.output.extend(f"output{place}" if wanted else "" for place, wanted in enumerate(self._outputs))
         types = [_type_proto(value, known) for value, known in zip(inputs, self._types, strict=True)]
         body = self._schema.get_context_dependent_function_with_opset_version(
-            self._version, node.SerializeToString(), [each.SerializeToString() for each in types]
+            self._written_for(), node.SerializeToString(), [each.SerializeToString() for each in types]
         )
         if not body:
             raise BackendError(

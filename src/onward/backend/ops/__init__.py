@@ -14,6 +14,7 @@ from . import (
     linear,
     linger,
     logic,
+    losses,
     ml,
     ml_models,
     ml_trees,
