@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 import onward
 from onward.quant import Activations, Weights
-from onward.quant.fake import fake_quantize, fake_quantize_weight, moving_range_, plain_scale_and_zero_point
+from onward.quant.fake import fake_quantize, fake_quantize_weight, follow_, plain_scale_and_zero_point
 from onward.quant.grid import grid_from_range, scale_and_zero_point, weight_grid
 from onward.quant.kernels import dequantize, quantize
 from onward.quant.ranges import weight_range
@@ -203,14 +203,14 @@ def test_weights_in_blocks() -> None:
     assert w.grad is not None and torch.equal(w.grad, torch.ones_like(w))
 
 
-def test_moving_ranges() -> None:
-    low, high = torch.tensor(float("inf")), torch.tensor(-float("inf"))
-    assert not moving_range_(low, high, torch.empty(0), 0.5) and float(low) == float("inf")
-    assert not moving_range_(low, high, torch.full((3,), float("nan")), 0.5)
-    assert moving_range_(low, high, torch.tensor([-1.0, 3.0, float("inf")]), 0.5)
-    assert (float(low), float(high)) == (-1, 3)
-    assert moving_range_(low, high, torch.tensor([-2.0, 1.0], dtype=torch.bfloat16, requires_grad=True), 0.25)
-    assert (float(low), float(high)) == (-1.25, 2.5)
+def test_ranges_follow() -> None:
+    held = torch.tensor([-1.0, 3.0])
+    assert follow_(held, torch.empty(0), 0.5) == (-1, 3)
+    assert follow_(held, torch.full((3,), float("nan")), 0.5) == (-1, 3)
+    assert follow_(held, torch.tensor([-2.0, 1.0], dtype=torch.bfloat16, requires_grad=True), 0.25) == (-1.25, 2.5)
+    assert follow_(held, torch.tensor([-1.25, 4.5, float("inf")]), 0.5) == (-1.25, 3.5)
+    assert follow_(held, torch.tensor([-9.0, 9.0]), 0.5, (0, 5.5)) == (-0.625, 4.5)
+    assert held.tolist() == [-0.625, 4.5]
 
 
 def test_a_batch_that_overflows_does_not_spoil_a_range() -> None:
@@ -258,3 +258,18 @@ def test_weights_are_rounded_half_to_even_in_evaluation_too() -> None:
         assert float(model.train()(torch.tensor([[0.0, 0.5]])).detach()) == 0.5 * 2 / 128
     finally:
         onward.restore()
+
+
+@pytest.mark.parametrize("learned", [False, True])
+@pytest.mark.parametrize("bounds", [(0, None), (0, 6), (-1, 1), (None, 0.7), (3, None)], ids=str)
+def test_bounds_are_those_of_an_activation_before_it(bounds: tuple[float | None, float | None], learned: bool) -> None:
+    spec = Activations(learned=learned)
+    x, other = (values(-1, 2, 3 / 255).requires_grad_() for _ in range(2))
+    out = fake_quantize(x, *tensors(-1.0, 2.0, learned), spec, bounds=bounds)
+    wanted = fake_quantize(torch.clamp(other, *bounds), *tensors(-1.0, 2.0, learned), spec)
+    assert torch.equal(out, wanted)
+    out.sum().backward()
+    wanted.sum().backward()
+    assert x.grad is not None and other.grad is not None
+    at_a_bound = torch.isin(x.detach(), torch.tensor([each for each in bounds if each is not None]))
+    assert torch.equal(x.grad[~at_a_bound], other.grad[~at_a_bound])  # clamp has a gradient at its bounds, relu none

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import weakref
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 from ..capture.session import is_capturing
 from ..errors import QuantizationError
 from .config import QuantConfig, Resolved
-from .fake import moving_range_
+from .fake import Bounds, follow_, within
 from .sites import MASK, PREFIX, Site, hold_range
 
 if TYPE_CHECKING:
@@ -63,19 +64,21 @@ class Controller:
             held = self.observers[site.label] = (site, make_observer(site.settings))
         held[1].observe(x.detach())
 
-    def watch(self, site: Site, x: Tensor) -> None:
-        """Training: the range follows what passes, slowly."""
+    def watch(self, site: Site, x: Tensor, bounds: Bounds) -> tuple[float, float]:
+        """Training: the range follows what passes, slowly. An overflow under autocast passes by."""
         held = site.range
-        if held is None:
-            low, high = torch.aminmax(x.detach().float())
-            if not bool(torch.isfinite(high)) or bool(torch.isnan(low)):
-                raise QuantizationError(
-                    f"{site.label} sees NaN or infinity",
-                    hint="look for the cause in the float model, or switch quantisation off for that module",
-                )
-            site.set_range(low, high)
-        elif float(held[0]) >= MASK:  # the range of a mask stays; an overflow under autocast passes by
-            moving_range_(held[0], held[1], x, site.settings.averaging)
+        if held is not None:
+            low, high = held.tolist()
+            return (low, high) if low < MASK else follow_(held, x, site.settings.averaging, bounds)
+        ends = torch.aminmax(within(x.detach().float(), bounds))
+        low, high = (end.item() for end in ends)
+        if not math.isfinite(high) or math.isnan(low):
+            raise QuantizationError(
+                f"{site.label} sees NaN or infinity",
+                hint="look for the cause in the float model, or switch quantisation off for that module",
+            )
+        site.set_range(*ends)
+        return low, high
 
 
 class Enter:

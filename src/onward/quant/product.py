@@ -99,18 +99,16 @@ def compute(session: Session, call: Call, product: Product) -> Tensor:
 
 
 def _in_training(call: Call, product: Product, norm: BatchNorm | None) -> Tensor:
-    """With rounded weights. Where a batch norm follows, they are rounded as they will be once it is folded in:
-    multiplied by its factor (from the running statistics, which change slowly), and the result divided by it again."""
-    if norm is None:
-        weight = fake_quantize_weight(product.weight, call.settings.weights, axis=product.channels)
-        return product.in_float(product.x, weight, product.bias)
-    factor = norm.factor()
-    factor = torch.where(factor.detach().abs() < _TINY, torch.ones_like(factor), factor)
-    scaled = product.scaled(factor, None).weight
-    weight = fake_quantize_weight(scaled, call.settings.weights, axis=product.channels)
-    shape = [-1] + [1] * (-1 - product.result_axis)
-    y = product.in_float(product.x, weight, None) / factor.reshape(shape)
-    return y if product.bias is None else y + product.bias.reshape(shape)
+    """With rounded weights. Where a batch norm follows they are rounded as they will be once it is folded in, that is
+    multiplied by its factor, and divided by it again: what the batch norm sees, and takes its statistics of, is the
+    result of the rounded weights. A scale for every channel that follows the weights cancels the factor."""
+    spec, weight = call.settings.weights, product.weight
+    if norm is None or (spec.per_channel and not spec.power_of_two):
+        return product.in_float(product.x, fake_quantize_weight(weight, spec, axis=product.channels), product.bias)
+    factor = norm.factor().detach()
+    factor = torch.where(factor.abs() < _TINY, torch.ones_like(factor), factor)
+    rounded = fake_quantize_weight(product.scaled(factor, None).weight, spec, axis=product.channels)
+    return product.in_float(product.x, replace(product, weight=rounded).scaled(1 / factor, None).weight, product.bias)
 
 
 def compute_exactly(

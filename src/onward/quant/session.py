@@ -25,7 +25,7 @@ from torch.utils import _pytree as pytree
 from ..errors import QuantizationError
 from . import ops
 from .config import Activations, Resolved
-from .fake import fake_quantize
+from .fake import UNBOUNDED, Bounds, fake_quantize, within
 from .functions.registry import ABOUT, HANDLERS, SWITCHED_OFF, WEIGHT_ONLY
 from .grid import Grid, grid_from_range
 from .sites import MASK, Site
@@ -185,16 +185,23 @@ class Session(TorchFunctionMode):
             self.put(x, Entered(settled))
         return settled
 
-    def finish(self, y: Tensor, site: Site, requantise: Callable[[Grid], Tensor] | None = None) -> Tensor:
-        """Put a result on the grid of a site."""
+    def finish(
+        self,
+        y: Tensor,
+        site: Site,
+        requantise: Callable[[Grid], Tensor] | None = None,
+        bounds: Bounds = UNBOUNDED,
+    ) -> Tensor:
+        """Put a result on the grid of a site, between the bounds of an activation (`requantise` knows them)."""
+        if self.phase is Phase.TRAIN:
+            return self._fake(y, site, bounds)
+        y = within(y, bounds)
         if self.phase is Phase.CALIBRATE:
             if self.study is None:
                 self.controller.observe(site, y)
             elif self.study.saw is not None:
                 self.study.saw(site, y, None, None)
             return self.put(y, OnGrid())
-        if self.phase is Phase.TRAIN:
-            return self._fake(y, site)
         if self.study is not None and site.range is None:
             site = self.study.with_range(site, y)
         if self._is_mask(site, y):
@@ -276,18 +283,23 @@ class Session(TorchFunctionMode):
         """Whether a value needs no quantising (any more)."""
         return isinstance(x, Tensor) and isinstance(self.tag(x), OnGrid)
 
-    def _fake(self, y: Tensor, site: Site) -> Tensor:
+    def _fake(self, y: Tensor, site: Site, bounds: Bounds) -> Tensor:
+        spec, low, high = site.settings, *self._training_range(y, site, bounds)
+        if (low.item() if isinstance(low, Tensor) else low) < MASK:
+            return within(y, bounds)
+        return self.put(fake_quantize(y, low, high, spec, rounding=site.rounding, bounds=bounds), OnGrid())
+
+    def _training_range(self, y: Tensor, site: Site, bounds: Bounds) -> tuple[Any, Any]:
         if not site.settings.learned:
-            self.controller.watch(site, y)
+            return self.controller.watch(site, y, bounds)
         held = site.range
         if held is None:
             raise QuantizationError(
                 f"the range of {site.label} is learned and has no start yet",
                 hint="run a few batches inside `with onward.calibration(model):` before the optimizer is made",
             )
-        if float(held[0].detach()) < MASK:
-            return y
-        return self.put(fake_quantize(y, held[0], held[1], site.settings, rounding=site.rounding), OnGrid())
+        low, high = held.unbind(0)
+        return low, high
 
     def _is_mask(self, site: Site, y: Tensor) -> bool:
         held = site.range

@@ -72,7 +72,7 @@ def bounded(session: Session, name: str, x: Tensor, low: float | None, high: flo
         session.joined(waiting.call)
         requantise = waiting.requantise
         bounded = None if requantise is None else (lambda grid: requantise(_bounds(grid, low, high)))
-        return session.finish(torch.clamp(x, low, high), session.call(name).site("output"), bounded)
+        return session.finish(x, session.call(name).site("output"), bounded, (low, high))
     y = torch.clamp(x, low, high)
     if session.phase is not Phase.EXACT:
         return session.put(y, OnGrid())
