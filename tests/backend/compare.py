@@ -48,19 +48,20 @@ def by_onnxruntime(model: Model, inputs: Sequence[Any]) -> Sequence[Any]:
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-    feeds = dict(zip(_names(model), inputs, strict=True))
-    if all(not isinstance(value, np.ndarray) or value.dtype.kind != "V" for value in inputs):
+    given = [np.asarray(value) if isinstance(value, np.generic) else value for value in inputs]
+    feeds = dict(zip(_names(model), given, strict=True))
+    if all(not isinstance(value, np.ndarray) or value.dtype.isbuiltin == 1 for value in given):
         return session.run(None, feeds)
     # Types that numpy has not by itself (bfloat16, float8, int4) need a value that says what it is.
-    given = {
-        name: onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(
+    values = {
+        name: onnxruntime.OrtValue.ortvalue_from_numpy(value)
+        if value.dtype.isbuiltin == 1
+        else onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(
             value.view(f"u{value.dtype.itemsize}"), onnx.helper.np_dtype_to_tensor_dtype(value.dtype)
         )
-        if value.dtype.kind == "V"
-        else onnxruntime.OrtValue.ortvalue_from_numpy(value)
         for name, value in feeds.items()
     }
-    return [value.numpy() for value in session.run_with_ort_values(None, given)]
+    return [value.numpy() for value in session.run_with_ort_values(None, values)]
 
 
 def _names(model: Model) -> list[str]:
