@@ -88,6 +88,42 @@ def test_weights_are_stored_as_integers_in_the_order_of_onnx(name: str, per_chan
     assert {"Split", "Slice", "Concat"} & outcome.nodes.keys() <= ({"Concat"} if how.get("num_layers") else set())
 
 
+@pytest.mark.parametrize("name", [name for name in LAYERS if name.startswith("lstm") and "projected" not in name])
+@pytest.mark.parametrize("opset", [13, 21])
+def test_dynamic(name: str, opset: int, tmp_path: Path) -> None:
+    """onnxruntime's kernel rounds inputs and states to the range that they have at each step. Evaluation follows it:
+    over 50 steps and three layers all elements are equal here."""
+    torch.manual_seed(0)
+    _, how, states = LAYERS[name]
+    model = Recurrent(nn.LSTM, **how)
+
+    def example(length: int) -> tuple[Tensor, ...]:
+        first = (3, length) if how.get("batch_first") else (length, 3)
+        return (torch.randn(*first, 6), *(torch.randn(1, 3, 12) * 0.3 for _ in range(states)))
+
+    given = example(7)
+    with torch.no_grad():
+        wanted = model(*given)[0]
+    quantised(model, lambda: given, QuantConfig(lstm="dynamic"))
+    axis = 1 if how.get("batch_first") else 0
+    outcome = through_onnxruntime(
+        model, given, tmp_path, fresh=example(50), opset=opset, dynamic_axes={"x": {axis: "length"}}
+    )
+    assert outcome.close >= 0.999
+    assert outcome.steps < 1.01
+    assert outcome.nodes["DynamicQuantizeLSTM"] == how.get("num_layers", 1)
+    assert not {"Shape", "ConstantOfShape"} & outcome.nodes.keys() - ({"Shape"} if how.get("num_layers") else set())
+    assert float((model(*given)[0] - wanted).detach().norm() / wanted.norm()) < 0.06
+
+
+def test_dynamic_projected_layers_stay_in_float(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = quantised(Recurrent(nn.LSTM, proj_size=4), lambda: torch.randn(5, 3, 6), QuantConfig(lstm="dynamic"))
+    outcome = through_onnxruntime(model, torch.randn(5, 3, 6), tmp_path)
+    assert outcome.close >= 0.999
+    assert not outcome.nodes["DynamicQuantizeLSTM"]
+
+
 class Loop(nn.Module):
     def __init__(self, cell: nn.RNNCellBase) -> None:
         super().__init__()

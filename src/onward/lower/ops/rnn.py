@@ -119,7 +119,7 @@ def _biases(g: Emitter, rows: Sequence[tuple[Value, Value]], gates: Sequence[int
     return g.op.Concat(*(_stack(g, kind, gates) for kind in kinds), axis=1)
 
 
-def _is_zero(g: Emitter, x: Value) -> bool:
+def is_zero(g: Emitter, x: Value) -> bool:
     """Whether a state is zeros, which is what ONNX assumes if none is given."""
     tensor = g.value_of(x)
     if tensor is not None:
@@ -128,7 +128,7 @@ def _is_zero(g: Emitter, x: Value) -> bool:
     if node is None:
         return False
     if node.op_type in ("Expand", "Reshape", "Squeeze", "Unsqueeze", "Identity", "Cast", "Tile", "Slice", "Transpose"):
-        return node.inputs[0] is not None and _is_zero(g, node.inputs[0])
+        return node.inputs[0] is not None and is_zero(g, node.inputs[0])
     if node.op_type == "ConstantOfShape":
         value = node.attributes.get("value")
         return value is None or (value.type == ir.AttributeType.TENSOR and not value.as_tensor().numpy().any())
@@ -137,7 +137,7 @@ def _is_zero(g: Emitter, x: Value) -> bool:
 
 def _initial(g: Emitter, state: Value, layers: int, keep: bool) -> list[Value | None]:
     """A state [layers * directions, batch, hidden] in parts, one per layer; None for zeros unless they are needed."""
-    if not keep and _is_zero(g, state):
+    if not keep and is_zero(g, state):
         return [None] * layers
     count = g.known_dims(state)[0]
     if not isinstance(count, int):

@@ -3,6 +3,7 @@ the recurrence runs in float (or, with `lstm="dynamic"`, as onnxruntime's Dynami
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -31,16 +32,69 @@ def layers(session: Session, func: Any, input: Tensor, *args: Any) -> Any:
     is_packed = len(args) > 2 and isinstance(args[2], (list, tuple))
     place = 2 if is_packed else 1
     states, spec = args[place - 1], call.settings.weights
-    if is_packed or call.settings.weight_only:
+    is_dynamic = func is torch.lstm and not is_packed and session.controller.config.lstm == "dynamic"
+    if is_packed or is_dynamic or call.settings.weight_only:
         x = session.values(input)
     else:
         x = session.settle(input, call.site("input"))
     states = session.values(states) if isinstance(states, Tensor) else tuple(map(session.values, states))
-    weights = [rounded(session, each, spec, x) for each in args[place]]
-    result = list(func(x, *args[: place - 1], states, weights, *args[place + 1 :]))
+    if is_dynamic and isinstance(states, tuple) and session.phase is Phase.EXACT and _is_plain(states):
+        result = _dynamic_lstm(x, states, args[place], spec, *args[place + 1 :])
+    else:
+        weights = [rounded(session, each, spec, x) for each in args[place]]
+        result = list(func(x, *args[: place - 1], states, weights, *args[place + 1 :]))
     if not is_packed and not call.settings.weight_only:  # the last state is part of the output
         result[:2] = [session.finish(each, call.site("output")) for each in result[:2]]
     return tuple(result)
+
+
+def _is_plain(states: Sequence[Tensor]) -> bool:
+    """Whether no layer projects its output, which ONNX's LSTMs do not."""
+    return states[0].shape[-1] == states[1].shape[-1]
+
+
+def _dynamic_lstm(
+    x: Tensor,
+    states: Sequence[Tensor],
+    weights: Sequence[Tensor],
+    spec: Weights,
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> list[Tensor]:
+    """Layer by layer."""
+    directions, each = (2 if bidirectional else 1), (4 if has_biases else 2)
+    x = x.transpose(0, 1) if batch_first else x
+    ends: list[tuple[Tensor, Tensor]] = []
+    for layer in range(num_layers):
+        first = layer * directions
+        rows = [weights[each * (first + place) :][:each] for place in range(directions)]
+        h, c = (state[first : first + directions] for state in states)
+        bias = torch.stack([torch.cat([_in_order(row[2]), _in_order(row[3])]) for row in rows]) if has_biases else None
+        of_input, of_state = (_turned([row[place] for row in rows], spec) for place in (0, 1))
+        y, *end = ops.dynamic_lstm(x, h, c, *of_input, *of_state, bias)
+        x = y.squeeze(1) if directions == 1 else y.transpose(1, 2).flatten(2)
+        ends.append((end[0], end[1]))
+    x = x.transpose(0, 1) if batch_first else x
+    return [x, *(torch.cat(end) if num_layers > 1 else end[0] for end in zip(*ends, strict=True))]
+
+
+def _in_order(gates: Tensor) -> Tensor:
+    """input, forget, cell, output -> input, output, forget, cell"""
+    i, f, c, o = gates.detach().chunk(4)
+    return torch.cat([i, o, f, c])
+
+
+def _turned(rows: Sequence[Tensor], spec: Weights) -> tuple[Tensor, Tensor]:
+    """[directions, inputs, gates] in integers, and a scale for each gate."""
+    found = []
+    for row in map(_in_order, rows):
+        grid = weight_grid(weight_range(row, spec, 0), spec, 0)
+        found.append((ops.quantize(row, grid).T, grid.scale.expand(row.shape[0])))
+    return torch.stack([q for q, _ in found]), torch.stack([scale for _, scale in found])
 
 
 @handles(*CELLS)

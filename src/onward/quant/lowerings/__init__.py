@@ -1,6 +1,6 @@
 """The exact steps of evaluation in ONNX, by family as in `ops/`."""
 
-from . import weights
+from . import recurrent, weights
 from .core import dequantized, quantized
 
-__all__ = ["dequantized", "quantized", "weights"]
+__all__ = ["dequantized", "quantized", "recurrent", "weights"]

@@ -12,6 +12,7 @@ from .core import (
     requantize,
     rescale,
 )
+from .recurrent import dynamic_lstm
 from .weights import linear_blocks, stored
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "centred",
     "conv",
     "dequantize",
+    "dynamic_lstm",
     "kernels",
     "linear",
     "linear_blocks",
