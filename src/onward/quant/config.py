@@ -98,7 +98,8 @@ class Activations:
     range         how calibration finds the range: "minmax", "moving_average", "percentile", "topk", "entropy", "mse",
                   or a name of `register_calibrate_method`
     learned       thresholds are parameters and get gradients (LSQ, TQT); `range` says where they start
-    averaging     how much a new batch counts in "moving_average", and in training
+    averaging     how much a new batch counts in "moving_average", and in training: at a hundredth ranges fall so far
+                  behind weights that learn fast that every value is cut off, and no gradient is left
     percentile    how much of the values "percentile" keeps, in percent
     top_k         "topk" takes the k-th largest value: k - 1 outliers are clipped
     bins          the histogram of "percentile", "entropy" and "mse"
@@ -109,7 +110,7 @@ class Activations:
     power_of_two: bool = False
     range: str = "moving_average"
     learned: bool = False
-    averaging: float = 0.01
+    averaging: float = 0.1
     percentile: float = 99.99
     top_k: int = 10
     bins: int = 2048
