@@ -5,6 +5,7 @@ from .analysis import Analysis
 from .calibrate import QuantizationWarning, calibration
 from .config import Activations, Clamp, QuantConfig, Resolved, Rule, Weights
 from .config_file import load_config, save_config
+from .constrain import constrain, unconstrain
 from .grid import Grid
 from .initialise import initialise, is_initialised
 from .layers import dump_layers, trace_layers
@@ -25,6 +26,7 @@ __all__ = [
     "Weights",
     "analyse",
     "calibration",
+    "constrain",
     "dump_layers",
     "initialise",
     "is_initialised",
@@ -33,5 +35,6 @@ __all__ = [
     "register_calibrate_method",
     "save_config",
     "trace_layers",
+    "unconstrain",
     "unregister_calibrate_method",
 ]

@@ -34,10 +34,15 @@ def initialise(
             f"{f'the submodule {found}' if found else 'the model'} is quantisation-aware already",
             hint="call onward.init once; what it is to do differently belongs into its configuration",
         )
+    if any(getattr(hook, "constrains", False) for each in model.modules() for hook in each._forward_hooks.values()):
+        raise InputError(
+            "init: the model is constrained, and would be quantised with weights that are clamped while it runs",
+            hint="call onward.unconstrain(model) first: it leaves the clamped weights behind",
+        )
     config = config or QuantConfig()
     if not isinstance(config, QuantConfig):
         raise InputError(f"config must be a QuantConfig, not {type(config).__name__}", hint="onward.QuantConfig(...)")
-    config = replace(config, rules=(*config.rules, *_switched_off(disable_module, disable_submodel)))
+    config = replace(config, rules=(*config.rules, *switched_off(disable_module, disable_submodel)))
     controller = Controller(config, config.for_model(model))
     for path, module in model.named_modules():
         module.register_forward_pre_hook(Enter(controller, path), with_kwargs=True)
@@ -69,7 +74,8 @@ def controller_of(model: Any, what: str) -> Controller:
     return controller
 
 
-def _switched_off(types: Any, names: Any) -> Sequence[Rule]:
+def switched_off(types: Any, names: Any) -> Sequence[Rule]:
+    """linger's `disable_module` and `disable_submodel` as rules."""
     return [
         *(Rule(type=each, off=True) for each in _several(types)),
         *(Rule(each, off=True) for each in _several(names)),
