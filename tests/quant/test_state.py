@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+import pickle
 
 import pytest
 import torch
@@ -168,3 +169,20 @@ def test_calibration_keeps_modes_and_statistics(model: nn.Module) -> None:
         model(torch.randn(2, 3, 16, 16))
     assert model.training
     assert torch.equal(model.norm.running_mean, before)  # type: ignore[union-attr, arg-type]
+
+
+def test_a_parameter_that_entered_a_grid_is_pickled_without_it() -> None:
+    class Shifted(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear, self.shift = nn.Linear(4, 4), nn.Parameter(torch.randn(4))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.linear(x) + self.shift  # type: ignore[no-any-return]
+
+    model = initialise(Shifted())
+    with calibration(model):
+        model(torch.randn(3, 4))
+    with torch.no_grad():
+        model.eval()(torch.randn(3, 4))
+    pickle.dumps(dict(model.named_parameters()))

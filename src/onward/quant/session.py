@@ -11,6 +11,7 @@ depends on the phase:
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -29,7 +30,7 @@ from .fake import UNBOUNDED, Bounds, fake_quantize, within
 from .functions.registry import ABOUT, HANDLERS, SWITCHED_OFF, WEIGHT_ONLY
 from .grid import Grid, grid_from_range
 from .sites import MASK, Site
-from .tags import Entered, OnGrid, Pending, Tag, put, tag_of
+from .tags import Entered, OnGrid, Overwritten, Pending, Tag, put, tag_of
 
 if TYPE_CHECKING:
     from .controller import Controller
@@ -112,10 +113,14 @@ class Session(TorchFunctionMode):
         kwargs = kwargs or {}
         if func in ABOUT:
             return func(*args, **kwargs)
+        if kwargs.get("out") is not None:
+            return self._into(func, *args, **kwargs)
+        kwargs.pop("out", None)
         settings = self.frames[-1].settings
         handlers = SWITCHED_OFF if settings is None else WEIGHT_ONLY if settings.weight_only else HANDLERS
         handler = handlers.get(func)
         if handler is not None:
+            args, kwargs = self.current(args, kwargs)
             result = handler(self, func, *args, **kwargs)
             if result is not NotImplemented:
                 return result
@@ -123,9 +128,48 @@ class Session(TorchFunctionMode):
 
     def in_float(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Call a function on the values themselves; what it gives lies on no grid."""
+        args, kwargs = self.current(args, kwargs)
+        first = args[0] if args else None
         if any(isinstance(self.tag(each), (Pending, Entered)) for each in _tensors(args, kwargs)):
             args, kwargs = pytree.tree_map_only(Tensor, self.values, (args, kwargs))
-        return func(*args, **kwargs)
+        result = func(*args, **kwargs)
+        if isinstance(first, Tensor) and writes(func):
+            self.written(args[0])
+            if args[0] is not first:  # it waited, and was put on its grid for this
+                self.put(first, Overwritten(args[0]))
+        return result
+
+    def written(self, x: Tensor, tag: Tag | None = None) -> Tensor:
+        """A tensor was written to: it is what the tag says, and views of it have lost their grids."""
+        before = self.tag(x)
+        if isinstance(before, OnGrid):
+            before.memory.writes += 1
+            if isinstance(tag, OnGrid):
+                tag = replace(tag, memory=before.memory)
+        return self.put(x, tag)
+
+    def _into(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """A function that writes its result into tensors of the caller's: in float, and these lose their grids."""
+        result = self.in_float(func, *args, **kwargs)
+        for each in pytree.tree_leaves(kwargs["out"]):
+            self.written(each)
+        return result
+
+    def current(self, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
+        """Arguments with what was changed in place as it is now."""
+        if not any(isinstance(self.tag(each), Overwritten) for each in _tensors(args, kwargs)):
+            return args, kwargs
+        changed: tuple[tuple, dict[str, Any]] = pytree.tree_map_only(Tensor, self._now, (args, kwargs))
+        return changed
+
+    def _now(self, x: Tensor) -> Tensor:
+        while isinstance(tag := self.tag(x), Overwritten):
+            x = tag.now
+        return x
+
+    def run(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Call a function from a handler as the model would: by its own handler, if it has one."""
+        return self.__torch_function__(func, (), args, kwargs)
 
     def composed(self, run: Callable[[], Any]) -> Any:
         """Run Python code of a handler as if the model had called it: its functions pass through here again."""
@@ -312,7 +356,30 @@ class Session(TorchFunctionMode):
 
     def outputs(self, result: Any) -> Any:
         """What leaves the model: on its grid where one waits."""
-        return pytree.tree_map_only(Tensor, self.values, result)
+        return pytree.tree_map(self._output, result)
+
+    def _output(self, leaf: Any) -> Any:
+        if isinstance(leaf, Tensor):
+            return self.values(self._now(leaf))
+        if dataclasses.is_dataclass(leaf) and not isinstance(leaf, type):
+            for each in dataclasses.fields(leaf):
+                held = getattr(leaf, each.name)
+                if (new := self.outputs(held)) is not held:
+                    object.__setattr__(leaf, each.name, new)
+        return leaf
+
+
+def writes(func: Any) -> bool:
+    """Whether a function changes its first argument: add_, __iadd__, __setitem__."""
+    name = getattr(func, "__name__", "")
+    if name.startswith("__"):
+        return name == "__setitem__" or (name.startswith("__i") and name in _IN_PLACE)
+    return name.endswith("_")
+
+
+_IN_PLACE = frozenset(
+    f"__i{name}__" for name in ("add", "sub", "mul", "truediv", "div", "and", "or", "xor", "pow", "lshift", "rshift")
+)
 
 
 def _tensors(args: tuple, kwargs: dict[str, Any]) -> Iterator[Tensor]:

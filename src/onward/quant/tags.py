@@ -9,7 +9,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from torch import Tensor
 
@@ -22,6 +22,14 @@ if TYPE_CHECKING:
 _ATTRIBUTE = "_onward_tag"
 
 
+class Memory:
+    """What tensors that may be views of one another have in common: how often it was written to. Tensors have versions
+    for that, but not in inference mode, nor while a model is captured."""
+
+    def __init__(self) -> None:
+        self.writes = 0
+
+
 @dataclass
 class OnGrid:
     """The values lie on a grid: `integers` are known in evaluation, in training the values alone."""
@@ -29,6 +37,8 @@ class OnGrid:
     grid: Grid | None = None
     integers: Tensor | None = None
     version: int | None = None
+    memory: Memory = field(default_factory=Memory)
+    writes: int = 0  # of the memory, when this was said
 
 
 @dataclass
@@ -57,28 +67,53 @@ class Entered:
     version: int | None = field(default=None)
 
 
-Tag = OnGrid | Pending | Entered
+@dataclass
+class Overwritten:
+    """A waiting result that was changed in place before anybody looked at it: `now` is what it has become.
+
+    Nothing is written. In training autograd may still need what was there, and there are no views of it that would
+    have to see the change: taking one settles a result first."""
+
+    now: Tensor
+
+
+Tag = OnGrid | Pending | Entered | Overwritten
+
+
+class _Said(NamedTuple):
+    """A tag and the run that it belongs to. Parameters have tags too, and are copied and pickled without."""
+
+    run: weakref.ref[object]
+    tag: Tag
+
+    def __reduce__(self) -> tuple[type[None], tuple[()]]:
+        return type(None), ()
 
 
 def put(tensor: Tensor, tag: Tag | None, run: object) -> Tensor:
     """Attach a tag (or take it off) for one run of a model, and note the state of the tensor that it speaks of."""
     if isinstance(tag, (OnGrid, Entered)):
         tag.version = _version(tensor)
-    setattr(tensor, _ATTRIBUTE, (weakref.ref(run), tag))
+    if isinstance(tag, OnGrid):
+        tag.writes = tag.memory.writes
+    if tag is not None:
+        setattr(tensor, _ATTRIBUTE, _Said(weakref.ref(run), tag))
+    elif hasattr(tensor, _ATTRIBUTE):
+        delattr(tensor, _ATTRIBUTE)
     return tensor
 
 
 def tag_of(tensor: Tensor, run: object) -> Tag | None:
     """The tag that a run of a model gave to a tensor, unless the tensor was written to since."""
-    owner, tag = getattr(tensor, _ATTRIBUTE, _NONE)
-    if owner is None or owner() is not run:
+    said: _Said | None = getattr(tensor, _ATTRIBUTE, None)
+    if said is None or said.run() is not run:
         return None
+    tag = said.tag
     if isinstance(tag, (OnGrid, Entered)) and tag.version != _version(tensor):
         return None
+    if isinstance(tag, OnGrid) and tag.writes != tag.memory.writes:
+        return None
     return tag
-
-
-_NONE = (None, None)
 
 
 def _version(tensor: Tensor) -> int | None:

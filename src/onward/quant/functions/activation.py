@@ -1,7 +1,8 @@
-"""Functions of one value: bounds of a grid where that is all they are, and everything else by its 256 values."""
+"""Functions of one value: bounds of a grid where that is all they are, and everything else from grid to grid."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -10,17 +11,19 @@ from torch import Tensor
 
 from .. import ops
 from ..grid import Grid
-from ..session import Phase, Session
-from ..tags import OnGrid, Pending
+from ..session import Call, Phase, Session, writes
+from ..tags import OnGrid, Overwritten, Pending
 from .registry import handles
 
+# Bounds
 
-@handles(F.relu, torch.relu, Tensor.relu, torch.relu_, Tensor.relu_)
+
+@handles(F.relu, F.relu_, torch.relu, Tensor.relu, torch.relu_, Tensor.relu_)
 def relu(session: Session, func: Any, input: Tensor, inplace: bool = False) -> Any:
-    return bounded(session, "relu", input, 0.0, None) if session.has_grid(input) else _lone(session, func, input, 0.0)
+    return limited(session, func, "relu", input, 0.0, None, inplace)
 
 
-@handles(F.relu6, F.hardtanh)
+@handles(F.relu6, F.hardtanh, F.hardtanh_)
 def hardtanh(
     session: Session,
     func: Any,
@@ -30,32 +33,73 @@ def hardtanh(
     inplace: bool = False,
 ) -> Any:
     if func is F.relu6:
+        inplace = min_val is True or inplace
         min_val, max_val = 0.0, 6.0
-    if not session.has_grid(input):
-        return _lone(session, func, input, min_val, max_val)
-    return bounded(session, "hardtanh", input, min_val, max_val)
+    return limited(session, func, "hardtanh", input, min_val, max_val, inplace)
 
 
-@handles(torch.clamp, Tensor.clamp, torch.clip, Tensor.clip, Tensor.clamp_)
+@handles(torch.clamp, Tensor.clamp, torch.clip, Tensor.clip, Tensor.clamp_, torch.clamp_, Tensor.clip_, torch.clip_)
 def clamp(session: Session, func: Any, input: Tensor, min: Any = None, max: Any = None) -> Any:
     if any(isinstance(each, Tensor) for each in (min, max)):
         return NotImplemented
-    return (
-        bounded(session, "clamp", input, min, max) if session.has_grid(input) else _lone(session, func, input, min, max)
-    )
+    return limited(session, func, "clamp", input, min, max)
 
 
-@handles(torch.clamp_min, Tensor.clamp_min)
+@handles(torch.clamp_min, Tensor.clamp_min, Tensor.clamp_min_, torch.clamp_min_)
 def clamp_min(session: Session, func: Any, input: Tensor, min: Any) -> Any:
-    return NotImplemented if isinstance(min, Tensor) else bounded(session, "clamp", input, min, None)
+    return clamp(session, func, input, min=min)
 
 
-def _lone(session: Session, func: Any, x: Tensor, low: float | None, high: float | None = None) -> Any:
+@handles(torch.clamp_max, Tensor.clamp_max, Tensor.clamp_max_, torch.clamp_max_)
+def clamp_max(session: Session, func: Any, input: Tensor, max: Any) -> Any:
+    return clamp(session, func, input, max=max)
+
+
+@handles(F.threshold, torch.threshold, torch.threshold_)
+def threshold(session: Session, func: Any, input: Tensor, threshold: float, value: float, inplace: bool = False) -> Any:
+    """max(x, threshold) where both numbers are one; any other is a function of 256 values."""
+    if threshold == value:
+        return limited(session, func, "threshold", input, value, None, inplace)
+    compute = lambda x: from_grid_to_grid(session, "threshold", lambda v: F.threshold(v, threshold, value), x)  # noqa: E731
+    return in_place(session, func, input, inplace, compute)
+
+
+def in_place(session: Session, func: Any, x: Tensor, inplace: bool, compute: Callable[[Tensor], Any]) -> Any:
+    """compute(x), and if the function was asked to work in place, x becomes the result."""
+    if not (inplace or writes(func)):
+        return compute(x)
+    tag = session.tag(x)
+    if isinstance(tag, Pending) and tag.settled is None:
+        result = compute(x)
+        if result is not NotImplemented:
+            session.put(x, Overwritten(result))
+        return result
+    kept = session.put(x.clone(), tag) if session.phase is Phase.TRAIN else x  # autograd keeps what it computes from
+    result = compute(kept)
+    if result is NotImplemented or result is x:
+        return result
+    after = session.tag(result)
+    if isinstance(after, Pending):
+        result = session.settle(result)
+        after = session.tag(result)
+    x.copy_(result)
+    return session.written(x, after)
+
+
+def limited(
+    session: Session, func: Any, name: str, x: Tensor, low: float | None, high: float | None, inplace: bool = False
+) -> Any:
+    """A function that bounds its argument, in place or not."""
+    if session.has_grid(x):
+        return in_place(session, func, x, inplace, lambda each: bounded(session, name, each, low, high))
+    return NotImplemented if inplace or writes(func) else _lone(session, x, low, high)
+
+
+def _lone(session: Session, x: Tensor, low: float | None, high: float | None = None) -> Any:
     """On what lies on no grid: in float. Where weights alone are quantised as Max and Min, for a Relu or Clip behind a
     MatMul keeps onnxruntime 1.31 from making a MatMulNBits of it."""
-    in_place = func in (torch.relu_, Tensor.relu_, Tensor.clamp_)
     plain = session.phase is not Phase.EXACT or not session.controller.has_weight_only
-    if plain or in_place or x.dtype is not torch.float32:
+    if plain or x.dtype is not torch.float32:
         return NotImplemented
     y = x if low is None else torch.maximum(x, torch.tensor(float(low)))
     return y if high is None else torch.minimum(y, torch.tensor(float(high)))
@@ -66,23 +110,26 @@ def bounded(session: Session, name: str, x: Tensor, low: float | None, high: flo
     tag = session.tag(x)
     if not isinstance(tag, (Pending, OnGrid)):
         return NotImplemented
-    found = session.waiting(x)
-    if found is not None:
-        x, waiting = found
+    waits = session.waiting(x)
+    if waits is not None:
+        x, waiting = waits
         session.joined(waiting.call)
-        requantise = waiting.requantise
-        bounded = None if requantise is None else (lambda grid: requantise(_bounds(grid, low, high)))
-        return session.finish(x, session.call(name).site("output"), bounded, (low, high))
+        site = session.call(name).site("output")
+        requantise = waiting.requantise or (lambda grid: ops.quantize(x, grid, site.rounding))
+        return session.finish(x, site, lambda grid: requantise(_bounds(grid, low, high)), (low, high))
     y = torch.clamp(x, low, high)
     if session.phase is not Phase.EXACT:
         return session.put(y, OnGrid())
-    settled = session.settle(x)
-    integers = session.integers(settled)
-    if integers is None:
+    found = session.integers(session.settle(x))
+    if found is None:
         return NotImplemented
-    q, grid = integers
+    q, grid = found
     inside = _bounds(grid, low, high)
-    return session.on_grid(torch.clamp(q, inside.low, inside.high), inside)
+    if (inside.low, inside.high) == (grid.low, grid.high):
+        return session.on_grid(q, grid)
+    if grid.dtype in ("uint8", "int8"):
+        return session.on_grid(torch.clamp(q, inside.low, inside.high), inside)
+    return session.on_grid(ops.quantize(ops.dequantize(q, grid), inside), inside)
 
 
 def _bounds(grid: Grid, low: float | None, high: float | None) -> Grid:
@@ -93,32 +140,117 @@ def _bounds(grid: Grid, low: float | None, high: float | None) -> Grid:
     return grid.bounded(low_q, high_q)
 
 
+# Functions that are computed in float, between two grids
+
+ROUNDED_ONCE = {  # one operation of the processor: every runtime has the same result
+    "leaky_relu": (F.leaky_relu, F.leaky_relu_),
+    "abs": (torch.abs, Tensor.abs, Tensor.__abs__, torch.absolute, Tensor.absolute, Tensor.abs_),
+    "neg": (torch.neg, Tensor.neg, Tensor.__neg__, torch.negative, Tensor.negative, Tensor.neg_),
+    "square": (torch.square, Tensor.square),
+    "sqrt": (torch.sqrt, Tensor.sqrt),
+    "hardshrink": (F.hardshrink,),
+}
 UNARY = {
-    "sigmoid": (torch.sigmoid, Tensor.sigmoid, F.sigmoid),
-    "tanh": (torch.tanh, Tensor.tanh, F.tanh),
+    "sigmoid": (torch.sigmoid, Tensor.sigmoid, F.sigmoid, torch.sigmoid_, Tensor.sigmoid_),
+    "tanh": (torch.tanh, Tensor.tanh, F.tanh, torch.tanh_, Tensor.tanh_),
     "gelu": (F.gelu,),
     "silu": (F.silu,),
     "mish": (F.mish,),
     "hardswish": (F.hardswish,),
     "hardsigmoid": (F.hardsigmoid,),
-    "leaky_relu": (F.leaky_relu,),
-    "elu": (F.elu,),
+    "elu": (F.elu, F.elu_),
+    "celu": (F.celu, F.celu_),
+    "selu": (F.selu, F.selu_),
     "softplus": (F.softplus,),
+    "softsign": (F.softsign,),
+    "logsigmoid": (F.logsigmoid,),
+    "tanhshrink": (F.tanhshrink,),
+    "softshrink": (F.softshrink,),
+    "rrelu": (F.rrelu, F.rrelu_),
     "exp": (torch.exp, Tensor.exp),
-    "sqrt": (torch.sqrt, Tensor.sqrt),
-    "abs": (torch.abs, Tensor.abs, Tensor.__abs__),
-    "neg": (torch.neg, Tensor.neg, Tensor.__neg__),
-    "square": (torch.square, Tensor.square),
+    "log": (torch.log, Tensor.log),
+    "reciprocal": (torch.reciprocal, Tensor.reciprocal),
+    "rsqrt": (torch.rsqrt, Tensor.rsqrt),
+    **ROUNDED_ONCE,
 }
 _NAMES = {func: name for name, functions in UNARY.items() for func in functions}
 
 
 @handles(*_NAMES)
 def unary(session: Session, func: Any, input: Tensor, *args: Any, **kwargs: Any) -> Any:
-    """In float from grid to grid: eight bits have 256 values, and the runtime's are the same."""
+    name = _NAMES[func]
+    inplace = bool(kwargs.pop("inplace", False))
+    plain = UNARY[name][0]
+    if not session.has_grid(input) or (name == "rrelu" and session.phase is Phase.TRAIN):
+        return NotImplemented
+    return in_place(
+        session,
+        func,
+        input,
+        inplace,
+        lambda x: from_grid_to_grid(session, name, lambda v: plain(v, *args, **kwargs), x),
+    )
+
+
+def from_grid_to_grid(session: Session, name: str, function: Callable[[Tensor], Tensor], x: Tensor) -> Any:
+    """In float between two grids. Eight bits have 256 values, and none of them may lie so close to a tie that two
+    runtimes could round it differently."""
+    if not session.has_grid(x):
+        return NotImplemented
+    call = session.call(name)
+    site = call.site("output")
+    settled = session.settle(x)
+    found = session.integers(settled)
+    if found is None or name in ROUNDED_ONCE or found[1].dtype not in ("uint8", "int8"):
+        return session.finish(function(settled), site)
+    return session.finish(_clear_of_ties(session, call, function, settled, found[1]), site)
+
+
+def _clear_of_ties(
+    session: Session, call: Call, function: Callable[[Tensor], Tensor], x: Tensor, x_grid: Grid
+) -> Tensor:
+    """function(x), with a small number added where one of its values lies next to a tie of the output's grid.
+
+    Float functions are not the same to the last bit in torch and in onnxruntime, nor on two machines. They are within a
+    few units of it, so that integers are the same wherever all 256 values are further from a tie than that: nearly
+    always. Otherwise all of them are shifted by a thousandth of a step or so, until it is the case."""
+    y = function(x)
+    site = call.site("output")
+    if site.range is None:
+        return y
+    grid = site.grid()
+    every = torch.arange(x_grid.low, x_grid.high + 1)
+    values = (every - x_grid.zero_point).to(torch.float64) * x_grid.scale.to(torch.float64)
+    exact = function(values)
+    scale = grid.scale.to(torch.float64)
+    size = torch.maximum(exact.abs(), values.abs().clamp(max=8)).clamp(min=1 if call.name.startswith(_NEAR_ONE) else 0)
+    error = size * 2.0**-21 / scale
+    steps = exact / scale
+    counts = exact.isfinite() & (steps > grid.low - grid.zero_point - 1) & (steps < grid.high - grid.zero_point + 1)
+    for shift in _SHIFTS:
+        distance = ((steps + shift) - torch.floor(steps + shift) - 0.5).abs()
+        if bool(((distance > error) | ~counts).all()):
+            return y if shift == 0 else y + float(shift * scale)
+    return y
+
+
+_SHIFTS = (0.0, *(sign * number / 1024 for number in range(1, 65) for sign in (1, -1)))
+_NEAR_ONE = ("sigmoid", "tanh", "hardsigmoid", "elu", "celu", "selu", "softplus", "logsigmoid", "exp", "softsign")
+
+
+@handles(F.prelu, torch.prelu, Tensor.prelu)
+def prelu(session: Session, func: Any, input: Tensor, weight: Tensor) -> Any:
+    """One product for each value, with a slope that stays in float."""
     if not session.has_grid(input):
         return NotImplemented
-    call = session.call(_NAMES[func])
-    if "inplace" in kwargs:
-        kwargs["inplace"] = False
-    return session.finish(func(session.settle(input), *args, **kwargs), call.site("output"))
+    call = session.call("prelu")
+    return session.finish(F.prelu(session.settle(input), weight), call.site("output"))
+
+
+@handles(F.glu)
+def glu(session: Session, func: Any, input: Tensor, dim: int = -1) -> Any:
+    """One half times the sigmoid of the other."""
+    if not session.has_grid(input):
+        return NotImplemented
+    value, gate = session.run(torch.chunk, input, 2, dim)
+    return session.run(torch.mul, value, session.run(torch.sigmoid, gate))

@@ -10,7 +10,8 @@ from torch import Tensor
 from .. import ops
 from ..grid import Grid
 from ..session import Call, Phase, Session
-from .registry import handles
+from .activation import in_place
+from .registry import HANDLERS, handles
 
 
 @handles(torch.add, Tensor.add, Tensor.__add__, Tensor.__radd__)
@@ -39,26 +40,17 @@ def div(session: Session, func: Any, input: Any, other: Any, *, rounding_mode: s
     return _binary(session, func, "div", input, other)
 
 
-@handles(Tensor.__iadd__, Tensor.add_)
-def iadd(session: Session, func: Any, input: Tensor, other: Any, *, alpha: Any = 1) -> Any:
-    return NotImplemented if alpha != 1 else _in_place(session, "add", torch.add, input, other)
+_IN_PLACE = {
+    Tensor.__iadd__: torch.add, Tensor.add_: torch.add, Tensor.__isub__: torch.sub, Tensor.sub_: torch.sub,
+    Tensor.__imul__: torch.mul, Tensor.mul_: torch.mul, Tensor.multiply_: torch.mul,
+    Tensor.__itruediv__: torch.div, Tensor.div_: torch.div, Tensor.subtract_: torch.sub,
+}  # fmt: skip
 
 
-@handles(Tensor.__imul__, Tensor.mul_)
-def imul(session: Session, func: Any, input: Tensor, other: Any) -> Any:
-    return _in_place(session, "mul", torch.mul, input, other)
-
-
-def _in_place(session: Session, name: str, func: Any, input: Tensor, other: Any) -> Any:
-    """The result is written into the tensor, which takes over its grid. In training what autograd keeps is a copy."""
-    before = input
-    if session.phase is Phase.TRAIN:
-        input = session.put(input.clone(), session.tag(input))
-    result = _binary(session, func, name, input, other)
-    if result is NotImplemented:
-        return result
-    tag = session.tag(result)
-    return session.put(before.copy_(result), tag)
+@handles(*_IN_PLACE)
+def in_place_form(session: Session, func: Any, input: Tensor, *args: Any, **kwargs: Any) -> Any:
+    plain = _IN_PLACE[func]
+    return in_place(session, func, input, True, lambda x: HANDLERS[plain](session, plain, x, *args, **kwargs))
 
 
 def _binary(session: Session, func: Any, name: str, input: Any, other: Any) -> Any:

@@ -8,7 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..product import BatchNorm, compute_exactly, fold
+from .. import ops
+from ..product import BatchNorm, Product, compute_exactly, fold
 from ..session import Call, Phase, Session
 from ..tags import Pending
 from .registry import handles
@@ -37,6 +38,8 @@ def batch_norm(
         assert isinstance(tag, Pending)
         session.controller.followers[tag.call.label] = norm
         session.joined(tag.call)
+    if product is None:
+        input = session.settle(input)
     if session.phase is not Phase.EXACT:
         y = func(input, running_mean, running_var, weight, bias, training, momentum, eps)
         return session.wait(y, call)
@@ -49,7 +52,35 @@ def batch_norm(
 
 
 def _alone(session: Session, call: Call, x: Tensor, norm: BatchNorm) -> Tensor:
+    """A factor and a shift for each channel. Of images in eight bits that is a convolution of single pixels, one
+    channel each: the runtime has an integer kernel for it, and the factor is exact, being the scale of its weight."""
     factor = norm.factor().detach()
-    factor, shift = (each.reshape(-1, *[1] * (x.dim() - 2)) for each in (factor, norm.shift(factor).detach()))
-    settled = session.settle(x)
-    return session.wait(torch.add(torch.mul(settled, factor), shift), call)
+    shift = norm.shift(factor).detach()
+    found = session.integers(x)
+    rank = x.dim() - 2
+    if found is None or found[1].dtype != "uint8" or not 1 <= rank <= 3:
+        shape = [-1] + [1] * rank
+        return session.wait(torch.add(torch.mul(x, factor.reshape(shape)), shift.reshape(shape)), call)
+    channels, ones, zeros = factor.numel(), [1] * rank, [0] * rank
+    product = Product(
+        x,
+        factor.reshape(-1, 1, *ones),
+        shift,
+        0,
+        -1 - rank,
+        lambda values, weight, bias: F.conv2d(values, weight, bias, groups=channels),
+        lambda q, grid, w, w_grid, bias: ops.conv(q, grid, w, w_grid, bias, ones, zeros * 2, ones, channels),
+    )
+    return compute_exactly(session, call.with_weights(per_channel=True, bits=8), product)
+
+
+# Others: in float from grid to grid
+
+
+@handles(F.group_norm, F.instance_norm, F.local_response_norm)
+def other_norm(session: Session, func: Any, input: Tensor, *args: Any, **kwargs: Any) -> Any:
+    """The sums of such a norm are float numbers, which two runtimes add up in their own order."""
+    if not session.has_grid(input):
+        return NotImplemented
+    call = session.call(func.__name__)
+    return session.wait(func(session.settle(input), *args, **kwargs), call)

@@ -36,7 +36,7 @@ def handles(*functions: Any, table: dict[Any, Callable[..., Any]] = HANDLERS) ->
     """Register a handler. A function has one: a second is an error."""
 
     def register(handler: Callable[..., Any]) -> Callable[..., Any]:
-        for function in functions:
+        for function in dict.fromkeys(functions):  # some have two names
             if function in table:
                 raise ValueError(f"{function} is already handled by {table[function].__name__}")
             table[function] = handler

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -9,37 +10,160 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from ..session import Session
-from ..tags import OnGrid
+from .. import ops
+from ..grid import Grid
+from ..session import Phase, Session
+from ..tags import Memory, OnGrid
 from .registry import handles
 
 _TENSOR = (
     "view", "reshape", "permute", "transpose", "t", "flatten", "unflatten", "squeeze", "unsqueeze", "expand",
     "expand_as", "repeat", "contiguous", "clone", "detach", "split", "chunk", "unbind", "narrow", "select", "movedim",
-    "swapaxes", "swapdims", "flip", "roll", "index_select", "tile", "repeat_interleave", "view_as", "reshape_as",
-    "__getitem__", "gather", "take_along_dim", "split_with_sizes", "tensor_split", "moveaxis", "ravel", "rot90",
+    "swapaxes", "swapdims", "flip", "fliplr", "flipud", "roll", "index_select", "tile", "repeat_interleave", "view_as",
+    "reshape_as", "__getitem__", "gather", "take_along_dim", "split_with_sizes", "tensor_split", "moveaxis", "ravel",
+    "rot90", "hsplit", "vsplit", "dsplit", "unfold", "diagonal", "atleast_1d", "atleast_2d", "atleast_3d", "alias",
+    "broadcast_to", "unsafe_chunk", "unsafe_split", "masked_select", "unsqueeze_", "squeeze_", "transpose_", "t_",
+    "adjoint", "tril", "triu",
 )  # fmt: skip
 _FUNCTIONS = [
     getattr(home, name) for name in _TENSOR for home in (torch, Tensor) if callable(getattr(home, name, None))
 ]
-_FUNCTIONS += [F.pixel_shuffle, F.pixel_unshuffle, F.channel_shuffle, torch.broadcast_to]
+_FUNCTIONS += [F.pixel_shuffle, F.pixel_unshuffle, F.channel_shuffle, torch.pixel_shuffle, torch.channel_shuffle]
+_FUNCTIONS += [getattr(Tensor, name).__get__ for name in ("T", "mT", "H", "mH", "data")]
+_ZERO = (torch.tril, torch.triu, Tensor.tril, Tensor.triu)  # they put zeros in
 
 
-@handles(*dict.fromkeys(_FUNCTIONS))
+@handles(*(each for each in dict.fromkeys(_FUNCTIONS) if each not in _ZERO))
 def passing(session: Session, func: Any, input: Any, *args: Any, **kwargs: Any) -> Any:
     """The values and the integers go the same way."""
-    if not isinstance(input, Tensor) or not session.has_grid(input):
+    return moved(session, input, lambda x: func(x, *args, **kwargs), views=func.__name__ not in _COPIES)
+
+
+_COPIES = ("clone", "flip", "roll", "index_select", "tile", "repeat", "repeat_interleave", "gather", "take_along_dim")
+
+
+def moved(
+    session: Session,
+    x: Any,
+    move: Callable[[Tensor], Any],
+    on_integers: Callable[[Tensor, Grid], Any] | None = None,
+    views: bool = False,
+) -> Any:
+    """move(x) of values that lie on a grid, or are about to: every value of the result is one of x.
+
+    on_integers   what the integers do, where that is not the same. What torch cannot do with integers of more than
+                  eight bits, which have few kernels, is done to the values: they come back to the same integers.
+    views         whether a write to the result may be one to x
+    """
+    if not isinstance(x, Tensor) or not session.has_grid(x):
         return NotImplemented
-    settled = session.settle(input)
+    settled = session.settle(x)
     tag = session.tag(settled)
     if not isinstance(tag, OnGrid):
         return NotImplemented
-    values = func(settled, *args, **kwargs)
-    if tag.integers is None:
-        return pytree.tree_map_only(Tensor, lambda each: session.put(each, OnGrid(tag.grid)), values)
-    integers = func(tag.integers, *args, **kwargs)
-    return pytree.tree_map(
-        lambda value, q: session.put(value, OnGrid(tag.grid, q)) if isinstance(value, Tensor) else value,
-        values,
-        integers,
+    values = move(settled)
+    grid = tag.grid
+    if tag.integers is None or grid is None:
+        integers = pytree.tree_map_only(Tensor, lambda each: None, values)
+    elif grid.dtype == "uint8" or (on_integers is None and move_is_free(values)):
+        integers = move(tag.integers) if on_integers is None else on_integers(tag.integers, grid)
+    else:
+        integers = pytree.tree_map_only(Tensor, lambda each: ops.quantize(each, grid), values)
+
+    def tagged(value: Any, q: Any) -> Any:
+        if not isinstance(value, Tensor):
+            return value
+        return session.put(value, OnGrid(grid, q, memory=tag.memory if views else Memory()))
+
+    return pytree.tree_map(tagged, values, integers, is_leaf=lambda each: each is None or isinstance(each, Tensor))
+
+
+def move_is_free(values: Any) -> bool:
+    """Whether it gave a view: torch has these for every type."""
+    return all(each._is_view() for each in pytree.tree_leaves(values) if isinstance(each, Tensor))
+
+
+@handles(*_ZERO)
+def with_zeros(session: Session, func: Any, input: Tensor, diagonal: int = 0) -> Any:
+    """A triangle: the rest is zero, which is another integer than 0."""
+    return moved(session, input, lambda x: func(x, diagonal), lambda q, grid: _triangle(func, q, grid, diagonal))
+
+
+def _triangle(func: Any, q: Tensor, grid: Grid, diagonal: int) -> Tensor:
+    inside = func(torch.ones_like(q, dtype=torch.bool), diagonal)
+    return torch.where(inside, q, torch.tensor(grid.zero_point, dtype=q.dtype))
+
+
+@handles(F.pad)
+def pad(
+    session: Session, func: Any, input: Tensor, pad: Any, mode: str = "constant", value: float | None = None
+) -> Any:
+    """Zeros are the zero point, and edges are values of the tensor; another number may not lie on the grid."""
+    if mode != "constant":
+        return moved(session, input, lambda x: func(x, pad, mode))
+    if not value:
+        return moved(session, input, lambda x: func(x, pad), lambda q, grid: func(q, pad, value=grid.zero_point))
+    if not session.has_grid(input) or abs(float(value)) > 1e30:
+        return NotImplemented
+    call = session.call("pad")
+    return session.wait(func(session.settle(input), pad, mode, value), call)
+
+
+@handles(torch.masked_fill, Tensor.masked_fill, Tensor.masked_fill_)
+def masked_fill(session: Session, func: Any, input: Tensor, mask: Tensor, value: Any) -> Any:
+    """Zeros keep the grid. Attention masks fill in what no grid holds: that is float."""
+    if func is Tensor.masked_fill_ or isinstance(value, Tensor) or value != 0:
+        return NotImplemented
+    return moved(
+        session,
+        input,
+        lambda x: torch.masked_fill(x, mask, 0.0),
+        lambda q, grid: torch.masked_fill(q, mask, grid.zero_point),
     )
+
+
+@handles(torch.where, Tensor.where)
+def where(session: Session, func: Any, *args: Any, **kwargs: Any) -> Any:
+    """One or the other, each from its grid to that of the result."""
+    if func is Tensor.where and len(args) == 3:
+        args = (args[1], args[0], args[2])
+    if len(args) != 3 or kwargs:
+        return NotImplemented
+    condition, a, b = args
+    if isinstance(a, Tensor) and not isinstance(b, Tensor) and b == 0:
+        return masked_fill(session, torch.masked_fill, a, ~condition, 0)
+    if isinstance(b, Tensor) and not isinstance(a, Tensor) and a == 0:
+        return masked_fill(session, torch.masked_fill, b, condition, 0)
+    if not all(isinstance(each, Tensor) and each.dtype is torch.float32 and session.has_grid(each) for each in (a, b)):
+        return NotImplemented
+    call = session.call("where")
+    a, b = session.settle(a), session.settle(b)
+    found = [session.integers(each) for each in (a, b)]
+    if found[0] is not None and found[1] is not None and found[0][1].same_as(found[1][1]):
+        (x, grid), (y, _) = found[0], found[1]
+        return session.on_grid(torch.where(condition, x, y), grid)
+    return session.wait(torch.where(condition, a, b), call)
+
+
+_DROPOUTS = (F.dropout, F.dropout1d, F.dropout2d, F.dropout3d, F.alpha_dropout, F.feature_alpha_dropout)
+
+
+@handles(*_DROPOUTS, torch.dropout, torch.feature_dropout)
+def dropout(
+    session: Session,
+    func: Any,
+    input: Tensor,
+    p: float = 0.5,
+    training: bool = True,
+    inplace: bool = False,
+    **more: Any,
+) -> Any:
+    """Nothing in evaluation, whatever waits goes on waiting. In training zeros, and a wider grid."""
+    training = more.get("train", training)
+    if not training or p == 0:
+        return input
+    if session.phase is Phase.EXACT or func in (F.alpha_dropout, F.feature_alpha_dropout):
+        return NotImplemented
+    settled = session.settle(input)
+    y = func(settled, p, training)
+    return session.put(y, OnGrid()) if session.is_on_grid(settled) else y

@@ -1,26 +1,18 @@
 """The exact steps of evaluation as operators of PyTorch (`torch.ops.onward`), by family."""
 
-from .core import (
-    binary,
-    centred,
-    conv,
-    dequantize,
-    kernels,
-    linear,
-    matmul,
-    quantize,
-    requantize,
-    rescale,
-)
+from .core import binary, centred, conv, dequantize, kernels, linear, matmul, quantize, requantize, rescale
+from .pools import average_pool, global_average_pool
 from .recurrent import dynamic_lstm
 from .weights import linear_blocks, stored
 
 __all__ = [
+    "average_pool",
     "binary",
     "centred",
     "conv",
     "dequantize",
     "dynamic_lstm",
+    "global_average_pool",
     "kernels",
     "linear",
     "linear_blocks",

@@ -1,0 +1,302 @@
+"""Maxima of integers, and averages by the runtime's integer kernels or by sums of whole numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from .. import ops
+from ..grid import Grid
+from ..kernels.pool import pads_for_ceil
+from ..product import pair
+from ..session import Call, Session
+from .registry import handles
+from .shape import moved
+
+_MAX = {torch.max_pool1d: F.max_pool1d, torch.max_pool2d: F.max_pool2d, torch.max_pool3d: F.max_pool3d}
+
+
+@handles(F.max_pool1d, F.max_pool2d, F.max_pool3d, torch.max_pool1d, torch.max_pool2d, torch.max_pool3d)
+def max_pool(
+    session: Session,
+    func: Any,
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
+    if return_indices:
+        return NotImplemented
+    pool = _MAX.get(func, func)
+    how = (kernel_size, stride or None, padding, dilation, ceil_mode)
+    if pool is F.max_pool1d:  # torch has it for integers only together with the indices
+        return moved(session, input, lambda x: pool(x, *how), lambda q, _: F.max_pool1d_with_indices(q, *how)[0])
+    return moved(session, input, lambda x: pool(x, *how))
+
+
+@handles(F.adaptive_max_pool1d, F.adaptive_max_pool2d, F.adaptive_max_pool3d)
+def adaptive_max_pool(
+    session: Session, func: Any, input: Tensor, output_size: Any, return_indices: bool = False
+) -> Any:
+    if return_indices or not session.has_grid(input):
+        return NotImplemented
+    windows = _even_windows(input, output_size, _rank(func))
+    if windows is None:
+        return moved(
+            session, input, lambda x: func(x, output_size), lambda q, grid: _by_values(func, q, grid, output_size)
+        )
+    pool = (F.max_pool1d, F.max_pool2d, F.max_pool3d)[len(windows) - 1]
+    return moved(session, input, lambda x: pool(x, windows, windows))
+
+
+def _by_values(func: Any, q: Tensor, grid: Grid, size: Any) -> Tensor:
+    return ops.quantize(func(ops.dequantize(q, grid), size), grid)
+
+
+@handles(torch.amax, torch.amin, Tensor.amax, Tensor.amin)
+def extreme(session: Session, func: Any, input: Tensor, dim: Any = (), keepdim: bool = False) -> Any:
+    return moved(session, input, lambda x: func(x, dim, keepdim))
+
+
+@handles(torch.max, torch.min, Tensor.max, Tensor.min)
+def max_or_min(session: Session, func: Any, input: Tensor, *args: Any, **kwargs: Any) -> Any:
+    """Of all, along an axis (with indices), or of two tensors."""
+    is_max = func in (torch.max, Tensor.max)
+    other = args[0] if args else kwargs.get("other")
+    if isinstance(other, Tensor):
+        return larger_or_smaller(session, torch.maximum if is_max else torch.minimum, input, other)
+    reduce = torch.amax if is_max else torch.amin
+    if not args and not kwargs:
+        return moved(session, input, lambda x: reduce(x))
+    values = moved(session, input, lambda x: reduce(x, *args, **kwargs))
+    if values is NotImplemented:
+        return values
+    result = func(session.settle(input), *args, **kwargs)
+    return type(result)((values, result.indices))
+
+
+@handles(torch.maximum, torch.minimum, Tensor.maximum, Tensor.minimum)
+def larger_or_smaller(session: Session, func: Any, input: Tensor, other: Tensor) -> Any:
+    """On the integers where both have one grid, otherwise from grid to grid."""
+    if not (session.has_grid(input) and session.has_grid(other)):
+        return NotImplemented
+    call = session.call("maximum" if func in (torch.maximum, Tensor.maximum) else "minimum")
+    a, b = session.settle(input), session.settle(other)
+    one, two = session.integers(a), session.integers(b)
+    if one is not None and two is not None and one[1].same_as(two[1]) and one[1].dtype == "uint8":
+        wide = replace(one[1], low=min(one[1].low, two[1].low), high=max(one[1].high, two[1].high))
+        return session.on_grid(func(one[0], two[0]), wide)
+    return session.wait(func(a, b), call)
+
+
+# Averages
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Where averages are taken; `counted` says whether padding counts."""
+
+    kernel: list[int]
+    stride: list[int]
+    padding: list[int]
+    ceil_mode: bool = False
+    counted: bool = False
+
+    def average(self, q: Tensor, x_grid: Grid, grid: Grid) -> Tensor:
+        """By the runtime's kernel. With ceil_mode it would count what lies beyond the padding, too: what counts is
+        made part of the image then."""
+        at = self
+        if self.ceil_mode and self.counted:
+            begins, ends = pads_for_ceil(q.shape[2:], self.kernel, self.stride, self.padding)
+            pads = [each for both in zip(reversed(begins), reversed(ends), strict=True) for each in both]
+            q = F.pad(q, pads, value=x_grid.zero_point)
+            at = replace(self, padding=[0] * len(self.padding), counted=False)
+        return ops.average_pool(q, x_grid, grid, at.kernel, at.stride, at.padding, at.ceil_mode, at.counted)
+
+
+def has_kernel(call: Call, x_grid: Grid, grid: Grid) -> bool:
+    """Whether the runtime averages such integers: of eight bits, and half to even."""
+    return x_grid.dtype == grid.dtype in ("uint8", "int8") and call.settings.rounding == "half_even"
+
+
+@handles(F.avg_pool1d, F.avg_pool2d, F.avg_pool3d)
+def avg_pool(
+    session: Session,
+    func: Any,
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Any:
+    """The average of a window. With padding or a divisor of the caller's, whole numbers are averaged in float."""
+    if not session.has_grid(input):
+        return NotImplemented
+    call = session.call("avg_pool")
+    x = session.settle(input)
+    rank = _rank(func)
+    extra = () if rank == 1 else (divisor_override,)
+    y = func(x, kernel_size, stride, padding, ceil_mode, count_include_pad, *extra)
+    found = session.integers(x)
+    if found is None:
+        return session.wait(y, call)
+    kernel, pads = pair(kernel_size, rank), pair(padding, rank)
+    windows = Windows(
+        kernel, kernel if stride in (None, ()) else pair(stride, rank), pads, ceil_mode, count_include_pad and any(pads)
+    )
+    return _averaged(
+        session,
+        call,
+        y,
+        x,
+        lambda values: func(values, kernel_size, stride, padding, ceil_mode, count_include_pad, *extra),
+        windows if divisor_override is None and x.dim() == rank + 2 else None,
+    )
+
+
+@handles(F.adaptive_avg_pool1d, F.adaptive_avg_pool2d, F.adaptive_avg_pool3d)
+def adaptive_avg_pool(session: Session, func: Any, input: Tensor, output_size: Any) -> Any:
+    if not session.has_grid(input):
+        return NotImplemented
+    rank = _rank(func)
+    sizes = _sizes(input, output_size, rank)
+    if _same(sizes, input.shape[-rank:]):
+        return input  # whatever waits goes on waiting
+    call = session.call("adaptive_avg_pool")
+    x = session.settle(input)
+    y = func(x, output_size)
+    if session.integers(x) is None:
+        return session.wait(y, call)
+    if sizes == [1] * rank:
+        return _global_average(session, call, y, x, rank)
+    windows = _even_windows(x, output_size, rank)
+    if windows is not None and x.dim() == rank + 2:
+        pool = (F.avg_pool1d, F.avg_pool2d, F.avg_pool3d)[rank - 1]
+        return _averaged(
+            session, call, y, x, lambda values: pool(values, windows), Windows(windows, windows, [0] * rank)
+        )
+    return _averaged(session, call, y, x, lambda values: _by_matrices(values, sizes), None)
+
+
+@handles(torch.mean, Tensor.mean)
+def mean(
+    session: Session, func: Any, input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+) -> Any:
+    if not session.has_grid(input) or dtype not in (None, torch.float32):
+        return NotImplemented
+    call = session.call("mean")
+    x = session.settle(input)
+    axes = _axes(dim, x.dim())
+    y = torch.mean(x, axes, keepdim)
+    if session.integers(x) is None:
+        return session.wait(y, call)
+    if x.dim() > 2 and axes == list(range(2, x.dim())):
+        flat = None if keepdim else (lambda q: q.flatten(1))
+        return _global_average(session, call, y, x, x.dim() - 2, flat)
+    return _averaged(session, call, y, x, lambda values: torch.mean(values, axes, keepdim), None)
+
+
+@handles(torch.sum, Tensor.sum)
+def sum_(
+    session: Session, func: Any, input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+) -> Any:
+    if not session.has_grid(input) or dtype not in (None, torch.float32):
+        return NotImplemented
+    call = session.call("sum")
+    x = session.settle(input)
+    axes = _axes(dim, x.dim())
+    y = torch.sum(x, axes, keepdim)
+    if session.integers(x) is None:
+        return session.wait(y, call)
+    return _averaged(session, call, y, x, lambda values: torch.sum(values, axes, keepdim), None)
+
+
+def _averaged(
+    session: Session,
+    call: Call,
+    y: Tensor,
+    x: Tensor,
+    average: Callable[[Tensor], Tensor],
+    windows: Windows | None,
+) -> Tensor:
+    """A result that waits: the runtime's own kernel for windows, or `average` of whole numbers, whose sums are exact
+    below 2**24 in whatever order they are taken; their scale is left to the QuantizeLinear behind."""
+    q, x_grid = session.integers(x)  # type: ignore[misc]
+
+    def requantise(grid: Grid) -> Tensor:
+        if windows is not None and has_kernel(call, x_grid, grid):
+            return windows.average(q, x_grid, grid)
+        means = average(ops.centred(q, x_grid))
+        return ops.quantize(means, replace(grid, scale=grid.scale / x_grid.scale), call.settings.rounding)
+
+    return session.wait(y, call, requantise)
+
+
+def _global_average(
+    session: Session, call: Call, y: Tensor, x: Tensor, rank: int, shaped: Callable[[Tensor], Tensor] | None = None
+) -> Tensor:
+    """Over all of the last axes: the runtime has a kernel for whole images, with a batch and channels."""
+    q, x_grid = session.integers(x)  # type: ignore[misc]
+    axes = list(range(-rank, 0))
+
+    def requantise(grid: Grid) -> Tensor:
+        if has_kernel(call, x_grid, grid) and q.dim() == rank + 2:
+            pooled = ops.global_average_pool(q, x_grid, grid)
+        else:
+            means = torch.mean(ops.centred(q, x_grid), axes, keepdim=True)
+            pooled = ops.quantize(means, replace(grid, scale=grid.scale / x_grid.scale), call.settings.rounding)
+        return pooled if shaped is None else shaped(pooled)
+
+    return session.wait(y, call, requantise)
+
+
+def _by_matrices(x: Tensor, sizes: Sequence[int]) -> Tensor:
+    """Adaptive averages whose windows differ in length: sums by products with matrices of 0 and 1, then quotients."""
+    counts = torch.ones(())
+    for axis, size in enumerate(sizes, -len(sizes)):
+        length = x.shape[axis]
+        inside = torch.zeros(size, length)
+        for place in range(size):
+            inside[place, place * length // size : math.ceil((place + 1) * length / size)] = 1
+        x = torch.matmul(x.movedim(axis, -1), inside.T).movedim(-1, axis)
+        counts = counts.unsqueeze(-1) * inside.sum(1)
+    return x / counts
+
+
+def _rank(func: Any) -> int:
+    return int(func.__name__[-2])
+
+
+def _sizes(x: Tensor, size: Any, rank: int) -> list[Any]:
+    """The size asked for along each axis; None is that of x."""
+    given = [size] * rank if isinstance(size, int) or size is None else list(size)
+    return [x.shape[each - rank] if given[each] is None else given[each] for each in range(rank)]
+
+
+def _same(one: Sequence[Any], other: Sequence[Any]) -> bool:
+    return all(isinstance(b, int) and a == b for a, b in zip(one, other, strict=True))
+
+
+def _even_windows(x: Tensor, size: Any, rank: int) -> list[int] | None:
+    """The window of an adaptive pooling, where it is the same everywhere."""
+    pairs = list(zip(_sizes(x, size, rank), x.shape[-rank:], strict=True))
+    if any(length % count for count, length in pairs):
+        return None
+    return [length // count for count, length in pairs]
+
+
+def _axes(dim: Any, rank: int) -> list[int]:
+    if dim is None or (not isinstance(dim, int) and not len(dim)):
+        return list(range(rank))
+    return sorted(each % rank for each in ([dim] if isinstance(dim, int) else dim))

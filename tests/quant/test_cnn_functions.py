@@ -1,0 +1,196 @@
+"""What convolutional networks call between their convolutions: every one equals onnxruntime on every element."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from onward.quant import Activations, QuantConfig
+
+from .harness import Outcome, left_in_float, quantised, through_onnxruntime
+from .test_exact import CONFIGS
+
+Function = Callable[..., Any]
+
+
+class Around(nn.Module):
+    """The function between two convolutions, the second of which takes whatever comes: `a` is on the grid of a
+    convolution, `b` on that of a ReLU, both [2, 8, 12, 12]."""
+
+    def __init__(self, function: Function) -> None:
+        super().__init__()
+        self.function = function
+        self.first = nn.Conv2d(3, 8, 3, padding=1)
+        self.second = nn.Conv2d(3, 8, 3, padding=1)
+        self.slope = nn.Parameter(torch.linspace(-0.3, 0.8, 8))
+
+    def forward(self, x: Tensor) -> Any:
+        a, b = self.first(x), F.relu(self.second(x))
+        return self.function(a, b, self.slope) if self.function.__code__.co_argcount == 3 else self.function(a, b)
+
+
+def run(function: Function, config: str, tmp_path: Path) -> Outcome:
+    torch.manual_seed(0)
+    model = quantised(Around(function), lambda: torch.randn(4, 3, 12, 12), CONFIGS[config])
+    outcome = through_onnxruntime(model, torch.randn(2, 3, 12, 12), tmp_path, fresh=torch.randn(2, 3, 12, 12) * 1.2)
+    assert left_in_float(outcome) == {}
+    return outcome
+
+
+def statistics(slope: Tensor) -> tuple[Tensor, Tensor]:
+    return slope.detach(), slope.detach().abs() + 0.5
+
+
+EXACT: dict[str, Function] = {
+    "cat": lambda a, b: torch.cat([a, b], 1),
+    "cat of three, negative axis": lambda a, b: torch.cat((a, b, a), dim=-1),
+    "cat of one grid": lambda a, b: torch.cat([b[:, :3], b[:, 5:]], 1),
+    "cat then relu": lambda a, b: F.relu(torch.cat([a, b], 1)),
+    "stack": lambda a, b: torch.stack([a, b], 2),
+    "hstack and vstack": lambda a, b: (torch.hstack([a, b]), torch.vstack([a, b])),
+    "split": lambda a, b: torch.cat(torch.split(a, [3, 5], 1)[::-1], 1),
+    "max_pool": lambda a, b: (F.max_pool2d(a, 3, 2, 1), F.max_pool2d(b, 2), F.max_pool2d(a, 2, 1, dilation=2)),
+    "max_pool, ceil": lambda a, b: F.max_pool2d(a, 3, 2, ceil_mode=True),
+    "max_pool with indices": lambda a, b: F.max_pool2d(a, 2, return_indices=True)[0],
+    "max_pool1d and 3d": lambda a, b: (F.max_pool1d(a.flatten(2), 5), F.max_pool3d(a.unsqueeze(1), 2)),
+    "adaptive_max_pool": lambda a, b: (F.adaptive_max_pool2d(a, 4), F.adaptive_max_pool2d(a, (5, 1))),
+    "avg_pool": lambda a, b: (F.avg_pool2d(a, 2), F.avg_pool2d(b, 3, 2), F.avg_pool2d(b, (3, 4), 1)),
+    "avg_pool, padded": lambda a, b: (F.avg_pool2d(a, 3, 2, 1), F.avg_pool2d(a, 3, 1, 1, count_include_pad=False)),
+    "avg_pool, ceil": lambda a, b: (F.avg_pool2d(a, 3, 2, 1, True), F.avg_pool2d(a, 5, 3, 0, True)),
+    "avg_pool, divisor": lambda a, b: F.avg_pool2d(a, 3, 2, divisor_override=7),
+    "avg_pool1d and 3d": lambda a, b: (F.avg_pool1d(a.flatten(2), 4), F.avg_pool3d(a.unsqueeze(1), 2)),
+    "adaptive_avg_pool": lambda a, b: (F.adaptive_avg_pool2d(a, 1), F.adaptive_avg_pool2d(a, (3, 6))),
+    "adaptive_avg_pool1d": lambda a, b: F.adaptive_avg_pool1d(a.flatten(2), 1),
+    "adaptive_avg_pool of the size that is there": lambda a, b: F.relu(F.adaptive_avg_pool2d(a, (12, None))),
+    "mean": lambda a, b: (a.mean((2, 3)), b.mean([-1, -2], keepdim=True), a.mean(1), a.mean((0, 3), keepdim=True)),
+    "mean of all": lambda a, b: a * b.mean(),
+    "sum": lambda a, b: (a.sum(1), torch.sum(b, dim=(2, 3))),
+    "amax and amin": lambda a, b: (a.amax((2, 3)), b.amin(1, keepdim=True)),
+    "max along an axis": lambda a, b: (a.max(1).values, torch.min(b, 2, keepdim=True)[0]),
+    "max of two": lambda a, b: (torch.maximum(a, b), torch.min(a, a.flip(1))),
+    "pad": lambda a, b: (F.pad(a, (1, 2, 0, 1)), F.pad(b, (2, 2), value=0.7), F.pad(a, (-1, 1))),
+    "pad by reflection": lambda a, b: (F.pad(a, (1, 2, 2, 1), "reflect"), F.pad(a, (1, 2, 2, 1), "replicate")),
+    "pad around": lambda a, b: F.pad(a, (1, 2, 2, 1), "circular"),
+    "interpolate": lambda a, b: (F.interpolate(a, scale_factor=2), F.interpolate(b, size=(7, 30), mode="nearest")),
+    "interpolate, bilinear": lambda a, b: F.interpolate(a, scale_factor=2, mode="bilinear"),
+    "pixel_shuffle": lambda a, b: (F.pixel_shuffle(a, 2), F.pixel_unshuffle(a, 3)),
+    "channel_shuffle": lambda a, b: F.channel_shuffle(a, 4),
+    "dropout": lambda a, b: F.relu(F.dropout(a, 0.5, training=False)),
+    "glu": lambda a, b: F.glu(a, 1),
+    "prelu": lambda a, b, slope: F.prelu(a, slope),
+    "leaky_relu": lambda a, b: (F.leaky_relu(a, 0.25), F.leaky_relu(a)),
+    "hardswish": lambda a, b: F.hardswish(a),
+    "hardsigmoid": lambda a, b: F.hardsigmoid(a),
+    "silu": lambda a, b: F.silu(a),
+    "gelu": lambda a, b: (F.gelu(a), F.gelu(a, approximate="tanh")),
+    "mish": lambda a, b: F.mish(a),
+    "elu": lambda a, b: (F.elu(a), F.celu(a, 0.5), F.selu(a)),
+    "softplus": lambda a, b: (F.softplus(a), F.logsigmoid(a)),
+    "sigmoid and tanh": lambda a, b: (a.sigmoid(), torch.tanh(a), F.softsign(a)),
+    "relu6": lambda a, b: (F.relu6(a), F.hardtanh(b, 0.1, 0.8)),
+    "threshold": lambda a, b: (F.threshold(a, 0.2, 0.2), F.threshold(b, 0.1, 0.0)),
+    "shrinks": lambda a, b: (F.softshrink(a, 0.1), F.hardshrink(a, 0.3), F.tanhshrink(a)),
+    "exp and abs": lambda a, b: (torch.exp(a), a.abs(), -a, a.square()),
+    "where": lambda a, b: (torch.where(a > 0.2, a, b), torch.where(a > 0, a, 0), a.masked_fill(a > 0.3, 0.0)),
+    "arithmetic": lambda a, b: (a + b, a * b, a - b, a * 0.3, a / 4, 1 - a, a + 1, -2 * a),
+    "in place": lambda a, b: (a.add_(b).relu_(), b),
+    "in place, and looked at before": lambda a, b: (a[:, :2], b.mul_(0.5), b + 0),
+    "in place, of a view": lambda a, b: (b[:, :2].mul_(-1), b * 1.5),
+    "types and places": lambda a, b: a.to(torch.float32).cpu().float().type_as(b).contiguous().detach().clone() + b,
+    "getters": lambda a, b: a[0, 0].T @ b[0, 0].data.mT,
+    "flatten": lambda a, b: torch.flatten(a, 1).unflatten(1, (4, -1)).squeeze().unsqueeze(0),
+    "a batch norm alone": lambda a, b, slope: F.relu(F.batch_norm(b, *statistics(slope), slope + 1, slope)),
+    "triangles": lambda a, b: (a.tril(), b.triu(1)),
+}
+
+
+@pytest.mark.parametrize("config", ["default", "powers of two"])
+@pytest.mark.parametrize("name", EXACT)
+def test_a_function_equals_onnxruntime(name: str, config: str, tmp_path: Path) -> None:
+    assert run(EXACT[name], config, tmp_path).equal == 1
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_a_function_trains(name: str) -> None:
+    torch.manual_seed(0)
+    model = quantised(Around(EXACT[name]), lambda: torch.randn(4, 3, 12, 12)).train()
+    result = model(torch.randn(4, 3, 12, 12))
+    parts = [result] if isinstance(result, Tensor) else list(result)
+    total = sum((each * torch.randn_like(each)).sum() for each in parts)
+    total.backward()
+    gradients = [each.grad for each in model.parameters() if each.grad is not None]
+    assert gradients and all(bool(each.isfinite().all()) and bool(each.any()) for each in gradients)
+
+
+def test_groups_and_other_norms_are_within_a_step(tmp_path: Path) -> None:
+    """Their sums are float numbers, added up in another order by each runtime."""
+
+    def norms(a: Tensor, b: Tensor) -> Any:
+        return F.group_norm(a, 4), F.instance_norm(b), F.local_response_norm(a, 3)
+
+    assert run(norms, "default", tmp_path).equal > 0.999
+
+
+MOVES: dict[str, Function] = {
+    "max_pool": lambda a: F.max_pool2d(a, 2),
+    "pad": lambda a: F.pad(a, (1, 1)),
+    "reflect": lambda a: F.pad(a, (1, 1, 2, 0), "reflect"),
+    "interpolate": lambda a: F.interpolate(a.flip(1), scale_factor=2),
+    "amax": lambda a: a.amax(1),
+    "relu of a view": lambda a: F.relu(a.reshape(2, 4, -1)),
+    "masked_fill": lambda a: a.masked_fill(a > 0.1, 0),
+}
+
+
+@pytest.mark.parametrize("name", MOVES)
+def test_integers_of_sixteen_bits_move(name: str) -> None:
+    """torch lacks most kernels for these: the values are moved, and come back to the same integers."""
+    torch.manual_seed(0)
+    config = QuantConfig(activations=Activations(bits=16))
+    model = quantised(Around(lambda a, b: (a, MOVES[name](a))), lambda: torch.randn(2, 3, 12, 12), config)
+    with torch.no_grad():
+        plain, result = model(torch.randn(2, 3, 12, 12))
+    assert plain.unique().numel() > 256
+    assert torch.equal(result, MOVES[name](plain))
+
+
+def test_written_into_out_is_float(tmp_path: Path) -> None:
+    def into(a: Tensor, b: Tensor) -> Any:
+        result = torch.empty_like(a)
+        torch.add(a, b, out=result)
+        return result * 2, torch.mul(a, b, out=None)
+
+    assert run(into, "default", tmp_path).equal == 1
+
+
+def test_what_is_set_by_index_has_no_grid_any_more(tmp_path: Path) -> None:
+    def assigned(a: Tensor, b: Tensor) -> Any:
+        a[:, 0] = b[:, 1] * 3
+        b[:, :2] += a[:, 2:4]
+        return a * 2, b
+
+    assert run(assigned, "default", tmp_path).equal == 1
+
+
+@dataclasses.dataclass
+class Result:
+    scores: Tensor
+    others: dict[str, Any]
+
+
+def test_results_in_dataclasses_lie_on_their_grids() -> None:
+    def packed(a: Tensor, b: Tensor) -> Any:
+        return Result(a, {"two": [b, (a + b,)]})
+
+    model = quantised(Around(packed), lambda: torch.randn(4, 3, 12, 12))
+    with torch.no_grad():
+        result = model(torch.randn(2, 3, 12, 12))
+    for each in (result.scores, *result.others["two"][:1], *result.others["two"][1]):
+        assert each.unique().numel() <= 256
