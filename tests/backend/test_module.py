@@ -172,3 +172,19 @@ def test_the_bench_judges_ratios_and_errors() -> None:
         ("run over eager", False),
         ("relative error", True),
     ]
+
+
+def test_inputs_keep_their_names(tmp_path: Path) -> None:
+    """In calls, and when the module is exported again; what Python does not allow in a name is an underscore."""
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    f (float[N, 3] pixels, float[N, 3] mask_1) => (float[N, 3] y) { y = Mul(pixels, mask_1) }"""
+    proto = onnx.parser.parse_model(text)
+    proto.graph.input[1].name = proto.graph.node[0].input[1] = "mask.1"
+    module = onward.backend.prepare(proto).module
+    x, mask = torch.randn(2, 3), torch.rand(2, 3)
+    assert torch.equal(module(x, mask_1=mask), x * mask)
+    assert torch.equal(module(pixels=x, mask_1=mask), x * mask)
+    with pytest.raises(TypeError, match="mask"):
+        module(x, mask=mask)
+    program = onward.export(module, (x, mask), dynamic_axes={"pixels": {0: "n"}, "mask_1": {0: "n"}}, verify=True)
+    assert [port.name for port in program.inputs] == ["pixels", "mask_1"]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+import keyword
+import re
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -15,7 +18,7 @@ from .limits import DEFAULT, Limits
 
 
 class OnnxModule(nn.Module):
-    """Call it with the graph's inputs in order; one tensor comes back, or a tuple.
+    """Call it with the graph's inputs in order, or by their names; one tensor comes back, or a tuple.
 
     Floating point initializers are parameters, so the model can be trained on; the others are buffers. So are those
     that only say how to compute (sizes, axes, the bounds of a Clip): the plan has them as numbers. A name like
@@ -46,6 +49,9 @@ class OnnxModule(nn.Module):
                 content = tensor_value(graph.initializers[name].const_value, device)
                 self._defaults[name] = self._keep(name, content)
         self.required = [name for name in self._input_names if name not in self._defaults]
+        names_in_python = _parameter_names(self.required)
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        self.__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in names_in_python])
 
     def _keep(self, name: str, content: Any, learns: bool = True) -> Any:
         """Where the weight lives: a module and a name in it, or the strings themselves."""
@@ -62,7 +68,10 @@ class OnnxModule(nn.Module):
         """What stays from run to run: weights and constants."""
         return [*map(_content, self._weights), *(content for _, content in self._plan.constants)]
 
-    def forward(self, *inputs: Any) -> Any:
+    def forward(self, *inputs: Any, **named: Any) -> Any:
+        """Inputs by position, or by name: what Python does not allow in a name is an underscore."""
+        if named:
+            inputs = self.__signature__.bind(*inputs, **named).args
         results = self.run(inputs)
         return results[0] if len(results) == 1 else tuple(results)
 
@@ -99,6 +108,18 @@ def _home(root: nn.Module, name: str) -> tuple[nn.Module, str]:
             return root, _free(root, name.replace(".", "_"))
         owner = child
     return (owner, parts[-1]) if not hasattr(owner, parts[-1]) else (root, _free(root, name.replace(".", "_")))
+
+
+def _parameter_names(inputs: Sequence[str]) -> list[str]:
+    """The inputs' names as Python can write them, each once."""
+    found: list[str] = []
+    for name in inputs:
+        plain = re.sub(r"\W", "_", name) or "input"
+        plain = f"_{plain}" if plain[0].isdigit() or keyword.iskeyword(plain) else plain
+        while plain in found:
+            plain += "_"
+        found.append(plain)
+    return found
 
 
 def _free(root: nn.Module, name: str) -> str:

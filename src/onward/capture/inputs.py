@@ -132,6 +132,9 @@ def _split_keywords(function: Any, args: Any, kwargs: Mapping[str, Any] | None) 
 def _signature(function: Any) -> inspect.Signature | None:
     if is_script(function):
         return script_signature(function)
+    told = getattr(function, "__signature__", None)  # a module whose forward is made at run time says what it takes
+    if isinstance(function, torch.nn.Module) and isinstance(told, inspect.Signature):
+        return told
     try:
         return inspect.signature(function.forward if isinstance(function, torch.nn.Module) else function)
     except (TypeError, ValueError):
