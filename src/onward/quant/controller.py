@@ -87,7 +87,7 @@ class Enter:
     def __init__(self, controller: Controller, path: str) -> None:
         self.controller, self.path = controller, path
 
-    def __call__(self, module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
+    def __call__(self, module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> Any:
         stack = _stack()
         if not stack or stack[-1][0].controller is not self.controller:
             from .session import Phase, Session
@@ -110,6 +110,7 @@ class Enter:
             stack.append((session, weakref.ref(module)))
         else:
             stack[-1][0].enter_module(module, self.path)
+        return stack[-1][0].arguments(args, kwargs)
 
 
 class Leave:
@@ -123,12 +124,12 @@ class Leave:
         if not stack or stack[-1][0].frames[-1].module is not module:  # the error came before the module was entered
             return None
         session, _ = stack[-1]
-        session.leave_module()
+        result = session.leave_module(result)
         if session.frames:
-            return None
+            return result
         stack.pop()
         session.__exit__(None, None, None)
-        return session.outputs(result) if self.controller.config.outputs else None
+        return session.outputs(result) if self.controller.config.outputs else result
 
 
 def _stack() -> list[tuple[Session, Any]]:

@@ -11,6 +11,7 @@ depends on the phase:
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import enum
 from collections import Counter
@@ -29,6 +30,7 @@ from .config import Activations, Resolved
 from .fake import UNBOUNDED, Bounds, fake_quantize, within
 from .functions.registry import ABOUT, HANDLERS, SWITCHED_OFF, WEIGHT_ONLY
 from .grid import Grid, grid_from_range
+from .modules import is_one_function
 from .sites import MASK, Site
 from .tags import Entered, OnGrid, Overwritten, Pending, Tag, put, tag_of
 
@@ -51,6 +53,7 @@ class Frame:
     path: str
     settings: Resolved | None  # None: not to be quantised
     repeat: int = 0
+    whole: Resolved | None = None  # one function from grid to grid, in float inside: then `settings` is None
     calls: Counter[str] = field(default_factory=Counter)
 
 
@@ -100,12 +103,46 @@ class Session(TorchFunctionMode):
             settings = None
         if self.phase is Phase.CALIBRATE:
             self.controller.reached.add(path)
-        self.frames.append(Frame(module, path, settings, self._runs[id(module)]))
+        whole = settings if settings is not None and not settings.weight_only and is_one_function(module) else None
+        self.frames.append(Frame(module, path, None if whole else settings, self._runs[id(module)], whole))
         self._runs[id(module)] += 1
 
-    def leave_module(self) -> None:
-        """It ends."""
-        self.frames.pop()
+    def leave_module(self, result: Any) -> Any:
+        """It ends, with a result that is put on its grid if the module is one function."""
+        frame = self.frames.pop()
+        if frame.whole is None or not isinstance(result, Tensor) or result.dtype is not torch.float32:
+            return result
+        again = f"_call{frame.repeat}" if frame.repeat else ""
+        call = Call(frame, f"module_0{again}", frame.whole)
+        with self._paused():
+            return self.finish(self.values(result), call.site("output"))
+
+    def arguments(self, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]] | None:
+        """What a module that is one function gets instead of its arguments; None for those as they are.
+
+        onnxruntime 1.31 gives everybody who reads from a DequantizeLinear one of his own, and then recognises no norm
+        that reads its input twice. The multiplication by the scale, apart, is read by all.
+        """
+        if self.frames[-1].whole is None or self.phase is not Phase.EXACT:
+            return None
+        with self._paused():
+            given: tuple[tuple, dict[str, Any]] = pytree.tree_map_only(Tensor, self.apart, (args, kwargs))
+        return given
+
+    def apart(self, x: Tensor) -> Tensor:
+        """The values of a tensor, computed from its integers in two steps, so that no DequantizeLinear gives them."""
+        x = self.values(x)
+        found = self.integers(x)
+        return x if found is None else torch.mul(ops.centred(*found), found[1].scale)
+
+    @contextlib.contextmanager
+    def _paused(self) -> Iterator[None]:
+        """Functions that are our own, while the model's pass through here."""
+        self.__exit__(None, None, None)
+        try:
+            yield
+        finally:
+            self.__enter__()
 
     # Functions
 

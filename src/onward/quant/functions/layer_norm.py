@@ -19,7 +19,8 @@ def layer_norm(session: Session, func: Any, input: Tensor, *args: Any, **kwargs:
 
 @handles(F.rms_norm, torch.rms_norm)
 def rms_norm(session: Session, func: Any, input: Tensor, *args: Any, **kwargs: Any) -> Any:
-    return _norm(session, "rms_norm", func, input, args, kwargs)
+    """Several nodes below opset 23: onnxruntime makes one of them where all read the same values (`Session.apart`)."""
+    return _norm(session, "rms_norm", func, session.apart(input), args, kwargs)
 
 
 def _norm(session: Session, name: str, func: Any, input: Tensor, args: Any, kwargs: Any) -> Any:

@@ -11,7 +11,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .. import ops
 from ..session import Session
 from .registry import SWITCHED_OFF, handles
 
@@ -25,11 +24,5 @@ _PRODUCTS = (
 def product(session: Session, func: Any, *args: Any, **kwargs: Any) -> Any:
     """The multiplication by the scale stands apart from DequantizeLinear: the same values, and no such pattern."""
     return session.in_float(
-        func, *(apart(session, each) if isinstance(each, Tensor) else each for each in args), **kwargs
+        func, *(session.apart(each) if isinstance(each, Tensor) else each for each in args), **kwargs
     )
-
-
-def apart(session: Session, x: Tensor) -> Tensor:
-    """The values of a tensor, computed from its integers in two steps."""
-    found = session.integers(session.values(x))
-    return session.values(x) if found is None else torch.mul(ops.centred(*found), found[1].scale)

@@ -26,7 +26,6 @@ from .embedding import embedding
 from .linear import MATMUL, is_layers_weight, is_weight
 from .recurrent import CELLS, LAYERS, cells, layers, rounded
 from .registry import SWITCHED_OFF, WEIGHT_ONLY, handles
-from .switched_off import apart
 
 BLOCK = 128  # of channels with one scale
 
@@ -50,7 +49,7 @@ def linear(session: Session, func: Any, input: Tensor, weight: Tensor, bias: Ten
 def linear_with(session: Session, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """x @ weight.T + bias"""
     spec = session.call("linear").settings.weights
-    x = apart(session, input)
+    x = session.apart(input)
     if session.phase is Phase.CALIBRATE:
         return F.linear(x, weight, bias)
     if session.phase is Phase.TRAIN:
