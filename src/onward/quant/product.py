@@ -92,13 +92,13 @@ def compute(session: Session, call: Call, product: Product) -> Tensor:
         y = product.in_float(product.x, product.weight, product.bias)
         return session.wait(y, call, product=product)
     if session.phase is Phase.TRAIN:
-        return session.wait(_in_training(call, product, norm), call, product=product)
+        return session.wait(in_training(call, product, norm), call, product=product)
     if norm is not None:
         return compute_exactly(session, call, fold(product, norm), before=product, folded=norm)
     return compute_exactly(session, call, product)
 
 
-def _in_training(call: Call, product: Product, norm: BatchNorm | None) -> Tensor:
+def in_training(call: Call, product: Product, norm: BatchNorm | None) -> Tensor:
     """With rounded weights. Where a batch norm follows they are rounded as they will be once it is folded in, that is
     multiplied by its factor, and divided by it again: what the batch norm sees, and takes its statistics of, is the
     result of the rounded weights. A scale for every channel that follows the weights cancels the factor."""

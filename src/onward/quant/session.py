@@ -274,6 +274,7 @@ class Session(TorchFunctionMode):
         bounds: Bounds = UNBOUNDED,
     ) -> Tensor:
         """Put a result on the grid of a site, between the bounds of an activation (`requantise` knows them)."""
+        y = self._in_full(y)
         if self.phase is Phase.TRAIN:
             return self._fake(y, site, bounds)
         y = within(y, bounds)
@@ -316,7 +317,14 @@ class Session(TorchFunctionMode):
         folded: BatchNorm | None = None,
     ) -> Tensor:
         """A result that is put on its grid when it is seen what follows."""
+        y = self._in_full(y)
         return self.put(y, Pending(call, requantise, product, folded))
+
+    def _in_full(self, y: Tensor) -> Tensor:
+        """Under autocast a product is of a shorter type, which has no room for the steps of a grid."""
+        if y.dtype is torch.float32 or not y.is_floating_point() or not torch.is_autocast_enabled(y.device.type):
+            return y
+        return y.float()
 
     def waiting(self, x: Tensor) -> tuple[Tensor, Pending] | None:
         """A result that waits, for an activation that follows it; None for any other tensor."""

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from .. import ops
-from ..product import BatchNorm, Product, compute_exactly, fold
+from ..product import BatchNorm, Product, compute_exactly, fold, in_training
 from ..session import Call, Phase, Session
 from ..tags import Pending
 from .registry import handles
@@ -36,7 +36,10 @@ def batch_norm(
     product = tag.product if isinstance(tag, Pending) and session.controller.config.fold_batch_norm else None
     if product is not None:
         assert isinstance(tag, Pending)
+        known = session.controller.followers.get(tag.call.label)
         session.controller.followers[tag.call.label] = norm
+        if session.phase is Phase.TRAIN and (known is None or not known.is_same(norm)):
+            input = in_training(tag.call, product, norm)  # the first time: its weights were rounded without the norm
         session.joined(tag.call)
     if product is None:
         input = session.settle(input)

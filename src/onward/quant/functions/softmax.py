@@ -63,9 +63,12 @@ def values_for_softmax(session: Session, x: Tensor, factor: float = 1.0, *, alon
 
 def onto_grid_of_shares(session: Session, y: Tensor, settings: Resolved) -> Tensor:
     """Numbers between 0 and 1 in steps of 1/256, 1/65536 where activations have 16 bits; 1 itself is the last step.
+    Fewer bits do not make the steps wider: shares of a sequence of twenty would be zero or 1/16, and they are stored
+    as uint8 whatever they are.
 
     NaN, what is left of a row in which everything is masked, is 0 there."""
     symmetric = session.for_a_chip and settings.activations.symmetric  # no zero point there, whatever it costs
-    spec = replace(settings.activations, symmetric=symmetric, learned=False)
+    bits = settings.activations.bits if session.for_a_chip else max(8, settings.activations.bits)
+    spec = replace(settings.activations, symmetric=symmetric, learned=False, bits=bits)
     last = 1 - 0.5 ** (spec.bits - symmetric)
     return session.finish_within(y, torch.zeros(()), torch.tensor(last), spec, settings.rounding)

@@ -1,0 +1,293 @@
+"""Training: gradients, batch norms, and that nothing of an ordinary training loop is different."""
+
+from __future__ import annotations
+
+import copy
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from onward.errors import QuantizationError
+from onward.quant import Activations, QuantConfig, Weights, calibration, initialise
+from onward.quant.fake import fake_quantize, fake_quantize_weight
+from onward.quant.sites import ranges_of
+
+from .harness import through_onnxruntime
+
+LEARNED = QuantConfig(activations=Activations(learned=True))
+CONFIGS = {
+    "default": QuantConfig(),
+    "learned": LEARNED,
+    "powers of two": QuantConfig(weights=Weights(power_of_two=True), activations=Activations(power_of_two=True)),
+    "per tensor": QuantConfig(weights=Weights(per_channel=False)),
+    "four bits": QuantConfig(weights=Weights(bits=4), activations=Activations(bits=4, learned=True)),
+}
+
+
+class Net(nn.Module):
+    """A convolution with a batch norm and a bias, a residual sum, and a head."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(2, 6, 3, padding=1)
+        self.norm = nn.BatchNorm2d(6)
+        self.mix = nn.Conv2d(6, 6, 1, bias=False)
+        self.head = nn.Linear(6, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = F.relu(self.norm(self.conv(x)))
+        return self.head(F.relu(self.mix(x) + x).flatten(2).permute(0, 2, 1))
+
+
+def made(config: QuantConfig | None = None, model: nn.Module | None = None, calibrated: bool = True) -> Any:
+    torch.manual_seed(0)
+    model = initialise(Net() if model is None else model, config)
+    if calibrated:
+        with calibration(model):
+            model(data(0)[0])
+    return model.train()
+
+
+def data(seed: int, rows: int = 8) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(rows, 2, 5, 5, generator=generator), torch.randint(3, (rows, 25), generator=generator)
+
+
+def loss_of(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
+    return F.cross_entropy(model(batch[0]).flatten(0, 1), batch[1].flatten())
+
+
+def steps(model: nn.Module, optimizer: torch.optim.Optimizer, seeds: range) -> list[float]:
+    losses = []
+    for seed in seeds:
+        optimizer.zero_grad()
+        loss = loss_of(model, data(seed))
+        loss.backward()
+        optimizer.step()
+        losses.append(float(loss.detach()))
+    return losses
+
+
+# Gradients
+
+
+def test_a_case_by_hand() -> None:
+    """One linear layer: inputs from -1 to 1.55 in steps of 0.01, weights in steps of 0.1, results in steps of 1."""
+    model = initialise(nn.Sequential(nn.Linear(2, 1)), LEARNED).train()
+    linear = model[0]
+    with torch.no_grad():
+        linear.weight.copy_(torch.tensor([[12.7, -3.14]]))
+        linear.bias.copy_(torch.tensor([0.5]))
+    linear.quant_linear_0_input = nn.Parameter(torch.tensor([-1.0, 1.55]))
+    linear.quant_linear_0_output = nn.Parameter(torch.tensor([-100.0, 155.0]))
+    x = torch.tensor([[0.123, 7.0], [-0.456, 0.2]], requires_grad=True)
+    y = model(x)
+    assert torch.allclose(y.detach(), torch.tensor([[-3.0], [-6.0]]))  # -2.781 and -5.962
+    y.backward(torch.tensor([[1.0], [10.0]]))
+    assert x.grad is not None and torch.allclose(x.grad, torch.tensor([[12.7, 0.0], [127.0, -31.0]]))  # 7.0 is clipped
+    assert torch.allclose(linear.weight.grad, torch.tensor([[0.12 - 4.6, 1.55 + 2.0]]))
+    assert linear.bias.grad.tolist() == [11]
+    # The ends of the input: the clipped value moves the upper one, and errors of rounding both by their share.
+    errors = 12.7 * (0.12 - 0.123) + 127 * (-0.46 + 0.456)
+    high = -3.1 + errors / 2.55 - 0.0
+    size = 255**1.5 / 4**0.5
+    assert linear.quant_linear_0_input.grad[1].item() == pytest.approx(high * size, rel=1e-3)
+
+
+def test_learned_ends_against_finite_differences() -> None:
+    """A clipped value is the end that clips it: where both ends move by whole steps the grid has no jumps."""
+    x = torch.cat([torch.full((40,), 90.0), torch.full((24,), -90.0)])
+    upstream = torch.linspace(-1, 2, 64)
+    spec = Activations(learned=True)
+    ends = torch.tensor([-1.0, 1.55], requires_grad=True)  # steps of 0.01
+
+    def out(ends: Tensor) -> Tensor:
+        return (fake_quantize(x, *ends.unbind(0), spec) * upstream).sum()
+
+    out(ends).backward()
+    assert ends.grad is not None
+    size = 255**1.5 / 64**0.5  # what gradients of ends are scaled with
+    for end, change in ((0, torch.tensor([-0.2, 0.31])), (1, torch.tensor([-0.4, 0.62]))):  # the zero point stays 100
+        with torch.no_grad():
+            slope = float(out(ends + change) - out(ends - change)) / 2
+        assert float((ends.grad * change).sum()) / size == pytest.approx(slope, rel=1e-4), end
+
+
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+def test_every_parameter_gets_a_gradient_and_learns(config: QuantConfig) -> None:
+    model = made(config)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    before = {name: each.detach().clone() for name, each in model.named_parameters()}
+    losses = steps(model, optimizer, range(1, 2)) + [steps(model, optimizer, range(1, 2))[0] for _ in range(30)]
+    assert losses[-1] < 0.9 * losses[0]
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None and bool(parameter.grad.isfinite().all()), name
+        assert not torch.equal(parameter.detach(), before[name]) or name == "conv.bias", name  # the norm takes it out
+
+
+def test_learned_ranges_are_parameters_after_calibration() -> None:
+    model = initialise(Net(), LEARNED).train()
+    assert not [name for name, _ in model.named_parameters() if "quant_" in name]
+    with pytest.raises(QuantizationError, match="is learned and has no start yet") as caught:
+        model(data(0)[0])
+    assert "before the optimizer is made" in str(caught.value)
+    model = made(LEARNED)
+    names = {name for name, _ in model.named_parameters() if "quant_" in name}
+    assert names == set(ranges_of(model)) and len(names) == 5
+
+
+# Batch norm
+
+
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+def test_running_statistics_are_those_of_the_rounded_weights(config: QuantConfig) -> None:
+    """What the batch norm sees is the convolution, in float, of rounded values with rounded weights: the weights as
+    they are rounded when the batch norm is folded in, divided by its factor again."""
+    model = made(config)
+    with torch.no_grad():
+        model.norm.weight.uniform_(0.2, 2)
+        model.norm.running_var.uniform_(0.5, 3)
+    norm, x = model.norm, data(3)[0]
+    norm.momentum = 0.3
+    mean, variance = norm.running_mean.clone(), norm.running_var.clone()
+    factor = (norm.weight.detach() * torch.rsqrt(variance + norm.eps)).reshape(-1, 1, 1, 1)
+    weight = fake_quantize_weight(model.conv.weight.detach() * factor, config.weights) / factor
+    model(x)
+    low, high = model.conv.quant_conv_0_input.detach().unbind(0)
+    y = F.conv2d(fake_quantize(x, low, high, config.activations), weight, model.conv.bias, padding=1).detach()
+    values = y.transpose(0, 1).flatten(1)
+    assert torch.allclose(norm.running_mean, mean.lerp(values.mean(1), 0.3), atol=1e-6)
+    assert torch.allclose(norm.running_var, variance.lerp(values.var(1), 0.3), atol=1e-5)
+    assert int(norm.num_batches_tracked) == 1
+
+
+def test_a_frozen_batch_norm() -> None:
+    model = made()
+    model.norm.eval()
+    before = {key: value.clone() for key, value in model.norm.state_dict().items()}
+    loss_of(model, data(1)).backward()
+    assert all(torch.equal(value, before[key]) for key, value in model.norm.state_dict().items())
+    assert model.norm.weight.grad is not None and float(model.norm.weight.grad.abs().sum()) > 0
+    y, x = model.train()(data(2)[0]), data(2)[0]
+    model.norm.eval()
+    assert not torch.equal(model(x), y)
+
+
+def test_the_norm_that_is_folded_is_what_was_trained() -> None:
+    """With a frozen batch norm, training and evaluation compute the same up to the rounding of results."""
+    model = made()
+    steps(model, torch.optim.SGD(model.parameters(), lr=0.05), range(20))
+    model.norm.eval()
+    x = data(50)[0]
+    with torch.no_grad():
+        trained = model(x)
+        evaluated = model.eval()(x)
+    step = float((model.head.quant_linear_0_output[1] - model.head.quant_linear_0_output[0]) / 255)
+    assert float((trained - evaluated).abs().max()) <= 4 * step
+    assert float((trained - evaluated).abs().mean()) <= 0.5 * step
+
+
+# An ordinary loop
+
+
+@pytest.mark.parametrize("config", [QuantConfig(), LEARNED], ids=["default", "learned"])
+def test_autocast(config: QuantConfig) -> None:
+    model = made(config)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    losses = []
+    for _ in range(12):
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = loss_of(model, data(1))
+        loss.backward()
+        optimizer.step()
+        losses.append(float(loss.detach()))
+    assert losses[-1] < losses[0]
+    assert all(each.dtype is torch.float32 for each in ranges_of(model).values())
+    assert all(each.grad is not None and each.grad.dtype is torch.float32 for each in model.parameters())
+
+
+def test_gradient_accumulation() -> None:
+    """Two backward passes before a step add up to the gradients of each."""
+    model = made(LEARNED)
+    model.norm.eval()
+    parts = []
+    for seed in (1, 2):
+        twin = copy.deepcopy(model)
+        loss_of(twin, data(seed)).backward()
+        parts.append([each.grad for each in twin.parameters()])
+    for seed in (1, 2):
+        loss_of(model, data(seed)).backward()
+    for parameter, one, two in zip(model.parameters(), *parts, strict=True):
+        assert parameter.grad is not None and torch.allclose(parameter.grad, one + two, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "make", [torch.optim.SGD, torch.optim.AdamW, torch.optim.RMSprop], ids=lambda each: each.__name__
+)
+def test_optimizers(make: Any) -> None:
+    model = made(LEARNED)
+    optimizer = make(model.parameters(), lr=1e-3)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 5)
+    losses = []
+    for _ in range(15):
+        losses += steps(model, optimizer, range(1, 2))
+        schedule.step()
+    assert losses[-1] < losses[0]
+    assert len(optimizer.param_groups[0]["params"]) == len(list(model.parameters()))
+
+
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+def test_resuming_continues_exactly(config: QuantConfig) -> None:
+    model = made(config)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    steps(model, optimizer, range(5))
+    file = io.BytesIO()
+    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, file)
+    wanted = steps(model, optimizer, range(5, 10))
+    file.seek(0)
+    saved = torch.load(file)
+    again = initialise(Net(), config)
+    again.load_state_dict(saved["model"])
+    other = torch.optim.Adam(again.parameters(), lr=1e-2)
+    other.load_state_dict(saved["optimizer"])
+    again.train()
+    assert steps(again, other, range(5, 10)) == wanted
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, again.state_dict()[name]), name
+
+
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+def test_what_was_trained_is_what_is_exported(config: QuantConfig, tmp_path: Path) -> None:
+    model = made(config)
+    steps(model, torch.optim.Adam(model.parameters(), lr=1e-2), range(10))
+    model.eval()
+    outcome = through_onnxruntime(model, data(0)[0], tmp_path, fresh=data(99)[0])
+    assert outcome.equal == 1
+
+
+def test_training_without_calibration_starts_with_the_first_batch() -> None:
+    model = made(calibrated=False)
+    x = data(0)[0]
+    model(x)
+    assert torch.equal(model.conv.quant_conv_0_input, torch.stack(torch.aminmax(x)))
+    model(2 * x)
+    low, high = torch.aminmax(x)
+    rate = QuantConfig().activations.averaging
+    assert torch.allclose(model.conv.quant_conv_0_input, (1 + rate) * torch.stack([low, high]))
+
+
+def test_gradients_need_not_be_asked_for() -> None:
+    """Training mode under no_grad: batch norms and ranges follow, nothing else changes."""
+    model = made()
+    before = {name: each.detach().clone() for name, each in model.named_parameters()}
+    ranges = {name: each.clone() for name, each in ranges_of(model).items()}
+    with torch.no_grad():
+        model(5 * data(1)[0])
+    assert all(torch.equal(each, before[name]) for name, each in model.named_parameters())
+    assert all(not torch.equal(each, ranges[name]) for name, each in ranges_of(model).items())
