@@ -113,6 +113,38 @@ def test_a_row_in_which_everything_is_masked_is_zero(tmp_path: Path) -> None:
     assert torch.equal(model(torch.randn(2, 6, 16), mask)[:, 2], torch.zeros(2, 32))
 
 
+class Twice(nn.Module):
+    """One mask for two layers, which turn it as they like."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = ByHand(), ByHand()
+        self.back = nn.Linear(32, 16)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        mask = torch.where(mask, 0.0, -math.inf)
+        return self.second(self.back(self.first(x, mask)), mask[None, None])
+
+
+def test_a_mask_for_several_layers(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    mask = torch.ones(6, 6, dtype=torch.bool).tril()
+    model = quantised(Twice(), lambda: (torch.randn(2, 6, 16), mask))
+    outcome = through_onnxruntime(model, (torch.randn(2, 6, 16), mask), tmp_path, fresh=(torch.randn(2, 6, 16), mask))
+    assert outcome.equal >= 0.999
+    assert left_in_float(outcome) == {}
+
+
+@pytest.mark.parametrize("opset", [13, 17, 23])
+def test_opsets(opset: int, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = quantised(nn.TransformerEncoderLayer(**ENCODER), lambda: torch.randn(2, 6, 16))
+    outcome = through_onnxruntime(model, torch.randn(2, 6, 16), tmp_path, fresh=torch.randn(2, 6, 16), opset=opset)
+    assert outcome.close >= 0.999
+    assert outcome.steps < 1.01
+    assert left_in_float(outcome) == {}
+
+
 def test_one_element_to_attend_to(tmp_path: Path) -> None:
     """onnxruntime's QLinearSoftmax gives zero there: it must not be used."""
     torch.manual_seed(0)
@@ -253,6 +285,31 @@ def test_weights_that_are_no_layers(tmp_path: Path) -> None:
     outcome = through_onnxruntime(model, torch.randn(9, 16), tmp_path, fresh=torch.randn(9, 16))
     assert outcome.equal == 1
     assert outcome.fused["QGemm"] == 3
+
+
+class Views(nn.Module):
+    """Weights that are views of parameters, and worked out from them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(20, 8)
+        self.heads = nn.Parameter(torch.randn(8, 2, 4))
+        self.factor = nn.Parameter(torch.rand(8) + 0.5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.words(x) @ (self.words.weight * self.factor).T
+        y = y @ self.words.weight
+        return torch.einsum("bsd,dhk->bhsk", y, self.heads)
+
+
+def test_weights_that_are_made_of_weights(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = quantised(Views(), lambda: torch.randint(0, 20, (3, 5)))
+    outcome = through_onnxruntime(model, torch.randint(0, 20, (3, 5)), tmp_path, fresh=torch.randint(0, 20, (3, 5)))
+    assert outcome.equal == 1
+    assert outcome.fused["QGemm"] == 3
+    model.train()(torch.randint(0, 20, (3, 5))).sum().backward()
+    assert all(bool(each.grad.any()) for each in model.parameters())
 
 
 class Computed(nn.Module):

@@ -32,7 +32,7 @@ from .functions.registry import ABOUT, HANDLERS, SWITCHED_OFF, WEIGHT_ONLY
 from .grid import Grid, grid_from_range
 from .modules import is_one_function
 from .sites import MASK, Site
-from .tags import Entered, OnGrid, Overwritten, Pending, Tag, put, tag_of
+from .tags import Entered, OnGrid, Overwritten, Pending, Tag, is_marked_weight, mark_weight, put, tag_of
 
 if TYPE_CHECKING:
     from .controller import Controller
@@ -174,7 +174,13 @@ class Session(TorchFunctionMode):
             self.written(args[0])
             if args[0] is not first:  # it waited, and was put on its grid for this
                 self.put(first, Overwritten(args[0]))
+        if self.is_weight(next(_tensors(args, kwargs), None)) and all(map(self.is_weight, _tensors(args, kwargs))):
+            pytree.tree_map_only(Tensor, mark_weight, result)
         return result
+
+    def is_weight(self, x: Tensor | None) -> bool:
+        """Whether a tensor is one of the model's own: a parameter, or worked out from parameters alone."""
+        return isinstance(x, nn.Parameter) or (x is not None and is_marked_weight(x))
 
     def written(self, x: Tensor, tag: Tag | None = None) -> Tensor:
         """A tensor was written to: it is what the tag says, and views of it have lost their grids."""
@@ -283,7 +289,8 @@ class Session(TorchFunctionMode):
                 self.controller.observe(site, y)
             elif self.study.saw is not None:
                 self.study.saw(site, y, None, None)
-            return self.put(y, OnGrid())
+            is_mask = y.numel() > 0 and float(y.detach().amin()) < MASK
+            return y if is_mask else self.put(y, OnGrid())  # as in evaluation, so that the same sites come after it
         if self.study is not None and site.range is None:
             site = self.study.with_range(site, y)
         if self._is_mask(site, y):

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .session import Call
 
 _ATTRIBUTE = "_onward_tag"
+_WEIGHT = "_onward_weight"
 
 
 class Memory:
@@ -118,3 +119,14 @@ def tag_of(tensor: Tensor, run: object) -> Tag | None:
 
 def _version(tensor: Tensor) -> int | None:
     return None if tensor.is_inference() else tensor._version
+
+
+def mark_weight(tensor: Tensor) -> Tensor:
+    """Note that a tensor was worked out from weights alone. It stays so in every run."""
+    setattr(tensor, _WEIGHT, _version(tensor))
+    return tensor
+
+
+def is_marked_weight(tensor: Tensor) -> bool:
+    """Whether it was, and was not written to since."""
+    return hasattr(tensor, _WEIGHT) and getattr(tensor, _WEIGHT) == _version(tensor)

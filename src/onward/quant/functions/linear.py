@@ -33,12 +33,10 @@ def linear_with(session: Session, x: Tensor, weight: Tensor, bias: Tensor | None
 
 
 def is_weight(session: Session, x: Tensor) -> bool:
-    """Whether a tensor is one of the model's own, and no activation: a parameter, a buffer, or a view of one."""
+    """Whether a tensor is one of the model's own, and no activation: a parameter, a buffer, or made of parameters."""
     if session.has_grid(x):
         return False
-    origin = x._base if x._base is not None else x
-    buffers = session.frames[-1].module.buffers(recurse=False)
-    return isinstance(origin, nn.Parameter) or any(origin is each for each in buffers)
+    return session.is_weight(x) or any(x is each for each in session.frames[-1].module.buffers(recurse=False))
 
 
 def is_layers_weight(session: Session, x: Tensor) -> bool:
