@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -11,7 +12,7 @@ from torch import Tensor
 
 from .. import ops
 from ..grid import Grid
-from ..session import Call, Phase, Session, writes
+from ..session import Phase, Session, writes
 from ..tags import OnGrid, Overwritten, Pending
 from .registry import handles
 
@@ -154,10 +155,7 @@ UNARY = {
     "sigmoid": (torch.sigmoid, Tensor.sigmoid, F.sigmoid, torch.sigmoid_, Tensor.sigmoid_),
     "tanh": (torch.tanh, Tensor.tanh, F.tanh, torch.tanh_, Tensor.tanh_),
     "gelu": (F.gelu,),
-    "silu": (F.silu,),
     "mish": (F.mish,),
-    "hardswish": (F.hardswish,),
-    "hardsigmoid": (F.hardsigmoid,),
     "elu": (F.elu, F.elu_),
     "celu": (F.celu, F.celu_),
     "selu": (F.selu, F.selu_),
@@ -201,41 +199,54 @@ def from_grid_to_grid(session: Session, name: str, function: Callable[[Tensor], 
     site = call.site("output")
     settled = session.settle(x)
     found = session.integers(settled)
-    if found is None or name in ROUNDED_ONCE or found[1].dtype not in ("uint8", "int8"):
+    if found is None or name in ROUNDED_ONCE or found[1].dtype not in ("uint8", "int8") or site.range is None:
         return session.finish(function(settled), site)
-    return session.finish(_clear_of_ties(session, call, function, settled, found[1]), site)
+    return session.finish(clear_of_ties(function, settled, found[1], site.grid(), name), site)
 
 
-def _clear_of_ties(
-    session: Session, call: Call, function: Callable[[Tensor], Tensor], x: Tensor, x_grid: Grid
-) -> Tensor:
+def clear_of_ties(function: Callable[[Tensor], Tensor], x: Tensor, x_grid: Grid, grid: Grid, name: str) -> Tensor:
     """function(x), with a small number added where one of its values lies next to a tie of the output's grid.
 
     Float functions are not the same to the last bit in torch and in onnxruntime, nor on two machines. They are within a
     few units of it, so that integers are the same wherever all 256 values are further from a tie than that: nearly
     always. Otherwise all of them are shifted by a thousandth of a step or so, until it is the case."""
     y = function(x)
-    site = call.site("output")
-    if site.range is None:
-        return y
-    grid = site.grid()
-    every = torch.arange(x_grid.low, x_grid.high + 1)
-    values = (every - x_grid.zero_point).to(torch.float64) * x_grid.scale.to(torch.float64)
-    exact = function(values)
-    scale = grid.scale.to(torch.float64)
-    size = torch.maximum(exact.abs(), values.abs().clamp(max=8)).clamp(min=1 if call.name.startswith(_NEAR_ONE) else 0)
-    error = size * 2.0**-21 / scale
-    steps = exact / scale
-    counts = exact.isfinite() & (steps > grid.low - grid.zero_point - 1) & (steps < grid.high - grid.zero_point + 1)
+    steps, error = _steps(function, x_grid, grid, name)
     for shift in _SHIFTS:
-        distance = ((steps + shift) - torch.floor(steps + shift) - 0.5).abs()
-        if bool(((distance > error) | ~counts).all()):
-            return y if shift == 0 else y + float(shift * scale)
+        if _are_clear(steps + shift, error, grid):
+            return y if shift == 0 else y + float(shift * grid.scale)
     return y
 
 
+def grid_clear_of_ties(function: Callable[[Tensor], Tensor], x_grid: Grid, grid: Grid, name: str) -> Grid:
+    """The same by a grid that is some millionths wider, for a tensor whose grid is nobody's business."""
+    for number in range(64):
+        wider = replace(grid, scale=grid.scale * (1 + number * 2.0**-18))
+        if _are_clear(*_steps(function, x_grid, wider, name), wider):
+            return wider
+    return grid
+
+
+def _steps(function: Callable[[Tensor], Tensor], x_grid: Grid, grid: Grid, name: str) -> tuple[Tensor, Tensor]:
+    """Every value of the function, in steps of the grid from zero, and how far off a float32 computation may be: by
+    units of the largest number that it meets on its way."""
+    values = (torch.arange(x_grid.low, x_grid.high + 1) - x_grid.zero_point).double() * x_grid.scale.double()
+    exact = function(values)
+    met = values.abs().clamp(max=8) if name in _GATES else torch.tensor(float(name in _NEAR_ONE)).double()
+    scale = grid.scale.double()
+    return exact / scale, torch.maximum(exact.abs(), met) * 2.0**-22 / scale
+
+
+def _are_clear(steps: Tensor, error: Tensor, grid: Grid) -> bool:
+    inside = steps.isfinite() & (steps > grid.low - grid.zero_point - 1) & (steps < grid.high - grid.zero_point + 1)
+    return bool((((steps - torch.floor(steps) - 0.5).abs() > error) | ~inside).all())
+
+
 _SHIFTS = (0.0, *(sign * number / 1024 for number in range(1, 65) for sign in (1, -1)))
-_NEAR_ONE = ("sigmoid", "tanh", "hardsigmoid", "elu", "celu", "selu", "softplus", "logsigmoid", "exp", "softsign")
+_NEAR_ONE = frozenset(
+    ["sigmoid", "tanh", "hardsigmoid", "elu", "celu", "selu", "softplus", "logsigmoid", "exp", "softsign"]
+)
+_GATES = frozenset(["gelu", "mish", "silu", "hardswish", "tanhshrink"])
 
 
 @handles(F.prelu, torch.prelu, Tensor.prelu)
@@ -245,12 +256,3 @@ def prelu(session: Session, func: Any, input: Tensor, weight: Tensor) -> Any:
         return NotImplemented
     call = session.call("prelu")
     return session.finish(F.prelu(session.settle(input), weight), call.site("output"))
-
-
-@handles(F.glu)
-def glu(session: Session, func: Any, input: Tensor, dim: int = -1) -> Any:
-    """One half times the sigmoid of the other."""
-    if not session.has_grid(input):
-        return NotImplemented
-    value, gate = session.run(torch.chunk, input, 2, dim)
-    return session.run(torch.mul, value, session.run(torch.sigmoid, gate))

@@ -49,7 +49,8 @@ def batch_norm(
     if product is not None:
         assert isinstance(tag, Pending)
         if tag.folded is not None and tag.folded.is_same(norm):
-            return session.wait(input, call, tag.requantise)
+            # another tensor of the same values: what comes before the batch norm may be used elsewhere, too
+            return session.wait(input.view_as(input), call, tag.requantise)
         return compute_exactly(session, call, fold(product, norm))
     return _alone(session, call, input, norm)
 
