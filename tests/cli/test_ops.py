@@ -3,23 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from onward.cli.ops import in_words
 from onward.cli.recorded import load
-
-ROOT = Path(__file__).resolve().parents[2]
-
-
-def onward(*arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "COLUMNS": "160", "NO_COLOR": "1"}
-    command = [sys.executable, "-W", "ignore", "-c", "from onward.cli import main; main()", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+from tests.cli.running import onward
 
 
 def test_the_table_says_what_is_recorded() -> None:

@@ -1,19 +1,23 @@
-"""What every subcommand shares: the name, the version, and what a mistake looks like."""
+"""The `onward` command: its subcommands, its version, its help."""
 
 from __future__ import annotations
 
-import sys
-
 import typer
 
-from .ops import EPILOG, ops
+from .command import EXIT_CODES, command
+from .export import EPILOG as EXPORT_EPILOG
+from .export import export
+from .ops import EPILOG as OPS_EPILOG
+from .ops import ops
 
 app = typer.Typer(
     name="onward",
     help="From PyTorch to ONNX in one forward pass.",
+    epilog=f"{EXIT_CODES}\n\nShell completion: onward --install-completion",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # it would take the brackets of an input for markup, and break examples over lines
 )
 
 
@@ -32,15 +36,10 @@ def _common(
     """Options of the command itself."""
 
 
-app.command(epilog=EPILOG)(ops)
+app.command(**command(EXPORT_EPILOG))(export)
+app.command(**command(OPS_EPILOG))(ops)
 
 
 def main() -> None:
-    """Run the command. A mistake of the user is one message, without a traceback."""
-    from onward.errors import ExportError
-
-    try:
-        app(prog_name="onward")
-    except ExportError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(1)
+    """Run the command."""
+    app(prog_name="onward")

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import fnmatch
-import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import typer
 
+from .command import EXIT_CODES, Answer
 from .recorded import ABSENT, PASSES, Recorded, load
 
-EPILOG = """Examples:
+EPILOG = f"""Examples:
+  onward ops "linalg.*"          what is known of a family
+  onward ops --failing           what does not export, and why
+  onward ops conv --opset 11     at one opset
+  onward ops --aten softmax      the operators of PyTorch's core with a lowering of their own
 
-onward ops "linalg.*"          what is known of a family
-
-onward ops --failing           what does not export, and why
-
-onward ops conv --opset 11     at one opset
-
-onward ops --aten softmax      the operators of PyTorch's core with a lowering of their own
+{EXIT_CODES}
 """
 
 
@@ -30,20 +28,22 @@ def ops(
     failing: bool = typer.Option(False, "--failing", help="Only what fails, with the reason."),
     aten: bool = typer.Option(False, "--aten", help="The registry of lowerings instead of the recorded results."),
     as_json: bool = typer.Option(False, "--json", help="For machines."),
-) -> None:
+) -> Answer:
     """Which of PyTorch's operators export: dtypes, opsets, dynamic axes, as recorded by the sweep over its database."""
     rows = _lowerings(pattern) if aten else _recorded(load(), pattern, dtype, opset, failing)
-    if as_json:
-        print(json.dumps(rows, indent=1))
-    elif not rows and failing:
-        print(f"of the operators like {pattern!r}, none is recorded as failing in {dtype}")
-    elif not rows:
+    if not rows and not failing:
         raise typer.BadParameter(f"no operator is called like {pattern!r}", param_hint="pattern")
-    else:
+
+    def show() -> None:
+        if not rows:
+            print(f"of the operators like {pattern!r}, none is recorded as failing in {dtype}")
+            return
         _show(rows)
         if not aten:
             about = load().about
             print(f"\n{len(rows)} operators, recorded with torch {about['torch']}, onnxruntime {about['onnxruntime']}")
+
+    return Answer(rows, show)
 
 
 def _matches(name: str, pattern: str) -> bool:
