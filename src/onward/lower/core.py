@@ -387,17 +387,21 @@ class Core:
         packed = ir.PackedTensor(((high << 4) | (low & 15)).view(torch.uint8).numpy(), kind, shape=tensor.shape)
         name = self._session.unique(constants.describe(tensor))
         made = ir.Value(name=name, shape=ir.Shape(tensor.shape), type=ir.TensorType(kind), const_value=packed)
-        self._session.live[made] = None  # stored, and nothing can be worked out from it
-        self._session.dims[made], self._session.dtypes[made] = tuple(tensor.shape), tensor.dtype
-        return made
+        return self._kept(made, tensor)
+
+    def const_kept(self, tensor: torch.Tensor) -> Value:
+        """A constant that is stored as it is: what is worked out from it is worked out when the file is loaded."""
+        return self._kept(constants.initializer(tensor, self._session.unique(constants.describe(tensor))), tensor)
 
     def live_weight(self, tensor: torch.Tensor, name: str) -> Value:
         """A weight that is stored as it is: no constant, for nothing may be worked out from it beforehand."""
-        session = self._session
-        made = constants.initializer(tensor, session.unique(name))
+        made = self._kept(constants.initializer(tensor, self._session.unique(name)), tensor)
         made.meta[constants.LIVE] = name
-        session.live[made] = None
-        session.dims[made], session.dtypes[made] = tuple(tensor.shape), tensor.dtype
+        return made
+
+    def _kept(self, made: Value, tensor: torch.Tensor) -> Value:
+        self._session.live[made] = None
+        self._session.dims[made], self._session.dtypes[made] = tuple(tensor.shape), tensor.dtype
         return made
 
     def const_from(self, how: str, sources: Sequence[Value], make: Callable[[], torch.Tensor]) -> Value:

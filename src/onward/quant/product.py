@@ -142,7 +142,7 @@ def _in_values(product: Product, x: Tensor, x_grid: Grid, weight: Tensor, w_grid
     if product.exact is not None:
         return product.exact(x, x_grid, weight, w_grid, bias)
     values = None if bias is None else ops.stored(bias, _bias_grid(x_grid, w_grid), x)
-    return product.in_float(ops.dequantize(x, x_grid), ops.stored(weight, w_grid, x), values)
+    return product.in_float(torch.mul(ops.centred(x, x_grid), x_grid.scale), ops.stored(weight, w_grid, x), values)
 
 
 def quantized_weight(product: Product, settings: Resolved) -> tuple[Tensor, Grid]:

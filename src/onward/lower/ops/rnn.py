@@ -13,6 +13,7 @@ from typing import Any
 import onnx_ir as ir
 import torch
 
+from ..constants import ConstantTensor
 from ..emitter import Emitter, Value
 from ..registry import lowers
 from .activation import dropout as dropped
@@ -69,27 +70,20 @@ def _stack(g: Emitter, rows: Sequence[Value], gates: Sequence[int]) -> Value:
 
 
 def _stacked_integers(g: Emitter, rows: Sequence[Value], gates: Sequence[int]) -> Value | None:
-    """The same of weights that are stored as integers, with a scale for every row or one for all: the integers are
-    brought into order, and DequantizeLinear stays behind them. None for other weights."""
-    parts: list[tuple[torch.Tensor, torch.Tensor, Value | None]] = []
+    """The same of weights that are stored as integers, Mul(Cast(integers), scales): the integers are brought into
+    order, and the two stay behind them. None for other weights."""
+    parts: list[tuple[torch.Tensor, torch.Tensor]] = []
     for row in rows:
-        node = row.producer()
-        if node is None or node.op_type != "DequantizeLinear":
+        product = row.producer()
+        cast = product.inputs[0].producer() if product and product.op_type == "Mul" and product.inputs[0] else None
+        held = cast.inputs[0].const_value if cast and cast.op_type == "Cast" and cast.inputs[0] else None
+        scale = g.value_of(product.inputs[1]) if product and held is not None else None
+        if scale is None or not isinstance(held, ConstantTensor):
             return None
-        q, scale = (None if each is None else g.value_of(each) for each in node.inputs[:2])
-        if q is None or scale is None or scale.dim() > 1:
-            return None
-        parts.append((q, scale.expand(q.shape[0]), node.inputs[2] if len(node.inputs) > 2 else None))
-    if any(zero is not None and bool(g.value_of(zero).any()) for _, _, zero in parts):  # type: ignore[union-attr]
-        return None
-    size = parts[0][0].shape[0]
-    q = _stacked([part[0] for part in parts], gates)
-    scale = _stacked([part[1] for part in parts], gates).reshape(-1)
-    zero = g.const_tensor(torch.zeros(len(scale), dtype=q.dtype))
-    if len(rows) == 1:
-        return g.op.DequantizeLinear(g.const_tensor(q), g.const_tensor(scale), zero, axis=1)
-    values = g.op.DequantizeLinear(g.const_tensor(q.flatten(0, 1)), g.const_tensor(scale), zero, axis=0)
-    return g.reshape(values, [len(rows), size, q.shape[-1]])
+        q = held.raw
+        parts.append((q, scale.expand(q.shape[0], 1)))
+    q, scale = (_stacked([part[place] for part in parts], gates) for place in (0, 1))
+    return g.op.Mul(g.cast(g.const_kept(q), torch.float32), g.const_tensor(scale.contiguous()))
 
 
 def _stacked(tensors: Sequence[torch.Tensor], gates: Sequence[int]) -> torch.Tensor:

@@ -1,8 +1,8 @@
 """Weights in integers, activations in float: which functions have a weight, and how it is stored.
 
 Linear layers have theirs in blocks, each with a scale: onnxruntime's MatMulNBits computes with them as they are. One
-scale for a channel is the same scale for each of its blocks. Convolutions, recurrent layers and tables have 8 bits
-behind a DequantizeLinear.
+scale for a channel is the same scale for each of its blocks. Convolutions and recurrent layers have 8 bits that
+become floats when the file is loaded, tables are gathered as integers.
 """
 
 from __future__ import annotations
@@ -108,5 +108,5 @@ def _with_stored(
 ) -> Any:
     if input.dtype is not torch.float32 or session.has_grid(weight):
         return NotImplemented
-    x = session.values(input)
+    x = session.apart(input)
     return func(x, rounded(session, weight, spec, x), *args, **kwargs)

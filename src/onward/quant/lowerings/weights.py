@@ -15,9 +15,17 @@ onward = torch.ops.onward
 
 @lowers(onward.stored.default)
 def stored(g: Emitter, q: Value, scale: Value, zero: int, dtype: str, axis: int | None, near: Value) -> Value:
-    """stored(Tensor q, Tensor scale, int zero_point, str dtype, int? axis, Tensor near) -> Tensor"""
-    check_type(g, dtype)
-    return dequantized(g, q, scale, zero, axis)
+    """stored(Tensor q, Tensor scale, int zero_point, str dtype, int? axis, Tensor near) -> Tensor
+
+    Cast and Mul, which onnxruntime works out when it loads the file: a DequantizeLinear would run every time, and an
+    LSTM whose weights are no constants is not packed beforehand."""
+    values = g.value_of(q)
+    if values is None or zero:
+        check_type(g, dtype)
+        return dequantized(g, q, scale, zero, axis)
+    if axis is not None:
+        scale = g.unsqueeze(scale, [each for each in range(g.rank(q)) if each != axis])
+    return g.op.Mul(g.cast(g.const_kept(values), torch.float32), scale)
 
 
 @lowers(onward.linear_blocks.default)

@@ -23,11 +23,11 @@ define(
 
 
 def stored(q: Tensor, grid: Grid, near: Tensor) -> Tensor:
-    """The values of a weight that float arithmetic uses, stored as integers with a DequantizeLinear behind them.
+    """The values of a weight that float arithmetic uses, stored as integers with a Cast and a Mul behind them.
 
     `dequantize` of a constant is a constant, and floats would be stored. `near`, an activation, makes this a step of
-    the program. (Floats between DequantizeLinear and QuantizeLinear also are what onnxruntime 1.31 makes integers of on
-    its own account, with one scale for all.)"""
+    the program. It must not be multiplied with what comes from a DequantizeLinear (`Session.apart`): onnxruntime 1.31
+    would make integers of it on its own account, with one scale for all."""
     result: Tensor = torch.ops.onward.stored(q, grid.scale, grid.zero_point, grid.dtype, grid.axis, near)
     return result
 
