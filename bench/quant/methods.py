@@ -38,8 +38,8 @@ class Method:
 
 
 POWERS = QuantConfig(weights=Weights(power_of_two=True), activations=Activations(power_of_two=True))
-FOUR = QuantConfig(weights=Weights(bits=4), activations=Activations(bits=4, learned=True))
-QAT_EPOCHS, QAT_RATE = 8, 0.5  # the learning rate as a share of that of the float training
+FOUR = QuantConfig(weights=Weights(bits=4), activations=Activations(bits=4, learned=True, range="mse"))
+QAT_EPOCHS = 10
 
 
 def exported(model: nn.Module, data: Data, path: Path) -> Made:
@@ -67,7 +67,7 @@ def in_training(config: QuantConfig, epochs: int = QAT_EPOCHS) -> Callable[[nn.M
 
     def make(model: nn.Module, task: Task, path: Path) -> Made:
         model = calibrated(model, task.data(), config)
-        learn(model, task.data(), epochs, task.rate * QAT_RATE)
+        learn(model, task.data(), epochs, task.rate)
         return exported(model, task.data(), path)
 
     return make

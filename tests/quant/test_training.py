@@ -291,3 +291,10 @@ def test_gradients_need_not_be_asked_for() -> None:
         model(5 * data(1)[0])
     assert all(torch.equal(each, before[name]) for name, each in model.named_parameters())
     assert all(not torch.equal(each, ranges[name]) for name, each in ranges_of(model).items())
+
+
+def test_what_a_model_returns_has_eight_bits_at_least(tmp_path: Path) -> None:
+    model = made(CONFIGS["four bits"]).eval()
+    with torch.no_grad():
+        assert 16 < len(model(data(1, 64)[0]).unique()) <= 256
+    assert through_onnxruntime(model, data(0)[0], tmp_path, fresh=data(99)[0]).equal == 1

@@ -245,7 +245,7 @@ class QuantConfig:
     rules            what is different in some modules; later rules win, field by field
     rounding         "half_even" as onnxruntime rounds, or "half_up", floor(x + 0.5), as linger's chips do
     fold_batch_norm  a BatchNorm after a convolution is folded into its weights, during training too
-    outputs          the model's outputs are quantised; otherwise the last operation gives floats
+    outputs          the model's outputs are quantised, with 8 bits at least; otherwise the last operation gives floats
     lstm             "float", or "dynamic": onnxruntime's DynamicQuantizeLSTM, which has 8-bit weights
     weight_only      activations stay in float
     clamp            the bounds of `onward.constrain`

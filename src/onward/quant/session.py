@@ -73,6 +73,11 @@ class Call:
         """The same call with other settings for its weights."""
         return replace(self, settings=replace(self.settings, weights=replace(self.settings.weights, **changes)))
 
+    def with_activations(self, **changes: Any) -> Call:
+        """The same call with other settings for its results."""
+        changed = replace(self.settings.activations, **changes)
+        return replace(self, settings=replace(self.settings, activations=changed))
+
     def site(self, role: str) -> Site:
         """Where a tensor of this call is put on its grid."""
         return Site(
@@ -410,9 +415,19 @@ class Session(TorchFunctionMode):
         """What leaves the model: on its grid where one waits."""
         return pytree.tree_map(self._output, result)
 
+    def _widen(self, x: Tensor) -> None:
+        """What leaves the model has 8 bits at least, as it is stored in any case: of sixteen logits many are equal."""
+        tag = self.tag(x)
+        if not isinstance(tag, Pending) or tag.settled is not None or self.for_a_chip:
+            return
+        if tag.call.settings.activations.bits < 8:
+            tag.call = tag.call.with_activations(bits=8)
+
     def _output(self, leaf: Any) -> Any:
         if isinstance(leaf, Tensor):
-            return self.values(self._now(leaf))
+            leaf = self._now(leaf)
+            self._widen(leaf)
+            return self.values(leaf)
         if dataclasses.is_dataclass(leaf) and not isinstance(leaf, type):
             for each in dataclasses.fields(leaf):
                 held = getattr(leaf, each.name)
