@@ -270,6 +270,8 @@ class Session(TorchFunctionMode):
                     x, waiting = self._unfolded(tag)
                 tag.settled = self.finish(x, waiting.call.site("output"), waiting.requantise)
             return tag.settled
+        if isinstance(tag, OnGrid) and tag.moved:
+            return self._from_integers(tag)
         if tag is not None or entry is None or x.dtype is not torch.float32:
             return x
         settled = self.finish(x, entry)
@@ -315,6 +317,13 @@ class Session(TorchFunctionMode):
             return self.put(fake_quantize(y, low, high, spec, rounding=rounding), OnGrid())
         grid = grid_from_range(low, high, spec)
         return self.on_grid(ops.quantize(y, grid, rounding), grid)
+
+    def _from_integers(self, tag: OnGrid) -> Tensor:
+        """The values of integers that were moved: computed from these, so that the same moves are not made twice."""
+        if tag.settled is None:
+            assert tag.integers is not None and tag.grid is not None
+            tag.settled = self.on_grid(tag.integers, tag.grid)
+        return tag.settled
 
     def on_grid(self, integers: Tensor, grid: Grid) -> Tensor:
         """The values of integers on a grid, as a tensor that knows about both."""

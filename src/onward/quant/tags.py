@@ -40,6 +40,8 @@ class OnGrid:
     version: int | None = None
     memory: Memory = field(default_factory=Memory)
     writes: int = 0  # of the memory, when this was said
+    moved: bool = False  # the values went the way of the integers, and are not made from these
+    settled: Tensor | None = None  # for one that was moved: its values made from its integers
 
 
 @dataclass

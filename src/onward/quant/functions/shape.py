@@ -57,7 +57,7 @@ def moved(
     """
     if not isinstance(x, Tensor) or not session.has_grid(x):
         return NotImplemented
-    settled = session.settle(x)
+    settled = x if isinstance(session.tag(x), OnGrid) else session.settle(x)
     tag = session.tag(settled)
     if not isinstance(tag, OnGrid):
         return NotImplemented
@@ -73,7 +73,7 @@ def moved(
     def tagged(value: Any, q: Any) -> Any:
         if not isinstance(value, Tensor):
             return value
-        return session.put(value, OnGrid(grid, q, memory=tag.memory if views else Memory()))
+        return session.put(value, OnGrid(grid, q, memory=tag.memory if views else Memory(), moved=q is not None))
 
     return pytree.tree_map(tagged, values, integers, is_leaf=lambda each: each is None or isinstance(each, Tensor))
 
