@@ -13,7 +13,7 @@ import onward
 from onward.errors import QuantizationError
 from onward.quant import QuantizationWarning, Rule
 
-from .harness import quantised
+from .harness import quantised, through_onnxruntime
 
 X = torch.randn(4, 12)
 
@@ -109,3 +109,43 @@ def test_one_call(tmp_path: Path) -> None:
 def test_one_call_with_bad_batches(batches: object, text: str) -> None:
     with pytest.raises((onward.InputError, QuantizationError), match=text):
         onward.quantize(small(), batches)  # type: ignore[arg-type]
+
+
+class Branches(nn.Module):
+    """A sum that begins with 0, as code over a list of branches writes it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.branches = nn.ModuleList(nn.Conv2d(3, 3, 1) for _ in range(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        out = 0
+        for branch in self.branches:
+            out += branch(x)
+        out = out * 1  # type: ignore[assignment]
+        out += 0
+        return torch.relu(out)  # type: ignore[arg-type]
+
+
+def test_numbers_that_change_nothing(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = quantised(Branches(), lambda: torch.randn(2, 3, 8, 8))
+    outcome = through_onnxruntime(model, torch.randn(2, 3, 8, 8), tmp_path)
+    assert outcome.equal == 1
+    assert outcome.nodes["Add"] == 2 and outcome.nodes["QuantizeLinear"] == 1 + 3 + 2
+
+
+class TwoGrids(nn.Module):
+    """The same integers on two grids in a row."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = torch.relu(x) * 0.7 + 0.0
+        return torch.cat([y, y.new_full(y.shape, 3.0)], 1)[:, :3].contiguous() + y
+
+
+def test_a_change_of_grid_is_kept(tmp_path: Path) -> None:
+    """onnxruntime would make one grid of two, a third one."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(3, 3, 1), TwoGrids(), nn.Conv2d(3, 3, 1))
+    outcome = through_onnxruntime(quantised(model, lambda: torch.randn(2, 3, 8, 8)), torch.randn(2, 3, 8, 8), tmp_path)
+    assert outcome.equal == 1

@@ -72,7 +72,7 @@ def in_place(session: Session, func: Any, x: Tensor, inplace: bool, compute: Cal
     tag = session.tag(x)
     if isinstance(tag, Pending) and tag.settled is None:
         result = compute(x)
-        if result is not NotImplemented:
+        if result is not NotImplemented and result is not x:
             session.put(x, Overwritten(result))
         return result
     kept = session.put(x.clone(), tag) if session.phase is Phase.TRAIN else x  # autograd keeps what it computes from

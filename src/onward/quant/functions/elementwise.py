@@ -90,6 +90,8 @@ def _requantise(session: Session, call: Call, name: str, a: Tensor, b: Tensor) -
 
 def _with_number(session: Session, func: Any, name: str, input: Any, other: Any) -> Any:
     """A product with a positive number only changes the scale; anything else is computed in float."""
+    if _changes_nothing(func, name, other) and isinstance(input, Tensor):
+        return input
     call = session.call(name)
     input, other = (session.settle(each) if isinstance(each, Tensor) else each for each in (input, other))
     y = func(input, other)
@@ -98,6 +100,13 @@ def _with_number(session: Session, func: Any, name: str, input: Any, other: Any)
     if factor is None or factor <= 0 or not session.is_on_grid(tensor) or func in (Tensor.__rtruediv__,):
         return session.wait(y, call)
     return session.rescaled(y, tensor, factor)
+
+
+def _changes_nothing(func: Any, name: str, number: Any) -> bool:
+    """x + 0, which sums over branches begin with, x - 0, x * 1 and x / 1."""
+    if isinstance(number, (Tensor, torch.SymInt, torch.SymFloat)) or func in (Tensor.__rsub__, Tensor.__rtruediv__):
+        return False
+    return bool(number == (0 if name in ("add", "sub") else 1))
 
 
 def _factor(name: str, input: Any, other: Any) -> float | None:

@@ -44,8 +44,17 @@ def quantized(
     check_type(g, dtype)
     if rounding != "half_even" and not ROUNDING_IS_TOLD.get():
         return _quantized_half_up(g, x, scale, zero, dtype, low, high, axis)
-    q = g.op.QuantizeLinear(x, scale, _zero(g, zero, dtype), **_settings(g, axis))
+    q = g.op.QuantizeLinear(_kept_apart(g, x), scale, _zero(g, zero, dtype), **_settings(g, axis))
     return q if (low, high) == dtype_bounds(dtype) else g.clip(q, low, high)
+
+
+def _kept_apart(g: Emitter, x: Value) -> Value:
+    """A change of grid, with a function between that changes nothing: of two pairs of QuantizeLinear and
+    DequantizeLinear in a row onnxruntime 1.31 makes one, on a third grid, and four in ten integers are another."""
+    made = x.producer()
+    if made is None or made.op_type != "DequantizeLinear" or ROUNDING_IS_TOLD.get():
+        return x
+    return g.op.LeakyRelu(x, alpha=1.0)
 
 
 def _quantized_half_up(
