@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import typer
 
+from . import export, inspect, ops, optimize, run
 from .command import EXIT_CODES, command
-from .export import EPILOG as EXPORT_EPILOG
-from .export import export
-from .ops import EPILOG as OPS_EPILOG
-from .ops import ops
 
 app = typer.Typer(
     name="onward",
@@ -36,8 +33,11 @@ def _common(
     """Options of the command itself."""
 
 
-app.command(**command(EXPORT_EPILOG))(export)
-app.command(**command(OPS_EPILOG))(ops)
+app.command(**command(export.EPILOG))(export.export)
+app.command(**command(run.EPILOG))(run.run)
+app.command(**command(inspect.EPILOG))(inspect.inspect)
+app.command(**command(optimize.EPILOG))(optimize.optimize)
+app.command(**command(ops.EPILOG))(ops.ops)
 
 
 def main() -> None:

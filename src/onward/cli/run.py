@@ -1,0 +1,124 @@
+"""`onward run`: a file on some inputs, in onnxruntime or on PyTorch."""
+
+from __future__ import annotations
+
+import enum
+import io
+import time
+import zipfile
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import torch
+import typer
+
+from onward.verify import Session
+
+from .command import EXIT_CODES, Answer, Debug, Force, Json, check_free, table, working
+from .feeds import ModelFile, Opened, feeds_of, given_inputs, open_file
+from .rebuild import Inputs, Seed
+
+EPILOG = f"""Examples:
+  onward run m.onnx                                      on inputs made up from what the file declares
+  onward run m.onnx -i "x:f32[4,3,224,224]" -o out.npz
+  onward run m.onnx -i x=picture.npy --backend onward    on PyTorch instead of onnxruntime
+
+{EXIT_CODES}
+"""
+
+
+class Runtime(str, enum.Enum):
+    """What runs the file."""
+
+    onnxruntime = "onnxruntime"
+    onward = "onward"
+
+
+def run(
+    model: ModelFile,
+    input: Inputs = [],  # noqa: B006 (typer copies it)
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the outputs to an .npz file.")] = None,
+    backend: Annotated[Runtime, typer.Option(help="What runs it.")] = Runtime.onnxruntime,
+    seed: Seed = 0,
+    force: Force = False,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> Answer:
+    """Run an ONNX file and show its outputs."""
+    given = given_inputs(input, seed)
+    if output is not None:
+        check_free(output, force)
+    opened = open_file(model)
+    with working(f"running {model}"):
+        names, results, seconds = _results(opened, given, backend)
+    rows = [row for name, result in zip(names, results, strict=True) for row in _rows(name, result)]
+    if output is not None:
+        _write(output, dict(rows))
+    described = [_described(name, array) for name, array in rows]
+    data = {"ok": True, "outputs": described, "seconds": seconds, "file": str(output) if output is not None else None}
+    return Answer(data, lambda: _show(data))
+
+
+def _results(opened: Opened, given: Any, backend: Runtime) -> tuple[list[str], list[Any], float]:
+    names = [str(value.name) for value in opened.model.graph.outputs]
+    if backend is Runtime.onward:
+        from onward.backend import prepare
+
+        prepared = prepare(opened.path)
+        feeds = feeds_of(opened, given)
+        start = time.perf_counter()
+        results = [*prepared.run(feeds)]
+    else:
+        session = Session(opened.path)
+        feeds = feeds_of(opened, given, session)
+        start = time.perf_counter()
+        results = list(session.run(feeds))
+    return names, results, time.perf_counter() - start
+
+
+def _rows(name: str, result: Any) -> list[tuple[str, np.ndarray[Any, Any]]]:
+    """Arrays with a name; a list has one for each element."""
+    if isinstance(result, (list, tuple)):
+        return [row for place, each in enumerate(result) for row in _rows(f"{name}.{place}", each)]
+    if isinstance(result, torch.Tensor):
+        try:
+            return [(name, result.detach().numpy())]
+        except TypeError:  # bfloat16 and the float8 types, which numpy does not have: float32 holds them all
+            return [(name, result.detach().float().numpy())]
+    return [(name, np.asarray(result))]
+
+
+def _described(name: str, array: np.ndarray[Any, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {"name": name, "dtype": str(array.dtype), "shape": list(array.shape)}
+    if array.size and array.dtype.kind in "fiub":
+        found.update(min=_number(array.min()), max=_number(array.max()), mean=_number(array.mean(dtype=np.float64)))
+    return found
+
+
+def _number(value: Any) -> float | str:
+    """JSON has neither infinities nor NaN."""
+    return float(value) if np.isfinite(value) else str(float(value))
+
+
+def _write(path: Path, arrays: dict[str, np.ndarray[Any, Any]]) -> None:
+    """np.savez takes names as keyword arguments, and cannot have one that is called "file"."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, array, allow_pickle=False)
+    path.write_bytes(content.getvalue())
+
+
+def _show(data: dict[str, Any]) -> None:
+    def shown(row: dict[str, Any], key: str) -> str:
+        return f"{row[key]:.6g}" if isinstance(row.get(key), float) else str(row.get(key, ""))
+
+    rows = [
+        [row["name"], row["dtype"], "x".join(map(str, row["shape"])) or "scalar",
+         *(shown(row, key) for key in ("min", "max", "mean"))]
+        for row in data["outputs"]
+    ]  # fmt: skip
+    table(["output", "type", "shape", "min", "max", "mean"], rows)
+    print(f"\n{data['seconds'] * 1000:.1f} ms" + (f", written to {data['file']}" if data["file"] else ""))

@@ -1,0 +1,109 @@
+"""`onward run`, `inspect` and `optimize`: files of anybody."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from tests.cli.models import save
+from tests.cli.running import invoke, onward
+
+INPUTS = ["-i", "x:f32[5,4]=ones", "-i", "ids:i64[5]=arange"]
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    return save(tmp_path / "m.onnx")
+
+
+@pytest.mark.parametrize("backend", ["onnxruntime", "onward"])
+def test_run_writes_what_the_model_answers(backend: str, model: Path, tmp_path: Path) -> None:
+    done = invoke("run", model, *INPUTS, "-o", tmp_path / "out.npz", "--backend", backend)
+    assert done.exit_code == 0, done.stderr
+    head, first, second, *_ = done.stdout.splitlines()
+    assert head.split() == ["output", "type", "shape", "min", "max", "mean"]
+    assert first.split()[:3] == ["y", "float32", "5x3"] and second.split() == ["file", "int64", "5", "1", "5", "3"]
+    written = np.load(tmp_path / "out.npz")
+    held = {each.name: onnx.numpy_helper.to_array(each) for each in onnx.load(model).graph.initializer}
+    assert written["file"].tolist() == [1, 2, 3, 4, 5]  # np.savez could not have written this name
+    assert np.allclose(written["y"], np.maximum(np.ones((5, 4)) @ held["weight"] + held["bias"], 0), atol=1e-6)
+    done = invoke("run", model, *INPUTS, "-o", tmp_path / "out.npz")
+    assert done.exit_code == 1 and "is there already" in done.stderr
+
+
+def test_the_real_executable_runs_and_inspects(model: Path) -> None:
+    told = json.loads(onward("run", str(model), "--json").stdout)  # on made-up inputs
+    assert [each["name"] for each in told["outputs"]] == ["y", "file"]
+    shown = onward("inspect", str(model)).stdout
+    assert "by somebody; opset ai.onnx 20; IR version 9" in shown
+    assert "x      float32[n, 4]" in shown and "weight           float32  4x3     48 bytes" in shown
+    assert "12 multiplications with dynamic axes at 1" in shown
+
+
+def test_inspect_for_machines(model: Path) -> None:
+    told = json.loads(invoke("inspect", model, "--json", "--top", "1").stdout)
+    assert told["operators"] == {"Add": 1, "Gemm": 1, "Identity": 1, "Relu": 1}
+    assert told["inputs"][1] == {"name": "ids", "dtype": "int64", "shape": ["n"]}
+    assert told["weights"]["parameters"] == 16 and [each["name"] for each in told["weights"]["largest"]] == ["weight"]
+    assert told["bytes"] == model.stat().st_size and told["opsets"] == {"ai.onnx": 20}
+
+
+def test_names_of_a_file_cannot_command_the_terminal(tmp_path: Path) -> None:
+    proto = onnx.load(save(tmp_path / "m.onnx"))
+    proto.graph.name, proto.producer_name = "\x1b[2Jgone", "[bold]\nsecond line"
+    onnx.save(proto, tmp_path / "m.onnx")
+    shown = invoke("inspect", tmp_path / "m.onnx").stdout
+    assert "\x1b" not in shown and "\\x1b[2Jgone" in shown and "[bold]\\nsecond line" in shown
+
+
+def test_optimize(model: Path, tmp_path: Path) -> None:
+    done = onward("optimize", str(model), "-o", str(tmp_path / "less.onnx"))
+    assert done.returncode == 0, done.stderr
+    assert "4 nodes became 3" in done.stdout and "onnxruntime answers as before" in done.stdout
+    done = invoke("optimize", model, "-o", tmp_path / "less.onnx", "--force", "--json", *INPUTS)
+    assert json.loads(done.stdout)["after"]["nodes"] == 3
+
+
+@pytest.mark.parametrize("command", ["run", "inspect", "optimize"])
+def test_files_that_are_none(command: str, tmp_path: Path) -> None:
+    more = ["-o", str(tmp_path / "out.onnx")] if command == "optimize" else []
+    (tmp_path / "text.onnx").write_text("hello, I am no model")
+    (tmp_path / "empty.onnx").touch()
+    proto = onnx.load(save(tmp_path / "m.onnx"))
+    onnx.external_data_helper.set_external_data(proto.graph.initializer[1], "../../etc/passwd")
+    (tmp_path / "elsewhere.onnx").write_bytes(proto.SerializeToString())
+    for name, message in [
+        ("missing.onnx", "there is no file"),
+        ("text.onnx", "is no ONNX model"),
+        ("empty.onnx", "is no ONNX model"),
+        ("elsewhere.onnx", "outside the model's folder"),
+        (".", "is not a file"),
+    ]:
+        done = invoke(command, tmp_path / name, *more)
+        assert done.exit_code == 1 and message in done.stderr, done.stderr
+        assert done.stdout == "" and len(done.stderr.splitlines()) <= 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "messages"),
+    [
+        (["-i", "z:f32[5,4]"], 1, ["the model has no input 'z'", "it has x, ids"]),
+        (["-i", "idz:i64[5]"], 1, ["did you mean 'ids'?"]),
+        (["-i", "x:f32[5,4]"], 1, ["the model's input 'ids' is not given"]),
+        (["-i", "f32[5,4];i64[5];i64[5]"], 1, ["the model has 2 inputs (x, ids), and more are given"]),
+        (["-i", "x:f32[5,3]; ids:i64[5]"], 1, ["the input 'x' has the shape [5, 3], and the model takes"]),
+        (["-i", "x:f64[5,4]; ids:i64[5]"], 1, ["x"]),
+        (["-i", "x=3; ids:i64[5]"], 1, ["the input 'x' is no tensor", 'write it as one: "x:f32[]=3"']),
+        (["-i", "x:f32[5,4"], 2, ["  x:f32[5,4\n           ^\n"]),
+        (["--backend", "tensorrt"], 2, ["'tensorrt' is not one of 'onnxruntime', 'onward'"]),
+        (["-o", "/no/such/folder/out.npz"], 1, ["does not exist"]),
+    ],
+)
+def test_inputs_that_do_not_fit(arguments: list[str], code: int, messages: list[str], model: Path) -> None:
+    done = invoke("run", model, *arguments)
+    assert done.exit_code == code, done.stderr
+    assert all(message in done.stderr for message in messages), done.stderr
