@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from onward.quant import Activations, QuantConfig, calibration, initialise
+from onward.quant import Activations, QuantConfig, Rule, Weights, calibration, initialise
 
 from .harness import left_in_float, quantised, through_onnxruntime
 
@@ -263,6 +263,26 @@ def test_stacks(name: str, tmp_path: Path) -> None:
     assert left_in_float(outcome) == {}
     model.train()(*example()).square().mean().backward()
     assert all(each.grad is not None and each.grad.isfinite().all() for each in model.parameters())
+
+
+CONFIGS = {
+    "powers of two": QuantConfig(weights=Weights(power_of_two=True), activations=Activations(power_of_two=True)),
+    "symmetric": QuantConfig(activations=Activations(symmetric=True)),
+    "four bits": QuantConfig(weights=Weights(bits=4), activations=Activations(bits=4)),
+    "half up": QuantConfig(rounding="half_up"),
+    "sixteen bits": QuantConfig(activations=Activations(bits=16)),
+    "sixteen symmetric bits": QuantConfig(activations=Activations(bits=16, symmetric=True)),
+    "attention off": QuantConfig(rules=[Rule("self_attn", off=True)]),
+}
+
+
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+def test_configurations(config: QuantConfig, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = quantised(nn.TransformerEncoderLayer(**ENCODER), lambda: torch.randn(2, 6, 16), config)
+    outcome = through_onnxruntime(model, torch.randn(2, 6, 16), tmp_path, fresh=torch.randn(2, 6, 16))
+    assert outcome.close >= 0.999
+    assert outcome.steps < 1.01
 
 
 class Products(nn.Module):
