@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import statistics
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -93,22 +94,27 @@ def graph(path: Path) -> Graph:
 
 
 def interleaved(paths: Sequence[Path], inputs: Tensor, seconds: float = 1.0) -> list[float]:
-    """Milliseconds per run of every file, taken in turn; the best median among five stretches counts."""
-    sessions = [session(path) for path in paths]
-    feeds = []
-    for each in sessions:
+    """Milliseconds per run of every file, taken in turn."""
+    runs = []
+    for each in map(session, paths):
         given = each.get_inputs()[0]
         size = given.shape[0] if isinstance(given.shape[0], int) else len(inputs)
-        feeds.append({given.name: inputs[:size].numpy()})
-    medians: list[list[float]] = [[] for _ in sessions]
+        runs.append(functools.partial(each.run, None, {given.name: inputs[:size].numpy()}))
+    return in_turn(runs, seconds)
+
+
+def in_turn(runs: Sequence[Callable[[], Any]], seconds: float) -> list[float]:
+    """Milliseconds of processor time that each takes, the best median among five stretches: everything here has one
+    thread, and on a machine that others use too the clock on the wall measures them."""
+    medians: list[list[float]] = [[] for _ in runs]
     for _ in range(5):
-        times: list[list[float]] = [[] for _ in sessions]
-        end = time.perf_counter() + seconds * len(sessions) / 5
+        times: list[list[float]] = [[] for _ in runs]
+        end = time.perf_counter() + seconds * len(runs) / 5
         while time.perf_counter() < end or len(times[-1]) < 5:
-            for each, feed, taken in zip(sessions, feeds, times, strict=True):
-                start = time.perf_counter()
-                each.run(None, feed)
-                taken.append(1000 * (time.perf_counter() - start))
+            for each, taken in zip(runs, times, strict=True):
+                start = time.process_time()
+                each()
+                taken.append(1000 * (time.process_time() - start))
         for kept, taken in zip(medians, times, strict=True):
             kept.append(statistics.median(taken))
     return [min(each) for each in medians]

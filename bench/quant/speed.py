@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import statistics
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,7 @@ from torch import Tensor, nn
 import onward
 from onward.quant import QuantConfig, initialise
 
-from .measure import graph, interleaved
+from .measure import graph, in_turn, interleaved
 from .methods import FOUR, OPSET
 from .tasks import BATCH, TASKS
 
@@ -54,25 +52,14 @@ CONFIGS = {"W8A8": QuantConfig(), "W4A4": FOUR}
 
 
 def measure_step(name: str, seconds: float) -> dict[str, Any]:
-    """A step of training: forward, backward, optimizer; float and quantised in turn, the best median of five."""
+    """A step of training: forward, backward, optimizer; float and quantised in turn."""
     task = TASKS[name]
     inputs, labels = (each[:BATCH] for each in task.data().train)
     models = [task.made(), *(_aware(task.made(), config, inputs) for config in CONFIGS.values())]
     steps = [_step(model.train(), task.rate, inputs, labels) for model in models]
     for step in steps * 3:
         step()
-    medians: list[list[float]] = [[] for _ in steps]
-    for _ in range(5):
-        times: list[list[float]] = [[] for _ in steps]
-        end = time.perf_counter() + seconds / 5 * len(steps)
-        while time.perf_counter() < end or len(times[-1]) < 5:
-            for step, taken in zip(steps, times, strict=True):
-                start = time.perf_counter()
-                step()
-                taken.append(1000 * (time.perf_counter() - start))
-        for kept, taken in zip(medians, times, strict=True):
-            kept.append(statistics.median(taken))
-    best = [min(each) for each in medians]
+    best = in_turn(steps, seconds)
     ratios = {name: each / best[0] for name, each in zip(CONFIGS, best[1:], strict=True)}
     return {"task": name, "float_ms": best[0], "ratio": ratios}
 
