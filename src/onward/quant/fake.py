@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 _TINY = torch.finfo(torch.float32).tiny
 _hardtanh_backward = torch.ops.aten.hardtanh_backward.default
-_threshold_backward = torch.ops.aten.threshold_backward.grad_input
 
 
 Bounds = tuple[float | None, float | None]  # of an activation that follows, (0, None) for a ReLU
@@ -250,11 +249,7 @@ class _Learned(torch.autograd.Function):
         nothing = (None,) * 4
         if not (ctx.needs_input_grad[1] or ctx.needs_input_grad[2]):
             return passed, None, None, *nothing
-        rest = out - x
-        error = torch.dot(passed.reshape(-1), rest.reshape(-1)).item() / scale
-        at_top = _threshold_backward(grads[0], x, most, grad_input=rest).sum().item()
-        # After a ReLU nothing is at the bottom that could move it.
-        at_bottom = 0.0 if bounds[0] is not None else (grads[0].sum() - passed.sum()).item() - at_top
+        at_bottom, at_top, error = _gradients_in_steps(grads[0], passed, x, out, grid, bounds)
         low_, high_ = low.item(), high.item()
         if spec.symmetric:
             steps = (1 << (spec.bits - 1)) - 1
@@ -268,6 +263,27 @@ class _Learned(torch.autograd.Function):
             to_low = at_top + at_bottom - to_high
         size = steps**1.5 / math.sqrt(x.numel())
         return passed, _unless_zero(to_low * size, low), _unless_zero(to_high * size, high), *nothing
+
+
+def _gradients_in_steps(
+    grad: Tensor, passed: Tensor, x: Tensor, out: Tensor, grid: tuple[float, int, int], bounds: Bounds
+) -> tuple[float, float, float]:
+    """The sums of the gradients at the bottom and at the top of a grid, and of those inside times their rounding error.
+
+    By sums of products alone, which allocate nothing: what is clipped has one of two values, so the sum of
+    the gradients that did not pass, and the same with `out`, tell how much of it was at which end. After a ReLU the
+    bottom is zero, where no gradient counts.
+    """
+    scale, bottom, top = grid
+    grad, passed, x, out = (each.reshape(-1) for each in (grad, passed, x, out))
+    inside = torch.dot(passed, out).item()
+    error = (inside - torch.dot(passed, x).item()) / scale
+    clipped = (torch.dot(grad, out).item() - inside) / scale
+    if bounds[0] is not None:
+        return 0.0, clipped / top, error
+    total = (grad.sum() - passed.sum()).item()
+    at_top = (clipped - bottom * total) / (top - bottom)
+    return total - at_top, at_top, error
 
 
 def _clipped_at(grid: tuple[float, int, int], bounds: Bounds) -> tuple[float, float]:
