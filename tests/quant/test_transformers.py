@@ -125,3 +125,33 @@ def test_training(name: str) -> None:
     used = [name for name, each in model.named_parameters() if each.grad is not None and bool(each.grad.any())]
     assert len(used) >= 0.85 * len(list(model.parameters()))  # a pooler is not part of what is asked for
     assert losses[-1] < losses[0]
+
+
+class Step(nn.Module):
+    """One step of a decoder, keys and values of the steps before given and returned."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        config = transformers.LlamaConfig(**WORDS, max_position_embeddings=32, num_key_value_heads=2, **SIZES)
+        self.model = transformers.LlamaForCausalLM(config)
+
+    def forward(self, x: Tensor, k0: Tensor, v0: Tensor, k1: Tensor, v1: Tensor) -> tuple[Tensor, ...]:
+        cache = transformers.DynamicCache()
+        cache.update(k0, v0, 0)
+        cache.update(k1, v1, 1)
+        result = self.model(x, past_key_values=cache, use_cache=True)
+        return result.logits, *(part for each in result.past_key_values.layers for part in (each.keys, each.values))
+
+
+def test_a_decoder_with_its_cache(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+
+    def example(batch: int = 2, past: int = 5) -> tuple[Tensor, ...]:
+        return words(batch, 1), *(torch.randn(batch, 2, past, 8) for _ in range(4))
+
+    model = quantised(Step().eval(), example)
+    axes = {name: {0: "batch", 2: "past"} for name in ("k0", "v0", "k1", "v1")} | {"x": {0: "batch"}}
+    outcome = through_onnxruntime(model, example(), tmp_path, fresh=example(3, 9), dynamic_axes=axes)
+    assert outcome.close >= 0.999
+    assert outcome.steps < 1.01
+    assert left_in_float(outcome) == {}

@@ -126,7 +126,7 @@ def _multi_head_attention(
         k = k if static_k is None else static_k.unflatten(0, (batch, num_heads))
         v = v if static_v is None else static_v.unflatten(0, (batch, num_heads))
         if add_zero_attn:
-            k, v = (torch.cat([each, torch.zeros_like(each[:, :, :1])], 2) for each in (k, v))
+            k, v = (F.pad(each, (0, 0, 0, 1)) for each in (k, v))
         return q, k, v
 
     call = session.call("attention")
