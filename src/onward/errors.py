@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from torch.onnx.errors import OnnxExporterError, UnsupportedOperatorError
 
@@ -120,9 +121,20 @@ class QuantizationError(ExportError):
 
 
 class VerifyError(ExportError, AssertionError):
-    """onnxruntime and PyTorch disagree, or the file does not run."""
+    """onnxruntime and PyTorch disagree, or the file does not run.
+
+    explanation  what a hunt for the reason has found (`onward.hunt.Explanation`), if there was one
+    """
 
     stage = "verify"
+    inputs: Sequence[Any] = ()  # of the run that failed
+    explanation: Any = None
+
+    def explain(self, explanation: Any) -> None:
+        """Add what was found to the text."""
+        self.explanation, self.hint = explanation, explanation.hint or self.hint
+        self.details = (*self.details, *explanation.lines())
+        self.args = (self._text(),)
 
 
 class MissingDependencyError(ExportError, ImportError):

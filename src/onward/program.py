@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -19,6 +20,8 @@ from .capture.model import Modes, in_modes, without_compiling
 from .capture.mutable import answers
 from .capture.reweigh import chosen_by, reweighed
 from .errors import InputError, LoweringError, VerifyError
+from .hunt import Explanation
+from .hunt import explain as explain_mismatch
 from .lower.aten_nodes import calls_in
 from .lower.constants import LIVE
 from .options import check_flag
@@ -124,17 +127,35 @@ class Program(TorchNames):
     def _external(self, asked: bool | None) -> bool | None:
         return self._external_data if asked is None else asked
 
-    def verify(self, f: str | os.PathLike[str] | None = None) -> Verification:
+    def verify(self, f: str | os.PathLike[str] | None = None, *, explain: bool | None = None) -> Verification:
         """Compare onnxruntime with PyTorch, on the example and at other sizes of every dynamic axis.
 
         `f` is a file that was saved from this program; without it the program itself is run, as `model` is now. A
-        difference beyond the documented tolerance raises VerifyError.
+        difference beyond the documented tolerance raises VerifyError, which names the operator that is wrong.
+
+        explain  True looks at every operator even if the outputs agree (`explanation` of what is returned); False does
+                 not look for a reason at all
         """
-        captured = self._captured
+        check_flag("explain", explain, "True, False or None")
         self._check_runnable()
+        try:
+            verification = self._compared(f)
+            failed = verification.first_failed
+            if explain is not False and (failed is not None or explain):
+                found = self._explained(f, failed.inputs, failed.expected) if failed else self._explained(f)
+                verification = replace(verification, explanation=found)
+            verification.raise_unless_ok(self.warnings)
+        except VerifyError as error:
+            if explain is not False and error.explanation is None:  # it does not load, or does not run
+                error.explain(self._explained(f, error.inputs))
+            raise
+        return verification
+
+    def _compared(self, f: str | os.PathLike[str] | None) -> Verification:
+        captured = self._captured
         if f is None:
             self._session = None
-        verification = verify_at_sizes(
+        return verify_at_sizes(
             self._own_session() if f is None else Session(f, given=self._fed_weights()),
             captured.inputs,
             captured.axes,
@@ -146,8 +167,22 @@ class Program(TorchNames):
             steps=output_steps(self.model),
             state=len(captured.call.state),
         )
-        verification.raise_unless_ok(captured.warnings)
-        return verification
+
+    def _explained(
+        self,
+        f: str | os.PathLike[str] | None,
+        inputs: Sequence[torch.Tensor] = (),
+        expected: Sequence[Output] | None = None,
+    ) -> Explanation:
+        """Which operator is wrong, for these inputs or for the example's."""
+        return explain_mismatch(
+            self._captured,
+            self.model if f is None else f,
+            self.model,
+            inputs or self._captured.example_inputs,
+            given=self._fed_weights(),
+            expected=expected or None,
+        )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the exported model in onnxruntime, called as the original is. Returns what the original returns.
@@ -320,7 +355,7 @@ class OpenedProgram(Program):
         outputs = self._own_session().run(self._inputs_of(self._bound(args, kwargs)))
         return dict(zip(self.output_names, outputs, strict=True))
 
-    def verify(self, f: str | os.PathLike[str] | None = None) -> Verification:
+    def verify(self, f: str | os.PathLike[str] | None = None, *, explain: bool | None = None) -> Verification:
         """Not for this program: PyTorch has nothing to hold against intermediate values."""
         raise InputError(
             "the outputs of this program are intermediate values, and PyTorch has nothing to compare them with",

@@ -20,6 +20,7 @@ from .capture.weights import Weights, chosen_weights
 from .errors import FrozenAxisError, RefusedSizesError
 from .lower import keeps_whole, lower_program, registry_for
 from .lower.formats import FORMATS
+from .lower.origins import keep_present
 from .options import ExportOptions
 from .passes import expose_weights, modules_to_functions, tidy
 from .program import Program
@@ -118,6 +119,7 @@ def builder(
                 expose_weights(graph, [each.name for each in weights.state], keep=options.export_params)
             if form.finish is not None:
                 form.finish(graph, model)
+            keep_present(graph)
         return graph
 
     return build

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import fx
+from torch.utils._pytree import tree_map
 
 from .facts import CapturedProgram, TensorFact
 
@@ -32,6 +33,22 @@ class Misfit(Exception):
 def execute(program: CapturedProgram, inputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
     """The program's outputs for these inputs, in order. Raises Misfit where the graph does not hold for them: an op
     that gives three pieces here and gave two to the tracer has only two in a file."""
+    result: Any = ()
+    for node, value in steps(program, inputs):
+        if node.op == "call_function":
+            _check(node, value, node.meta.get("val"))
+        result = value
+    return tuple(result)
+
+
+def steps(
+    program: CapturedProgram, inputs: Sequence[torch.Tensor], widen: Callable[[Any], Any] | None = None
+) -> Iterator[tuple[fx.Node, Any]]:
+    """Every node of the program with its value, one after the other; the last is the output node with the outputs.
+
+    A value is let go after its last use. `widen` is applied to inputs, constants and arguments: what they are computed
+    with in place of what they are.
+    """
     values: dict[fx.Node, Any] = {}
     given = iter(inputs)
     last_use = {used: node for node in program.graph.nodes for used in node.all_input_nodes}
@@ -42,16 +59,23 @@ def execute(program: CapturedProgram, inputs: Sequence[torch.Tensor]) -> tuple[t
             elif node.op == "get_attr":
                 values[node] = program.constants[str(node.target)].tensor
             elif node.op == "call_function":
-                args, kwargs = fx.map_arg((node.args, node.kwargs), values.__getitem__)
-                values[node] = _BY_VALUE.get(node.target, node.target)(*args, **kwargs)
-                _check(node, values[node], node.meta.get("val"))
+                values[node] = run_node(node, values, widen)
             else:
-                outputs = fx.map_arg(node.args[0], values.__getitem__)
-                return tuple(outputs)
+                yield node, fx.map_arg(node.args[0], values.__getitem__)
+                return
+            yield node, values[node]
             for used in node.all_input_nodes:
                 if last_use[used] is node:
                     del values[used]
     raise ValueError("the graph has no output")
+
+
+def run_node(node: fx.Node, values: Mapping[fx.Node, Any], widen: Callable[[Any], Any] | None = None) -> Any:
+    """What one call gives for the values of the nodes before it."""
+    args, kwargs = fx.map_arg((node.args, node.kwargs), values.__getitem__)
+    if widen is not None:
+        args, kwargs = tree_map(widen, (args, kwargs))
+    return _BY_VALUE.get(node.target, node.target)(*args, **kwargs)
 
 
 def _check(node: fx.Node, result: Any, fact: Any) -> None:

@@ -25,6 +25,7 @@ from onward.lower.core import Place
 from onward.lower.emitter import Emitter, SizeValue, Value, drop_dead, onnx_shape, used_values
 from onward.lower.lists import check_lists
 from onward.lower.operator_forms import OperatorForms, number_dtype, results_of
+from onward.lower.origins import ORIGINS, origins
 from onward.lower.regions import FENCE, MODELS_OWN, REGIONS, Choice, Regions
 from onward.lower.sizes import is_size_function
 from onward.lower.symbolic.registration import users
@@ -63,6 +64,7 @@ def lower_program(
         metadata_props=_bounds(program),
     )
     model.meta[REGIONS] = walk.regions.table
+    model.meta[ORIGINS] = origins(program.graph, walk.values, graph)
     return model
 
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+import torch
+
+from onward.capture.facts import Output
 from onward.errors import VerifyError
 from onward.verify.compare import Comparison
 
@@ -18,6 +22,8 @@ class Check:
     label: str
     comparisons: tuple[Comparison, ...] = ()
     skipped: str | None = None
+    inputs: tuple[torch.Tensor, ...] = field(default=(), repr=False, compare=False)  # of a run that disagrees
+    expected: tuple[Output, ...] = field(default=(), repr=False, compare=False)  # and what PyTorch answered
 
     @property
     def ok(self) -> bool:
@@ -29,6 +35,7 @@ class Verification:
     """All runs of one verification."""
 
     checks: tuple[Check, ...] = field(default=())
+    explanation: Any = field(default=None, compare=False)  # of `verify(explain=True)`, or why runs disagree
 
     @property
     def ok(self) -> bool:
@@ -42,10 +49,21 @@ class Verification:
         errors = [comparison.max_scaled_error for check in self.checks for comparison in check.comparisons]
         return max(errors, default=0.0)
 
+    @property
+    def first_failed(self) -> Check | None:
+        """The first run that disagrees."""
+        return next((check for check in self.checks if not check.ok), None)
+
     def raise_unless_ok(self, warned: Sequence[str] = ()) -> None:
         """`warned` is what the export has said of the model: of a branch that other sizes take, for example."""
         if self.ok:
             return
+        error = self._error(warned)
+        if self.explanation is not None:
+            error.explain(self.explanation)
+        raise error
+
+    def _error(self, warned: Sequence[str]) -> VerifyError:
         details = [
             f"{check.label}: {comparison}"
             for check in self.checks
@@ -53,15 +71,15 @@ class Verification:
             if not comparison.ok
         ]
         if not details:
-            raise VerifyError("nothing was verified", details=[f"{c.label}: {c.skipped}" for c in self.checks])
+            return VerifyError("nothing was verified", details=[f"{c.label}: {c.skipped}" for c in self.checks])
         if warned and all(check.ok for check in self.checks if check.label == "example"):
-            raise VerifyError(
+            return VerifyError(
                 "onnxruntime and PyTorch disagree at other sizes or values than the example's",
                 details=[*details, *(f"the export has warned: {text}" for text in warned)],
                 hint="keep to what the warning allows, for example with Dim(..., min=2) in dynamic_shapes, or change "
                 "the line that it names",
             )
-        raise VerifyError(
+        return VerifyError(
             "onnxruntime and PyTorch disagree",
             details=details,
             hint="a model that draws random numbers, or changes from call to call, cannot be verified; of any other "
@@ -74,7 +92,8 @@ class Verification:
             if check.skipped is not None:
                 rows.append((check.label, "", "", "", "", "", f"skipped: {check.skipped}"))
             rows.extend(_row(check.label, comparison) for comparison in check.comparisons)
-        return "\n".join([*_aligned(rows), "", self._summary()])
+        explained = self.explanation.lines() if self.explanation is not None else []
+        return "\n".join([*_aligned(rows), "", self._summary(), *explained])
 
     def _summary(self) -> str:
         ran = [check for check in self.checks if check.skipped is None]

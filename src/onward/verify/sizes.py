@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import torch
 
 from ..capture.axes import AxisSpace
 from ..capture.facts import Output, Port, SymDim
 from ..capture.resizing import resized
+from ..errors import VerifyError
 from .report import Check, Verification
 from .run import verify_run
 from .runtime import Session
@@ -38,8 +40,16 @@ def verify_at_sizes(
     space = space or AxisSpace()
     start = {axis: probed[0] for axis, probed in axes.items()}
 
+    def check(label: str, given: Sequence[torch.Tensor], wanted: Sequence[Output]) -> Check:
+        try:
+            found = Check(label, tuple(verify_run(session, label, given, wanted, random=random, steps=steps)))
+        except VerifyError as error:
+            error.inputs = tuple(given)
+            raise
+        return found if found.ok else replace(found, inputs=tuple(given), expected=tuple(wanted))
+
     def run(label: str, given: Sequence[torch.Tensor], wanted: Sequence[Output]) -> Iterator[Check]:
-        yield Check(label, tuple(verify_run(session, label, given, wanted, random=random, steps=steps)))
+        yield check(label, given, wanted)
         if state:
             label = f"{label}, next step"
             left = [each for each in wanted[len(wanted) - state :] if isinstance(each, torch.Tensor)]  # all of them
@@ -49,7 +59,7 @@ def verify_at_sizes(
             except Exception as error:  # a cache that is full: no next step, and said so
                 yield Check(label, skipped=f"the model refuses it: {_first_line(error)}")
                 return
-            yield Check(label, tuple(verify_run(session, label, following, wanted, random=random, steps=steps)))
+            yield check(label, following, wanted)
 
     checks = [*run("example", example, expected)]
     for axis, probed in axes.items():

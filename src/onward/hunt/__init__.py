@@ -1,0 +1,6 @@
+"""Mismatch hunting: which operator of a file is wrong, or whether it is only rounding."""
+
+from onward.hunt.findings import Culprit, Explanation
+from onward.hunt.search import explain
+
+__all__ = ["Culprit", "Explanation", "explain"]

@@ -1,0 +1,36 @@
+"""A run of the whole file with intermediate values as outputs, held against PyTorch's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from onward.capture.execute import steps
+from onward.errors import VerifyError
+from onward.hunt.case import Case
+from onward.verify import Comparison, Session, compare
+
+
+def errors_in_run(case: Case, names: Sequence[str], *, optimize: bool = False) -> dict[str, Comparison]:
+    """The error of known values in a run of the file, by name; nothing if the file does not run at all."""
+    asked = list({name: None for name in names if name in case.known})
+    outputs = [str(value.name) for value in case.file.model.graph.outputs]
+    model = case.file.model.clone()
+    opened = set(asked) - set(outputs)
+    model.graph.outputs.extend(value for node in model.graph for value in node.outputs if value.name in opened)
+    try:
+        session = Session(model, optimize=optimize)
+        results = dict(zip(session.output_names, session.run(case.fed), strict=True))
+    except VerifyError:
+        return {}
+    wanted: dict[str, list[str]] = {}
+    for name in asked:
+        wanted.setdefault(case.known[name].node, []).append(name)
+    found = {}
+    for node, value in steps(case.captured, case.inputs):
+        for name in wanted.get(node.name, ()):
+            expected, actual = case.known[name].pick(value), results.get(name)
+            if expected is not None and isinstance(actual, torch.Tensor):
+                found[name] = compare(expected, actual, name)
+    return {name: found[name] for name in asked if name in found}
