@@ -194,3 +194,26 @@ def test_results_in_dataclasses_lie_on_their_grids() -> None:
         result = model(torch.randn(2, 3, 12, 12))
     for each in (result.scores, *result.others["two"][:1], *result.others["two"][1]):
         assert each.unique().numel() <= 256
+
+
+@pytest.mark.parametrize("name", ["max_pool", "avg_pool, padded", "mean", "sum", "cat", "pad", "interpolate", "elu"])
+def test_sizes_may_change(name: str, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = quantised(Around(EXACT[name]), lambda: torch.randn(4, 3, 12, 12))
+    fresh, axes = torch.randn(3, 3, 12, 26), {"x": {0: "n", 3: "w"}}
+    outcome = through_onnxruntime(model, torch.randn(2, 3, 12, 12), tmp_path, fresh=fresh, dynamic_axes=axes)
+    assert outcome.equal == 1
+
+
+def test_inference_mode_computes_the_same() -> None:
+    """Tensors have no versions there: what is written is known all the same."""
+    torch.manual_seed(0)
+    model = quantised(
+        Around(lambda a, b: (a[:, :2].neg_(), b.mul_(0.5), F.relu(a) + b)), lambda: torch.randn(2, 3, 8, 8)
+    )
+    x = torch.randn(2, 3, 8, 8)
+    with torch.no_grad():
+        wanted = model(x)
+    with torch.inference_mode():
+        got = model(x)
+    assert all(torch.equal(one, other) for one, other in zip(wanted, got, strict=True))

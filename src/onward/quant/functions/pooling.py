@@ -181,7 +181,7 @@ def adaptive_avg_pool(session: Session, func: Any, input: Tensor, output_size: A
         return NotImplemented
     rank = _rank(func)
     sizes = _sizes(input, output_size, rank)
-    if _same(sizes, input.shape[-rank:]):
+    if _is_there(output_size, input.shape[-rank:]):
         return input  # whatever waits goes on waiting
     call = session.call("adaptive_avg_pool")
     x = session.settle(input)
@@ -294,8 +294,10 @@ def _sizes(x: Tensor, size: Any, rank: int) -> list[Any]:
     return [x.shape[each - rank] if given[each] is None else given[each] for each in range(rank)]
 
 
-def _same(one: Sequence[Any], other: Sequence[Any]) -> bool:
-    return all(isinstance(b, int) and a == b for a, b in zip(one, other, strict=True))
+def _is_there(wanted: Any, sizes: Sequence[Any]) -> bool:
+    """Whether an image has the size that is asked for, and always will: None is whatever size it has."""
+    asked = [wanted] * len(sizes) if isinstance(wanted, int) or wanted is None else list(wanted)
+    return all(one is None or (isinstance(size, int) and one == size) for one, size in zip(asked, sizes, strict=True))
 
 
 def _even_windows(x: Tensor, size: Any, rank: int) -> list[int] | None:
