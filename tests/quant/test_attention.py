@@ -7,11 +7,14 @@ import math
 from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+import onward
+import onward.backend
 from onward.quant import Activations, QuantConfig, Rule, Weights, calibration, initialise
 
 from .harness import left_in_float, quantised, through_onnxruntime
@@ -350,3 +353,23 @@ def test_weights_that_are_computed(tmp_path: Path) -> None:
     outcome = through_onnxruntime(model, torch.randn(9, 16), tmp_path, fresh=torch.randn(9, 16))
     assert outcome.equal == 1
     assert left_in_float(outcome) == {}
+
+
+CHIP = QuantConfig(
+    weights=Weights(per_channel=False, power_of_two=True),
+    activations=Activations(symmetric=True, power_of_two=True),
+    rounding="half_up",
+    platform="venusA",
+)
+
+
+@pytest.mark.parametrize("form", ["plain", "causal", "by hand"])
+def test_for_chips(form: str, tmp_path: Path) -> None:
+    """One over the root of 8 is no power of two: scores are multiplied by it, and not their scale."""
+    torch.manual_seed(0)
+    model = quantised(FORMS[form][0](), lambda: torch.randn(2, 6, 16), CHIP)
+    x = torch.randn(2, 6, 16)
+    onward.export(model, (x,), tmp_path / "chip.onnx", quant_format="linger")
+    result = onward.backend.prepare(tmp_path / "chip.onnx").run(x)
+    torch.testing.assert_close(torch.as_tensor(result[0]), model(x).detach(), rtol=0, atol=0)
+    assert sum(node.op_type == "QMatmul" for node in onnx.load(tmp_path / "chip.onnx").graph.node) == 2

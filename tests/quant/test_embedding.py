@@ -9,6 +9,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+import onward
+import onward.backend
 from onward.quant import Activations, QuantConfig, Weights
 
 from .harness import quantised, through_onnxruntime
@@ -76,3 +78,21 @@ def test_training_reaches_the_rows_that_were_used() -> None:
     model.train()(torch.tensor([[0, 3, 7]])).sum().backward()
     used = model.words.weight.grad.abs().sum(1) > 0
     assert used.nonzero().flatten().tolist() == [3, 7]
+
+
+def test_for_chips(tmp_path: Path) -> None:
+    """A chip's integers have no zero point: those of the table neither."""
+    torch.manual_seed(0)
+    config = QuantConfig(
+        weights=Weights(per_channel=False, power_of_two=True),
+        activations=Activations(symmetric=True, power_of_two=True),
+        rounding="half_up",
+        platform="venusA",
+    )
+    model = quantised(Lookup(), example, config)
+    x = example()
+    onward.export(model, (x,), tmp_path / "chip.onnx", quant_format="linger")
+    result = onward.backend.prepare(tmp_path / "chip.onnx").run(x)
+    torch.testing.assert_close(torch.as_tensor(result[0]), model(x).detach(), rtol=0, atol=0)
+    stored = [each for each in onnx.load(tmp_path / "chip.onnx").graph.initializer if list(each.dims) == [20, 8]]
+    assert [each.data_type for each in stored] == [onnx.TensorProto.INT8]

@@ -8,6 +8,7 @@ type (4 bit activations are uint8 with 0..15), and how a ReLU costs nothing (low
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -120,6 +121,11 @@ class Grid:
             and self.scale.shape == other.scale.shape
             and torch.equal(self.scale, other.scale)
         )
+
+
+def is_power_of_two(number: float) -> bool:
+    """Whether a scale times this is a power of two if it was one before."""
+    return number > 0 and math.frexp(number)[0] == 0.5
 
 
 def scale_and_zero_point(low: Tensor, high: Tensor, spec: Activations) -> tuple[Tensor, Tensor, int, int]:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from .. import ops
-from ..grid import Grid
+from ..grid import Grid, is_power_of_two
 from ..session import Call, Phase, Session
 from .activation import in_place
 from .registry import HANDLERS, handles
@@ -98,6 +98,8 @@ def _with_number(session: Session, func: Any, name: str, input: Any, other: Any)
     factor = _factor(name, input, other)
     tensor = input if isinstance(input, Tensor) else other
     if factor is None or factor <= 0 or not session.is_on_grid(tensor) or func in (Tensor.__rtruediv__,):
+        return session.wait(y, call)
+    if session.for_a_chip and not is_power_of_two(factor):  # its scales are
         return session.wait(y, call)
     return session.rescaled(y, tensor, factor)
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from .. import ops
 from ..config import Resolved
+from ..grid import is_power_of_two
 from ..session import Session
 from ..tags import Pending
 from .registry import handles
@@ -56,6 +57,8 @@ def values_for_softmax(session: Session, x: Tensor, factor: float = 1.0, *, alon
         return x if factor == 1 else x * factor
     q, grid = found
     scale = grid.scale * factor
+    if session.for_a_chip and not is_power_of_two(factor):
+        return torch.mul(ops.dequantize(q, grid), factor)
     if (alone and not session.for_a_chip) or factor <= 0:
         return torch.mul(ops.centred(q, grid), scale)
     return ops.dequantize(q, replace(grid, scale=scale))

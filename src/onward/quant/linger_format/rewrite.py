@@ -290,7 +290,7 @@ def _make_signed(graph: ir.Graph) -> None:
     moved: dict[ir.Value, ir.Value] = {}
     grids: set[ir.Value] = set()
     for node in graph:
-        starts = node.domain == DOMAIN and node.op_type != "Dequant"
+        starts = (node.domain == DOMAIN and node.op_type != "Dequant") or _is_table(node)
         if not starts and not any(value in grids for value in node.inputs):
             continue
         for place, value in enumerate(node.inputs):
@@ -302,6 +302,20 @@ def _make_signed(graph: ir.Graph) -> None:
                 grids.add(value)
         _as_relu(node)
     _drop_unread(graph)
+
+
+def _is_table(node: ir.Node) -> bool:
+    """Whether integers are gathered from a constant for one of linger's operators, or a shape operation before it."""
+    if node.op_type != "Gather" or node.domain or _given(node, 0).dtype != ir.DataType.UINT8:
+        return False
+    return _given(node, 0).const_value is not None and _reaches_linger(node.outputs[0])
+
+
+def _reaches_linger(value: ir.Value) -> bool:
+    readers = [use.node for use in value.uses()]
+    if any(node.domain == DOMAIN for node in readers):
+        return True
+    return any(_reaches_linger(each) for node in readers for each in node.outputs if each.dtype == value.dtype)
 
 
 def _signed(graph: ir.Graph, value: ir.Value) -> ir.Value:
