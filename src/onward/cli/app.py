@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from . import export, inspect, ops, optimize, run
+from . import bench, demo, diff, export, inspect, ops, optimize, report, run, verify
 from .command import EXIT_CODES, command
 
 app = typer.Typer(
@@ -34,10 +34,15 @@ def _common(
 
 
 app.command(**command(export.EPILOG))(export.export)
+app.command(**command(verify.EPILOG))(verify.verify)
 app.command(**command(run.EPILOG))(run.run)
 app.command(**command(inspect.EPILOG))(inspect.inspect)
 app.command(**command(optimize.EPILOG))(optimize.optimize)
+app.command(**command(diff.EPILOG, trouble=diff.TROUBLE))(diff.diff)
+app.command(**command(report.EPILOG))(report.report)
+app.command(**command(bench.EPILOG))(bench.bench)
 app.command(**command(ops.EPILOG))(ops.ops)
+app.command(**command(demo.EPILOG))(demo.demo)
 
 
 def main() -> None:

@@ -67,8 +67,7 @@ class Rebuilt:
 
 def rebuild(what: Asked) -> Rebuilt:
     """Build the model and load its weights."""
-    torch.manual_seed(what.seed)
-    target = load_target(what.target, what.args, function=what.function)
+    target = load_target(what.target, what.args, function=what.function, seed=what.seed)
     remarks: list[str] = []
     if what.weights is not None:
         remarks = load_weights(target.model, what.weights, what.strict)

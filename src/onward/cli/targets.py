@@ -45,16 +45,21 @@ class Target:
     example: ExampleCall | None = None
 
 
-def load_target(text: str, arguments: Mapping[str, Any], *, function: bool = False) -> Target:
-    """The model that TARGET means. `arguments` are for whoever builds it; `function` exports a function as it is."""
+def load_target(text: str, arguments: Mapping[str, Any], *, function: bool = False, seed: int = 0) -> Target:
+    """The model that TARGET means. `arguments` are for whoever builds it; `function` exports a function as it is.
+
+    The seed is set before the import and again before the building: what a module draws while it is imported, and
+    whether it was imported before, changes no weight.
+    """
+    torch.manual_seed(seed)
     if text.startswith("timm:"):
-        return _timm(text.removeprefix("timm:"), arguments)
+        return _timm(text.removeprefix("timm:"), arguments, seed)
     if text.startswith("hf:"):
-        return _transformers(text.removeprefix("hf:"), arguments)
+        return _transformers(text.removeprefix("hf:"), arguments, seed)
     place, colon, attribute = text.rpartition(":")
     if colon and attribute and all(part.isidentifier() for part in attribute.split(".")):
         module = _from_file(place) if place.endswith(".py") else _from_package(place)
-        return _built(_attribute(module, attribute, place), text, arguments, function)
+        return _built(_attribute(module, attribute, place), text, arguments, function, seed)
     if text.endswith(".py"):
         raise UsageMistake(f"'{text}' is a file of Python; say what in it", hint=f"{text}:build, for example")
     if text.endswith((".pt2", ".pt", ".pth", ".jit", ".ts", ".zip")) or os.path.isfile(text):
@@ -132,7 +137,7 @@ def _attribute(module: Any, attribute: str, place: str) -> Any:
     return found
 
 
-def _built(found: Any, text: str, arguments: Mapping[str, Any], function: bool) -> Target:
+def _built(found: Any, text: str, arguments: Mapping[str, Any], function: bool, seed: int) -> Target:
     if function:
         if arguments or not callable(found):
             what = "--arg and --function exclude each other" if arguments else f"'{text}' is no function"
@@ -146,6 +151,7 @@ def _built(found: Any, text: str, arguments: Mapping[str, Any], function: bool) 
         raise InputError(f"'{text}' is of type {type(found).__name__}, neither a model nor a builder of one")
     _check_arguments(found, text, arguments)
     with _user_code(f"building '{text}'"):
+        torch.manual_seed(seed)
         model = found(**arguments)
     return _with_example(model, text)
 
@@ -268,18 +274,19 @@ def _nearest(what: str, name: str, known: Sequence[str]) -> InputError:
     return InputError(f"{what} '{name}'", hint=f"did you mean '{near[0]}'?" if near else None)
 
 
-def _timm(name: str, arguments: Mapping[str, Any]) -> Target:
+def _timm(name: str, arguments: Mapping[str, Any], seed: int) -> Target:
     timm = _package("timm", "timm")
     if not timm.is_model(name.partition(".")[0]):
         raise _nearest("timm has no model", name, timm.list_models())
     with _user_code(f"building 'timm:{name}'"):
+        torch.manual_seed(seed)
         model = timm.create_model(name, **{"pretrained": False, **arguments})
     size = (getattr(model, "pretrained_cfg", None) or {}).get("input_size")
     example = ExampleCall((torch.randn(1, *size),)) if size else None
     return Target(model, f"timm:{name}", example)
 
 
-def _transformers(text: str, arguments: Mapping[str, Any]) -> Target:
+def _transformers(text: str, arguments: Mapping[str, Any], seed: int) -> Target:
     transformers = _package("transformers", "hf")
     name, _, architecture = text.partition(":") if not text.endswith(".json") else (text, "", "")
     if name.endswith(".json"):
@@ -292,6 +299,7 @@ def _transformers(text: str, arguments: Mapping[str, Any]) -> Target:
     if kind not in types:
         raise _nearest("transformers has no configuration", kind, list(types.keys()))
     with _user_code(f"building 'hf:{text}'"):
+        torch.manual_seed(seed)
         config = types[kind](**{**settings, **arguments})
         if architecture:
             model = _class_of(transformers, architecture)(config)

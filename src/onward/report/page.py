@@ -5,12 +5,11 @@ from __future__ import annotations
 import html
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
 
 import onnx_ir as ir
 
-from onward.capture import Port
-from onward.program import Program
 from onward.verify import Verification
 from onward.write.files import readable
 
@@ -34,8 +33,32 @@ code, td.code { font: 13px/1.5 ui-monospace, monospace; } .good { color: var(--g
 Sections = Sequence[tuple[str, str]]  # titles, and HTML
 
 
+class ShownPort(Protocol):
+    """An input or an output; its text is type and shape."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def axes(self) -> Mapping[int, str]: ...
+
+
+class Shown(Protocol):
+    """What the page shows: a program, or a file that looks like one."""
+
+    @property
+    def model(self) -> ir.Model: ...
+    @property
+    def opset_version(self) -> int: ...
+    @property
+    def inputs(self) -> Sequence[ShownPort]: ...
+    @property
+    def outputs(self) -> Sequence[ShownPort]: ...
+    @property
+    def warnings(self) -> Sequence[str]: ...
+
+
 def write_report(
-    program: Program,
+    program: Shown,
     path: str | os.PathLike[str],
     verification: Verification | None = None,
     more: Sections = (),
@@ -45,7 +68,7 @@ def write_report(
         file.write(render(program, verification, more))
 
 
-def render(program: Program, verification: Verification | None = None, more: Sections = ()) -> str:
+def render(program: Shown, verification: Verification | None = None, more: Sections = ()) -> str:
     """The page as text."""
     graph = program.model.graph
     nodes = list(graph)
@@ -54,7 +77,7 @@ def render(program: Program, verification: Verification | None = None, more: Sec
     sections = [
         f"<h1>{_text(name)}</h1>",
         f'<p class="lead">ONNX opset {program.opset_version}, {len(nodes)} nodes, {readable(weights)} of weights, '
-        "exported by onward</p>",
+        f"exported by {_text(program.model.producer_name or 'an unknown producer')}</p>",
         _section("Inputs", _table(("name", "type", "axes"), map(_port_row, program.inputs))),
         _section("Outputs", _table(("name", "type", "axes"), map(_port_row, program.outputs))),
         _section("Verification", _verification(verification)),
@@ -86,7 +109,7 @@ def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _port_row(port: Port) -> tuple[str, ...]:
+def _port_row(port: ShownPort) -> tuple[str, ...]:
     axes = ", ".join(f"axis {axis} is {name}" for axis, name in port.axes.items()) or "fixed"
     return _text(port.name), _text(port), _text(axes)
 
