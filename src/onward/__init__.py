@@ -20,6 +20,7 @@ from .errors import (
 )
 from .files import apply_weights, infer_shapes, input_names, optimize, output_names, printable, with_outputs
 from .lower import lowers, register_custom_op_symbolic, unregister_custom_op_symbolic
+from .mismatch import find_mismatch
 from .options import OperatorExportTypes, TrainingMode
 from .program import Program
 from .quant import (
@@ -73,6 +74,7 @@ __all__ = [
     "constrain",
     "dump_layers",
     "export",
+    "find_mismatch",
     "infer_shapes",
     "init",
     "input_names",

@@ -142,12 +142,12 @@ class Program(TorchNames):
             verification = self._compared(f)
             failed = verification.first_failed
             if explain is not False and (failed is not None or explain):
-                found = self._explained(f, failed.inputs, failed.expected) if failed else self._explained(f)
+                found = self.explain(f, failed.inputs, failed.expected) if failed else self.explain(f)
                 verification = replace(verification, explanation=found)
             verification.raise_unless_ok(self.warnings)
         except VerifyError as error:
             if explain is not False and error.explanation is None:  # it does not load, or does not run
-                error.explain(self._explained(f, error.inputs))
+                error.explain(self.explain(f, error.inputs))
             raise
         return verification
 
@@ -168,20 +168,24 @@ class Program(TorchNames):
             state=len(captured.call.state),
         )
 
-    def _explained(
+    def explain(
         self,
-        f: str | os.PathLike[str] | None,
+        f: str | os.PathLike[str] | ir.Model | None = None,
         inputs: Sequence[torch.Tensor] = (),
         expected: Sequence[Output] | None = None,
     ) -> Explanation:
-        """Which operator is wrong, for these inputs or for the example's."""
+        """Which operator of the program, or of a file that was saved from it, is wrong, if any is.
+
+        `inputs` are the tensors of a call in the order of `inputs`, those of the example if there are none; `expected`
+        are the model's own answers to them.
+        """
         return explain_mismatch(
             self._captured,
             self.model if f is None else f,
             self.model,
             inputs or self._captured.example_inputs,
             given=self._fed_weights(),
-            expected=expected or None,
+            expected=expected or (self._captured.example_outputs if not inputs and not self._weights else None),
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -163,7 +163,7 @@ class _Scan:
             if isinstance(result, VerifyError):
                 self.suspects.append(Suspect(piece, refused=_shortened(result.what)))
             elif result is not None:
-                step = 0.0 if piece.op_types & _ROUNDS and result.is_floating_point() else None
+                step = (0.0 if result.is_floating_point() else 1.0) if piece.op_types & _ROUNDS else None
                 compared = compare(values[piece.name], result, piece.name, step=step)
                 if not compared.ok:
                     self.suspects.append(Suspect(piece, compared, result, values[piece.name].clone()))

@@ -19,6 +19,8 @@ from onward.lower.complex import Complex
 from onward.lower.emitter import Value
 
 ORIGINS = "onward.origins"
+_SUMS = ("onward::conv", "onward::linear", "onward::matmul")
+_OFF_SUMS = ("onward::requantize", "onward::rescale")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,10 @@ class Origin:
 def origins(graph: fx.Graph, values: Mapping[fx.Node, Any], made: ir.Graph) -> dict[str, Origin]:
     """The table of a graph that was just made. Where several nodes became one value, the first is its origin."""
     table: dict[str, Origin] = {}
+    in_units = _in_units(graph)
     for node in graph.nodes:
+        if node in in_units:
+            continue
         if node.op == "call_function" and node in values:
             for value, path, part in _values(values[node]):
                 if value.producer() is not None and value.name:
@@ -59,6 +64,18 @@ def origins(graph: fx.Graph, values: Mapping[fx.Node, Any], made: ir.Graph) -> d
                 if isinstance(result, fx.Node):
                     table[str(value.name)] = Origin(result.name)
     return {name: table[name] for name in _computed(made) if name in table}
+
+
+def _in_units(graph: fx.Graph) -> set[fx.Node]:
+    """The sums of quantised products, and what is made of them on the way to a grid: the program has them as numbers of
+    steps, the file as what these stand for."""
+    found: set[fx.Node] = set()
+    for node in graph.nodes:
+        schema = getattr(node.target, "_schema", None)
+        name = schema.name if schema is not None else ""
+        if name in _SUMS or (name not in _OFF_SUMS and node.op != "output" and found & set(node.all_input_nodes)):
+            found.add(node)
+    return found
 
 
 def _values(result: Any, path: tuple[int, ...] = ()) -> Iterator[tuple[ir.Value, tuple[int, ...], str]]:
