@@ -83,7 +83,7 @@ def measure_task(task: Task, folder: Path, rows: str, seconds: float, say: Calla
     """Train the float model once, then make and measure every row from it."""
     say(f"{task.name}: training the float model")
     model = task.trained()
-    methods = [each for each in (*ours(), *peers()) if each.name == "fp32" or rows in each.name]
+    methods = [each for each in (*ours(), *peers()) if each.name.startswith("fp32") or rows in each.name]
     found, timed = [], {}
     for number, method in enumerate(methods):
         say(f"{task.name}: {method.name}")

@@ -40,6 +40,7 @@ class Method:
 POWERS = QuantConfig(weights=Weights(power_of_two=True), activations=Activations(power_of_two=True))
 FOUR = QuantConfig(weights=Weights(bits=4), activations=Activations(bits=4, learned=True, range="mse"))
 QAT_EPOCHS = 10
+LONGER = "fp32, trained on"
 
 
 def exported(model: nn.Module, data: Data, path: Path) -> Made:
@@ -50,6 +51,13 @@ def exported(model: nn.Module, data: Data, path: Path) -> Made:
 
 
 def in_float(model: nn.Module, task: Task, path: Path) -> Made:
+    return exported(model, task.data(), path)
+
+
+def in_float_for_longer(model: nn.Module, task: Task, path: Path) -> Made:
+    """The float model with as many more epochs as QAT has: what quantised training has to be compared with."""
+    model = copy.deepcopy(model)
+    learn(model, task.data(), QAT_EPOCHS, task.rate)
     return exported(model, task.data(), path)
 
 
@@ -90,6 +98,7 @@ def reason(error: BaseException) -> str:
 def ours() -> list[Method]:
     return [
         Method("fp32", in_float),
+        Method(LONGER, in_float_for_longer),
         Method("onward PTQ W8A8", after_training(QuantConfig()), ours=True),
         Method("onward PTQ W8A8, 2^k scales", after_training(POWERS), ours=True),
         Method("onward QAT W8A8", in_training(QuantConfig()), ours=True, trained=True),

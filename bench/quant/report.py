@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ..figures import Figure, at_least, at_most
+from .methods import LONGER
 from .speed import STACKS
 
 POINTS = {8: 0.4, 4: 0.7}  # how far below float an accuracy may be
@@ -43,8 +44,10 @@ def _of_task(task: dict[str, Any]) -> list[Figure]:
             found.append(at_least(f"{what}: equal elements", 100 * row["equal"], 100, "%"))
         else:
             found.append(at_least(f"{what}: elements within a step", 100 * row["near"], 99.9, "%"))
-        if "accuracy" in plain and (row["trained"] or row["bits"] == 8):
-            lost = round(plain["accuracy"] - row["accuracy"], 6)
+        rivals = (plain, rows.get(LONGER, {})) if row["trained"] else (plain,)
+        best = max((rival["accuracy"] for rival in rivals if "accuracy" in rival), default=None)
+        if best is not None and (row["trained"] or row["bits"] == 8):
+            lost = round(best - row["accuracy"], 6)
             found.append(at_most(f"{what}: accuracy lost", lost, POINTS[row["bits"]], " points"))
         if row["bits"] == 8 and "ms" in row and "ms" in plain:
             found.append(at_least(f"{what}: times faster than fp32", plain["ms"] / row["ms"], NEVER_SLOWER))
