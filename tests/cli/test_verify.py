@@ -56,6 +56,10 @@ def test_other_weights_disagree(model: Path) -> None:
     assert done.exit_code == 1
     assert "3 of 3 runs disagree: example; batch=1; batch=3" in done.stdout
     assert "are the weights the same?" in done.stdout
+    assert (
+        "the first value that is wrong is 'layers.0.linear', which Gemm node 'layers.0.linear' computes" in done.stdout
+    )
+    assert "unlike a fresh export: the weight 'layers.0.weight' differs in 64 of 64 elements" in done.stdout
     told = json.loads(invoke("verify", model, *AGAINST, "--seed", "1", "--json").stdout)
     assert not told["ok"] and len(told["disagree"]) == 3
 
@@ -78,6 +82,7 @@ def test_a_size_that_was_frozen_is_found(model: Path) -> None:
     assert done.exit_code == 1
     assert "2 of 3 runs disagree: batch=1; batch=3" in done.stdout
     assert "they agree on the example: an axis that was exported as dynamic is not" in done.stdout
+    assert "the first value that is wrong is 'frozen', which Add node 'frozen' computes with" in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -9,11 +10,14 @@ from typing import Annotated, Any
 import torch
 import typer
 
+from onward.capture import CaptureWarning
 from onward.capture.facts import Output
 from onward.capture.inputs import Call, bind_call
 from onward.capture.resizing import resized
 from onward.capture.tree import flatten
-from onward.errors import InputError
+from onward.errors import ExportError, InputError
+from onward.mismatch import find_mismatch
+from onward.options import TrainingMode
 from onward.verify import Check, Session, Verification, output_steps, random_outputs, verify_run
 
 from .command import EXIT_CODES, FAILED, Answer, Debug, Json, first_line, plain, working
@@ -100,7 +104,7 @@ class Comparison:
                 continue
             feeds = dict(zip(self.names, inputs, strict=True))
             compared = verify_run(self.session, label, feeds, wanted, random=random, steps=steps)
-            yield Check(label, tuple(compared))
+            yield Check(label, tuple(compared), inputs=tuple(inputs), expected=tuple(wanted))
 
     def answers(self, inputs: Sequence[torch.Tensor]) -> list[Output]:
         """What the model returns, flat."""
@@ -134,14 +138,31 @@ class Comparison:
 
 
 def explained(comparison: Comparison, verification: Verification) -> list[str]:
-    """What is known of the cause when file and model disagree. A search for the first wrong node belongs here: it has
-    the file, a session of it, the model, its call, and what was compared."""
-    failed = [check.label for check in verification.checks if not check.ok]
-    if "example" not in failed:
-        return [
+    """The cause, when file and model disagree: the operator that is wrong in the first run that does."""
+    failed = verification.first_failed
+    if failed is None:
+        return []
+    if failed.label == "example":
+        remark = "are the weights the same? --weights and --seed say which, and `onward diff` compares two files"
+    else:
+        remark = (
             "they agree on the example: an axis that was exported as dynamic is not, or the model branches on sizes"
-        ]
-    return ["are the weights the same? --weights and --seed say which, and `onward diff` compares two files"]
+        )
+    args, kwargs = comparison.call.arguments([each.clone() for each in failed.inputs])
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CaptureWarning)  # they are about a file that is not written
+            found = find_mismatch(
+                comparison.opened.model,
+                comparison.model,
+                tuple(args),
+                kwargs=kwargs,
+                input_names=list(comparison.names),
+                training=TrainingMode.PRESERVE,
+            )
+    except ExportError as error:
+        return [remark, f"no operator is named: {first_line(error)}"]
+    return [*found.lines(), remark]
 
 
 def _bound(opened: Opened, session: Session, what: Asked, target: Target) -> Comparison:
