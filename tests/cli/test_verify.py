@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 import torch
@@ -62,6 +63,20 @@ def test_other_weights_disagree(model: Path) -> None:
     assert "unlike a fresh export: the weight 'layers.0.weight' differs in 64 of 64 elements" in done.stdout
     told = json.loads(invoke("verify", model, *AGAINST, "--seed", "1", "--json").stdout)
     assert not told["ok"] and len(told["disagree"]) == 3
+
+
+def test_json_has_no_infinities(model: Path) -> None:
+    proto = onnx.load(model)
+    (bias,) = [each for each in proto.graph.initializer if each.name == "layers.1.bias"]
+    bias.CopyFrom(onnx.numpy_helper.from_array(np.full(8, np.inf, dtype=np.float32), bias.name))
+    onnx.save(proto, model)
+
+    def refuse(word: str) -> None:
+        raise AssertionError(f"{word} is not JSON")
+
+    for arguments in (["verify", str(model), *AGAINST], ["run", str(model)]):
+        told = json.loads(invoke(*arguments, "--json").stdout, parse_constant=refuse)
+    assert told["outputs"][0]["max"] == "inf"
 
 
 def test_a_size_that_was_frozen_is_found(model: Path) -> None:

@@ -92,13 +92,8 @@ def _rows(name: str, result: Any) -> list[tuple[str, np.ndarray[Any, Any]]]:
 def _described(name: str, array: np.ndarray[Any, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {"name": name, "dtype": str(array.dtype), "shape": list(array.shape)}
     if array.size and array.dtype.kind in "fiub":
-        found.update(min=_number(array.min()), max=_number(array.max()), mean=_number(array.mean(dtype=np.float64)))
+        found.update(min=float(array.min()), max=float(array.max()), mean=float(array.mean(dtype=np.float64)))
     return found
-
-
-def _number(value: Any) -> float | str:
-    """JSON has neither infinities nor NaN."""
-    return float(value) if np.isfinite(value) else str(float(value))
 
 
 def _write(path: Path, arrays: dict[str, np.ndarray[Any, Any]]) -> None:
