@@ -1,4 +1,4 @@
-"""`onward ops`, through the real executable."""
+"""`onward ops`, once through the real executable."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from onward.cli.ops import in_words
 from onward.cli.recorded import load
-from tests.cli.running import onward
+from tests.cli.running import invoke, onward
 
 
 def test_the_table_says_what_is_recorded() -> None:
@@ -22,24 +22,24 @@ def test_the_table_says_what_is_recorded() -> None:
 
 
 def test_patterns_and_parts_of_names_choose() -> None:
-    found = json.loads(onward("ops", "fft.*", "--json").stdout)
+    found = json.loads(invoke("ops", "fft.*", "--json").stdout)
     assert {each["operator"] for each in found} == {name for name in load().marks if name.startswith("fft.")}
-    found = json.loads(onward("ops", "softmax", "--json").stdout)
+    found = json.loads(invoke("ops", "softmax", "--json").stdout)
     assert {"softmax", "log_softmax"} <= {each["operator"] for each in found}
 
 
 def test_what_fails_comes_with_the_reason() -> None:
-    found = json.loads(onward("ops", "unique", "--failing", "--json").stdout)
+    found = json.loads(invoke("ops", "unique", "--failing", "--json").stdout)
     (own,) = [each for each in found if each["operator"] == "unique"]
     assert "has no lowering for opset 9 (exists from 11)" in own["reasons"]["9"]
     assert (
-        onward("ops", "neg", "--failing").stdout
+        invoke("ops", "neg", "--failing").stdout
         == "of the operators like 'neg', none is recorded as failing in float32\n"
     )
 
 
 def test_the_registry_of_lowerings() -> None:
-    done = onward("ops", "--aten", "gelu")
+    done = invoke("ops", "--aten", "gelu")
     assert done.stdout.splitlines()[1].split() == ["aten.gelu.default", "9,", "20"]
 
 
@@ -53,14 +53,14 @@ def test_the_registry_of_lowerings() -> None:
     ],
 )
 def test_mistakes_are_told_in_a_sentence(arguments: list[str], message: str) -> None:
-    done = onward(*arguments)
-    assert done.returncode == 2
+    done = invoke(*arguments)
+    assert done.exit_code == 2
     assert message in done.stderr and "Traceback" not in done.stderr
 
 
 def test_help_and_version() -> None:
-    assert "onward ops --failing" in onward("ops", "--help").stdout
-    assert onward("--version").stdout == "onward 0.1.0\n"
+    assert "onward ops --failing" in invoke("ops", "--help").stdout
+    assert invoke("--version").stdout == "onward 0.1.0\n"
 
 
 @pytest.mark.parametrize(
