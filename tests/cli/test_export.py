@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +109,31 @@ def test_archives(tmp_path: Path) -> None:
         exported(f"{tmp_path}/program.pt2", tmp_path),
     ):
         assert told["verified"]["ok"] and told["outputs"][0]["shape"] == [2, 3]
+
+
+class Touch:
+    """A pickle that runs code when it is loaded."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return Path.touch, (self.path,)
+
+
+def test_a_program_with_a_pickle_in_it_runs_nothing(tmp_path: Path) -> None:
+    """torch.export.load itself goes back to loading any pickle."""
+    torch.export.save(torch.export.export(torch.nn.Linear(2, 2), (torch.ones(1, 2),)), tmp_path / "good.pt2")
+    pickled = io.BytesIO()
+    torch.save(Touch(tmp_path / "ran"), pickled)
+    with zipfile.ZipFile(tmp_path / "good.pt2") as good, zipfile.ZipFile(tmp_path / "bad.pt2", "w") as bad:
+        replaced = [name for name in good.namelist() if name.endswith(".pt")]
+        for name in good.namelist():
+            bad.writestr(name, pickled.getvalue() if name in replaced else good.read(name))
+    assert replaced
+    done = invoke("export", tmp_path / "bad.pt2", "-o", tmp_path / "m.onnx")
+    assert done.exit_code == 1 and "is no program of torch.export.save" in done.stderr
+    assert not (tmp_path / "ran").exists()
 
 
 @pytest.fixture
