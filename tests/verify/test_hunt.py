@@ -172,6 +172,28 @@ def test_little_memory_finds_the_same(programs: dict[str, Any], tmp_path: Path, 
     assert hunted(program, proto, tmp_path / "m.onnx").explanation == many
 
 
+class Hiding(nn.Module):
+    """A fault in the bias is far within the tolerance for the sums, and in full view once 100 is taken off."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(4, 8)
+        nn.init.constant_(self.first.bias, 100.0)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(self.first(x) - 100)
+
+
+def test_a_fault_within_the_tolerance_that_grows_is_named(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    program = onward.export(Hiding(), torch.randn(5, 4))
+    proto = program.proto()
+    change_weight(proto, "first.bias", 0.002)
+    found = hunted(program, proto, tmp_path / "m.onnx").explanation
+    assert (found.verdict, found.culprit.spot.node, found.culprit.alone.ok) == ("wrong operator", "first.linear", True)
+    assert program.verify(explain=True).explanation.verdict == "right"
+
+
 class Cancelling(nn.Module):
     """Two sums of the same terms in another order: all that is left of their difference is rounding."""
 
