@@ -15,6 +15,7 @@ import onnxruntime
 import pytest
 import torch
 import torch.nn.functional as F
+from onnx import helper
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
@@ -272,3 +273,43 @@ def test_a_quantised_model_stays_quantised(tmp_path: Path) -> None:
     session = onnxruntime.InferenceSession(tmp_path / "second.onnx", providers=["CPUExecutionProvider"])
     x = np.random.default_rng(0).standard_normal((3, 3, 8, 8), dtype=np.float32)
     np.testing.assert_allclose(session.run(None, {"a": x})[0], rep.run(x)[0], rtol=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_an_antialiased_resize_is_one_node(mode: str, tmp_path: Path) -> None:
+    class Smaller(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return nn.functional.interpolate(x, size=(5, 7), mode=mode, antialias=True)
+
+    x = torch.randn(2, 3, 12, 14)
+    first = onward.export(Smaller(), (x,), tmp_path / "first.onnx", opset_version=18, verify=True)
+    second = onward.export(prepare(tmp_path / "first.onnx").module, (x,), opset_version=18, verify=True)
+    assert [node.op_type for node in second.model.graph] == [node.op_type for node in first.model.graph] == ["Resize"]
+
+
+WIDE = """<ir_version: 10, opset_import: ["" : 21]>
+g (float[batch, 64] x) => (float[batch, 4] y)
+<float xs = {0.001}, uint16 xz = {30000}>
+{
+  q = QuantizeLinear (x, xs, xz) d = DequantizeLinear (q, xs, xz)
+  wd = DequantizeLinear <axis = 0, block_size = 32> (w, ws) y = MatMul (d, wd)
+}"""
+
+
+def test_sixteen_bits_and_blocks_stay(tmp_path: Path) -> None:
+    first = onnx.parser.parse_model(WIDE)
+    random = np.random.default_rng(0)
+    for name, values in (
+        ("w", random.integers(-127, 127, (64, 4), dtype=np.int8)),
+        ("ws", random.random((2, 4), dtype=np.float32)),
+    ):
+        first.graph.initializer.append(onnx.numpy_helper.from_array(values, name))
+    rep = prepare(first)
+    x = torch.randn(2, 64)
+    onward.export(rep.module, (x,), tmp_path / "second.onnx", verify=True, opset_version=21)
+    second = onnx.load(tmp_path / "second.onnx")
+    assert operators(second.graph) == operators(first.graph)
+    blocks = [helper.get_attribute_value(a) for n in second.graph.node for a in n.attribute if a.name == "block_size"]
+    assert blocks == [32]
+    with pytest.raises(onward.LoweringError, match="opset"):
+        onward.export(rep.module, (x,), opset_version=17)

@@ -21,7 +21,7 @@ def record(name: str, run: Callable[..., Tensor], dtype_of: Callable[..., torch.
     def sizes_alone(x: Tensor, *rest: Any) -> Tensor:
         return torch.empty_like(x, dtype=dtype_of(x, *rest))
 
-    _LIBRARY.define(f"{name}(Tensor x, Tensor scale, Tensor? zero, int axis, ScalarType dtype) -> Tensor")
+    _LIBRARY.define(f"{name}(Tensor x, Tensor scale, Tensor? zero, int axis, int block, ScalarType dtype) -> Tensor")
     _LIBRARY.impl(name, run, "CompositeExplicitAutograd")
     _LIBRARY.impl(name, sizes_alone, "Meta")
     return getattr(torch.ops.onward, name).default

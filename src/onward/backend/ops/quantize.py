@@ -48,9 +48,9 @@ def quantize_linear(
 ) -> Tensor:
     known = types[2] if len(types) > 2 else 0
     to = output_dtype or known or (_T.UINT8 if zero is None else ONNX_TYPES[zero.dtype])
-    plain = not block_size and not precision and x.dtype == scale.dtype == torch.float32
+    plain = not precision and x.dtype == scale.dtype == torch.float32
     if plain and to in _RECORDED and is_capturing():
-        return _QUANTIZE(x, scale, zero, axis, holder(to))
+        return _QUANTIZE(x, scale, zero, axis, block_size, holder(to))
     # The division is in the scale's type since opset 23. onnxruntime 1.31 divides in float32 where that is float16.
     kind = torch.bfloat16 if opset >= 23 and scale.dtype == torch.bfloat16 else torch.float32
     kind = holder(precision) if precision else kind
@@ -74,9 +74,9 @@ def _stepped(wide: Tensor, zero: Tensor | None, to: int) -> Tensor:
 def dequantize_linear(
     x: Tensor, scale: Tensor, zero: Tensor | None = None, *, axis: int = 1, block_size: int = 0, output_dtype: int = 0
 ) -> Tensor:
-    plain = not block_size and not output_dtype and scale.dtype == torch.float32
+    plain = not output_dtype and scale.dtype == torch.float32
     if plain and ONNX_TYPES.get(x.dtype) in (*_RECORDED, _T.INT32) and is_capturing():
-        return _DEQUANTIZE(followed(x), scale, zero, axis, scale.dtype)
+        return _DEQUANTIZE(followed(x), scale, zero, axis, block_size, scale.dtype)
     return _dequantized(x, scale, zero, axis, block_size, holder(output_dtype) if output_dtype else scale.dtype)
 
 
@@ -87,17 +87,17 @@ def _dequantized(x: Tensor, scale: Tensor, zero: Tensor | None, axis: int, block
     return (wide * _along(x, scale.to(torch.float32), axis, block_size)).to(dtype)
 
 
-def _quantized(x: Tensor, scale: Tensor, zero: Tensor | None, axis: int, dtype: torch.dtype) -> Tensor:
-    shift = None if zero is None else _along(x, zero.to(torch.float32), axis, 0)
-    return _stepped(x / _along(x, scale, axis, 0), shift, ONNX_TYPES[dtype])
+def _quantized(x: Tensor, scale: Tensor, zero: Tensor | None, axis: int, block: int, dtype: torch.dtype) -> Tensor:
+    shift = None if zero is None else _along(x, zero.to(torch.float32), axis, block)
+    return _stepped(x / _along(x, scale, axis, block), shift, ONNX_TYPES[dtype])
 
 
-_RECORDED = (_T.INT8, _T.UINT8)  # those of every opset
-_QUANTIZE = record("onnx_quantize_linear", _quantized, lambda x, scale, zero, axis, dtype: dtype)
+_RECORDED = (_T.INT8, _T.UINT8, _T.INT16, _T.UINT16)
+_QUANTIZE = record("onnx_quantize_linear", _quantized, lambda x, scale, zero, axis, block, dtype: dtype)
 _DEQUANTIZE = record(
     "onnx_dequantize_linear",
-    lambda x, scale, zero, axis, dtype: _dequantized(x, scale, zero, axis, 0, dtype),
-    lambda x, scale, zero, axis, dtype: dtype,
+    _dequantized,
+    lambda x, scale, zero, axis, block, dtype: dtype,
 )
 
 

@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ...capture.session import is_capturing
 from ..limits import FOR_EACH, about_to_make
 from ..registry import implements
 from ..values import ints
@@ -117,6 +118,17 @@ def _interpolated(
     return F.interpolate(x, size=tuple(sizes[2:]), mode=kind, **options)
 
 
+def _smoothed(x: Tensor, sizes: list[int], mode: str, places: str, cubic: float) -> Tensor | None:
+    """An antialiased resize as PyTorch has it, for models that are exported again as one node; otherwise None."""
+    kind = {"linear": "bilinear", "cubic": "bicubic"}.get(mode)
+    usual = places == "half_pixel" and (mode != "cubic" or cubic == -0.5) and x.dim() == len(sizes) == 4
+    if kind is None or not usual or x.dtype is not torch.float32 or not is_capturing():
+        return None
+    if sizes[0] != x.shape[0] or sizes[1] != x.shape[1]:
+        return None
+    return F.interpolate(x, size=tuple(sizes[2:]), mode=kind, antialias=True)
+
+
 @implements("Resize", since=11, numbers=("roi", "scales", "sizes"))
 def resize(
     x: Tensor,
@@ -140,6 +152,10 @@ def resize(
     factors = [] if scales is None or wanted else _floats(scales)
     if axes is None and not exclude_outside and not antialias and keep_aspect_ratio_policy == "stretch":
         result = _interpolated(x, factors, wanted, mode, coordinate_transformation_mode, nearest_mode, cubic_coeff_a)
+        if result is not None:
+            return result
+    if axes is None and antialias and exclude_outside and keep_aspect_ratio_policy == "stretch" and wanted:
+        result = _smoothed(x, wanted, mode, coordinate_transformation_mode, cubic_coeff_a)
         if result is not None:
             return result
     if wanted:

@@ -106,24 +106,27 @@ def int_repr(g: Emitter, x: Value) -> Value:
 
 @lowers("onward::onnx_quantize_linear")
 def onnx_quantize_linear(
-    g: Emitter, x: Value, scale: Value, zero: Value | None, axis: int, dtype: torch.dtype
+    g: Emitter, x: Value, scale: Value, zero: Value | None, axis: int, block: int, dtype: torch.dtype
 ) -> Value:
-    """onnx_quantize_linear(Tensor x, Tensor scale, Tensor? zero, int axis, ScalarType dtype) -> Tensor"""
-    zero = g.const(0, dtype) if zero is None and dtype is not torch.uint8 else zero
-    return g.op.QuantizeLinear(x, scale, zero, **_one_per(g, scale, axis))
+    """onnx_quantize_linear(Tensor x, Tensor scale, Tensor? zero, int axis, int block, ScalarType dtype) -> Tensor"""
+    if zero is None and dtype is not torch.uint8:
+        zero = g.const(0, dtype) if g.rank(scale) == 0 else g.expand(g.const(0, dtype), list(g.known_dims(scale)))
+    return g.op.QuantizeLinear(x, scale, zero, **_one_per(g, scale, axis, block, dtype))
 
 
 @lowers("onward::onnx_dequantize_linear")
 def onnx_dequantize_linear(
-    g: Emitter, x: Value, scale: Value, zero: Value | None, axis: int, dtype: torch.dtype
+    g: Emitter, x: Value, scale: Value, zero: Value | None, axis: int, block: int, dtype: torch.dtype
 ) -> Value:
-    """onnx_dequantize_linear(Tensor x, Tensor scale, Tensor? zero, int axis, ScalarType dtype) -> Tensor"""
-    return g.op.DequantizeLinear(x, scale, zero, **_one_per(g, scale, axis))
+    """onnx_dequantize_linear(Tensor x, Tensor scale, Tensor? zero, int axis, int block, ScalarType dtype) -> Tensor"""
+    return g.op.DequantizeLinear(x, scale, zero, **_one_per(g, scale, axis, block, g.dtype(x)))
 
 
-def _one_per(g: Emitter, scale: Value, axis: int) -> dict[str, int]:
-    """The axis along which scales differ, if they do."""
-    least = 10 if g.rank(scale) == 0 else 13
+def _one_per(g: Emitter, scale: Value, axis: int, block: int, dtype: torch.dtype) -> dict[str, int]:
+    """The axis along which scales differ, if they do, and after how many elements."""
+    wide = block or dtype in (torch.int16, torch.uint16)
+    least = 21 if wide else 10 if g.rank(scale) == 0 else 13
     if g.opset < least:
         raise g.needs_opset(least)
-    return {"axis": axis} if g.rank(scale) else {}
+    settings = {"axis": axis} if g.rank(scale) else {}
+    return {**settings, "block_size": block} if block else settings
