@@ -143,52 +143,41 @@ def batch_norm(
     return _requantised(sums, scale_x * scale_w, scale_o, o_bits, quant_mode)
 
 
-@implements("QAdd", domain=_DOMAIN)
-def add(
-    x: Tensor,
-    y: Tensor,
-    *,
-    scale_x: float,
-    scale_y: float,
-    scale_o: float,
-    o_bits: int,
-    quant_mode: str = "floor_add",
-    **_: Any,
-) -> Tensor:
+def _of_two(function: Callable[..., Tensor], *op_types: str) -> None:
+    """An operator of two operands: what their steps, in units of the result's scale, come to."""
+
+    @implements(*op_types, domain=_DOMAIN)
+    def run(
+        x: Tensor,
+        y: Tensor,
+        *,
+        scale_x: float,
+        scale_y: float,
+        scale_o: float,
+        o_bits: int,
+        quant_mode: str = "floor_add",
+        **_: Any,
+    ) -> Tensor:
+        steps = function(x.double(), scale_x, y.double(), scale_y, scale_o, _ROUNDINGS[quant_mode])
+        return _to_integers(steps, o_bits, quant_mode)
+
+
+def _sum(x: Tensor, scale_x: float, y: Tensor, scale_y: float, scale_o: float, rounding: Any) -> Tensor:
     """Each operand is brought to the scale of the result first: two roundings."""
-    rounding = _ROUNDINGS[quant_mode]
-    steps = (rounding(each.double() * (scale_o / scale)) for each, scale in ((x, scale_x), (y, scale_y)))
-    return _to_integers(sum(steps, torch.zeros((), dtype=torch.float64)), o_bits, quant_mode)
+    result: Tensor = rounding(x * (scale_o / scale_x)) + rounding(y * (scale_o / scale_y))
+    return result
 
 
-@implements("QMul", domain=_DOMAIN)
-def mul(
-    x: Tensor,
-    y: Tensor,
-    *,
-    scale_x: float,
-    scale_y: float,
-    scale_o: float,
-    o_bits: int,
-    quant_mode: str = "floor_add",
-    **_: Any,
-) -> Tensor:
-    return _requantised(x.double() * y.double(), scale_x * scale_y, scale_o, o_bits, quant_mode)
+def _products(multiply: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Tensor]:
+    def steps(x: Tensor, scale_x: float, y: Tensor, scale_y: float, scale_o: float, rounding: Any) -> Tensor:
+        return multiply(x, y) * (scale_o / (scale_x * scale_y))
+
+    return steps
 
 
-@implements("QMatmul", "QBmm", domain=_DOMAIN)
-def matmul(
-    x: Tensor,
-    y: Tensor,
-    *,
-    scale_x: float,
-    scale_y: float,
-    scale_o: float,
-    o_bits: int,
-    quant_mode: str = "floor_add",
-    **_: Any,
-) -> Tensor:
-    return _requantised(torch.matmul(x.double(), y.double()), scale_x * scale_y, scale_o, o_bits, quant_mode)
+_of_two(_sum, "QAdd")
+_of_two(_products(torch.mul), "QMul")
+_of_two(_products(torch.matmul), "QMatmul", "QBmm")
 
 
 @implements("QCat", domain=_DOMAIN)
