@@ -19,7 +19,7 @@ from .capture.mutable import with_mutable_buffers
 from .capture.weights import Weights, chosen_weights
 from .errors import FrozenAxisError, RefusedSizesError
 from .lower import keeps_whole, lower_program, registry_for
-from .lower.formats import FORMATS
+from .lower.formats import CHECKS, FORMATS
 from .lower.origins import keep_present
 from .options import ExportOptions
 from .passes import expose_weights, modules_to_functions, tidy
@@ -53,6 +53,8 @@ class Taken:
 
 def capture(model: Any, args: Any, kwargs: Mapping[str, Any] | None, options: ExportOptions) -> Taken:
     """Run the model under the tracer, as the options ask."""
+    for check in CHECKS:
+        check(model, options)
     args, kwargs, options = own_request(model, args, kwargs, options)
     call = bind_call(model, args, kwargs, options.input_names)
     if options.mutable_buffers:

@@ -149,3 +149,39 @@ def test_a_change_of_grid_is_kept(tmp_path: Path) -> None:
     model = nn.Sequential(nn.Conv2d(3, 3, 1), TwoGrids(), nn.Conv2d(3, 3, 1))
     outcome = through_onnxruntime(quantised(model, lambda: torch.randn(2, 3, 8, 8)), torch.randn(2, 3, 8, 8), tmp_path)
     assert outcome.equal == 1
+
+
+@pytest.mark.parametrize("option", [{"export_params": False}, {"keep_initializers_as_inputs": True}])
+def test_weights_as_inputs(option: dict[str, bool]) -> None:
+    model = quantised(small(), lambda: X)
+    with pytest.raises(onward.InputError, match="the weights of a quantised model are integers"):
+        onward.export(model, (X,), **option)
+    with pytest.raises(onward.InputError, match="the weights of a quantised model are integers"):
+        onward.export(nn.Sequential(model), (X,), do_constant_folding=False)
+    onward.export(small(), (X,), **option)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
+def test_another_dtype(dtype: torch.dtype) -> None:
+    with pytest.raises(
+        onward.InputError, match=rf"init: 0 has parameters of {dtype}, and what is quantised is float32"
+    ):
+        onward.init(small().to(dtype))
+    model = onward.init(small())
+    onward.restore()
+    with pytest.raises(QuantizationError, match=rf"the parameters are of {dtype} by now"), onward.calibration(model):
+        model.to(dtype)(X.to(dtype))
+
+
+def test_another_dtype_where_nothing_is_quantised() -> None:
+    model = nn.Sequential(nn.Linear(12, 12).double(), ToFloat(), *small())
+    onward.init(model, disable_submodel="0")
+    onward.restore()
+    with onward.calibration(model):
+        model(X.double())
+    assert model.eval()(X.double()).shape == (4, 3)
+
+
+class ToFloat(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.float()

@@ -10,6 +10,8 @@ from typing import Any
 
 import onnx_ir as ir
 
+from ..options import ExportOptions
+
 
 @dataclass(frozen=True)
 class Format:
@@ -26,6 +28,9 @@ class Format:
 
 
 FORMATS: dict[str, Format] = {"qdq": Format()}
+
+CHECKS: list[Callable[[Any, ExportOptions], None]] = []
+"""What else refuses a model and the options of its export, before it is captured."""
 
 
 def register_format(name: str, form: Format) -> None:

@@ -34,6 +34,7 @@ class Controller:
         self.study: Study | None = None
         self.followers: dict[str, Any] = {}  # the batch norm that was seen to follow a product, by the product's site
         self._settings = settings  # by the path of a module
+        self.quantises_all = None not in settings.values()
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "observers": None, "study": None, "reached": set(), "followers": {}}
@@ -104,6 +105,8 @@ class Enter:
                     "a quantised model is exported in evaluation mode: in training its numbers are no integers",
                     hint="leave `training` out, or give TrainingMode.EVAL",
                 )
+            if self.controller.quantises_all:
+                _check_type(module)
             session = Session(self.controller, phase)
             session.enter_module(module, self.path)
             session.__enter__()
@@ -111,6 +114,16 @@ class Enter:
         else:
             stack[-1][0].enter_module(module, self.path)
         return stack[-1][0].arguments(args, kwargs)
+
+
+def _check_type(module: nn.Module) -> None:
+    """`init` has looked at every parameter; a model that was cast since is known by its first."""
+    first = next((each for each in module.parameters() if each.is_floating_point()), None)
+    if first is not None and first.dtype in (torch.float64, torch.float16, torch.bfloat16):
+        raise QuantizationError(
+            f"the parameters are of {first.dtype} by now, and what is quantised is float32",
+            hint="call model.float(); autocast may still compute in half precision",
+        )
 
 
 class Leave:

@@ -6,9 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import torch
 from torch import nn
 
 from ..errors import InputError
+from ..lower.formats import CHECKS
+from ..options import ExportOptions
 from . import functions, linger_format, lowerings
 from .config import QuantConfig, Rule
 from .controller import ATTRIBUTE, Controller, Enter, Leave, LoadRanges
@@ -44,6 +47,7 @@ def initialise(
         raise InputError(f"config must be a QuantConfig, not {type(config).__name__}", hint="onward.QuantConfig(...)")
     config = replace(config, rules=(*config.rules, *switched_off(disable_module, disable_submodel)))
     controller = Controller(config, config.for_model(model))
+    _check_types(model, controller)
     for path, module in model.named_modules():
         module.register_forward_pre_hook(Enter(controller, path), with_kwargs=True)
         module.register_forward_hook(Leave(controller), with_kwargs=True, always_call=True)
@@ -52,6 +56,17 @@ def initialise(
         module.register_load_state_dict_pre_hook(LoadRanges(learned))
     model.__dict__[ATTRIBUTE] = controller
     return model
+
+
+def _check_types(model: nn.Module, controller: Controller) -> None:
+    for path, module in model.named_modules():
+        kinds = {each.dtype for each in module._parameters.values() if each is not None and each.is_floating_point()}
+        if controller.settings_for(path) is not None and kinds - {torch.float32}:
+            raise InputError(
+                f"init: {path or 'the model itself'} has parameters of {(kinds - {torch.float32}).pop()}, and what is "
+                "quantised is float32",
+                hint="call model.float() first (autocast may still compute in half precision), or switch it off",
+            )
 
 
 def is_initialised(model: Any) -> bool:
@@ -87,3 +102,25 @@ def _several(given: Any) -> Iterable[Any]:
     if given is None:
         return ()
     return (given,) if isinstance(given, (str, type)) else tuple(given)
+
+
+_WEIGHTS_OUTSIDE = {
+    "export_params": (False, "makes inputs of the parameters"),
+    "keep_initializers_as_inputs": (True, "makes inputs of the parameters"),
+    "do_constant_folding": (False, "leaves to the file what is computed from the parameters"),
+}
+
+
+def check_export(model: Any, options: ExportOptions) -> None:
+    """The weights of a quantised model are integers, worked out when it is exported."""
+    if not any(ATTRIBUTE in each.__dict__ for each in (model.modules() if isinstance(model, nn.Module) else ())):
+        return
+    for name, (asked, does) in _WEIGHTS_OUTSIDE.items():
+        if getattr(options, name) is asked:
+            raise InputError(
+                f"{name}={asked} {does}, and the weights of a quantised model are integers that are worked out once",
+                hint=f"leave {name} out",
+            )
+
+
+CHECKS.append(check_export)
