@@ -50,8 +50,8 @@ MODELS = {
 }
 
 
-def exported(model: nn.Module, x: Tensor, path: Path) -> onnx.ModelProto:
-    onward.export(model, (x,), path, quant_format="linger", input_names=["x"], opset_version=13)
+def exported(model: nn.Module, x: Tensor, path: Path, opset: int = 13) -> onnx.ModelProto:
+    onward.export(model, (x,), path, quant_format="linger", input_names=["x"], opset_version=opset)
     return onnx.load(path)
 
 
@@ -59,12 +59,13 @@ def attributes(node: onnx.NodeProto) -> dict[str, object]:
     return {each.name: helper.get_attribute_value(each) for each in node.attribute}
 
 
+@pytest.mark.parametrize("opset", [11, 12, 13, 21])  # linger's own are 11 and 12
 @pytest.mark.parametrize("name", MODELS)
-def test_the_backend_computes_what_evaluation_does(name: str, tmp_path: Path) -> None:
+def test_the_backend_computes_what_evaluation_does(name: str, opset: int, tmp_path: Path) -> None:
     make, shape = MODELS[name]
     torch.manual_seed(0)
     model = quantised(make(), lambda: torch.randn(shape), CHIP)
-    exported(model, torch.randn(shape), tmp_path / "m.onnx")
+    exported(model, torch.randn(shape), tmp_path / "m.onnx", opset)
     run = onward.backend.prepare(tmp_path / "m.onnx")
     for _ in range(5):
         x = torch.randn(shape)

@@ -58,6 +58,7 @@ class _Rewriting:
             if node.op_type == "DequantizeLinear" and node.domain == "" and _is_read(node):
                 self._dequantize(node)
         _drop_unread(self.graph)
+        _drop_casts(self.graph)
         _make_signed(self.graph)
 
     # Nodes
@@ -285,6 +286,24 @@ def _global_average_pool(to: _Rewriting, made: ir.Node, result: _Side) -> ir.Nod
 # Signed integers
 
 
+def _drop_casts(graph: ir.Graph) -> None:
+    """Before opset 12 a MaxPool of integers stands between two Casts; linger's tools take integers always."""
+    for node in list(graph):
+        before = node.inputs[0].producer() if node.op_type == "MaxPool" and node.inputs[0] is not None else None
+        after = [use.node for use in node.outputs[0].uses()]
+        if before is None or before.op_type != "Cast" or _given(before, 0).dtype != ir.DataType.UINT8:
+            continue
+        if len(node.outputs) > 1 or any(
+            each.op_type != "Cast" or each.outputs[0].dtype != ir.DataType.UINT8 for each in after
+        ):
+            continue
+        node.replace_input_with(0, before.inputs[0])
+        node.outputs[0].type = ir.TensorType(ir.DataType.UINT8)
+        for each in after:
+            ir.convenience.replace_all_uses_with(each.outputs[0], node.outputs[0], replace_graph_outputs=True)
+    _drop_unread(graph)
+
+
 def _make_signed(graph: ir.Graph) -> None:
     """Every value that descends from integers around 128 is int8 around 0, and so are the constants that it meets."""
     moved: dict[ir.Value, ir.Value] = {}
@@ -295,7 +314,9 @@ def _make_signed(graph: ir.Graph) -> None:
             continue
         for place, value in enumerate(node.inputs):
             if value is not None and value.const_value is not None and value.dtype == ir.DataType.UINT8:
-                node.replace_input_with(place, moved.setdefault(value, _signed(graph, value)))
+                if value not in moved:
+                    moved[value] = _signed(graph, value)
+                node.replace_input_with(place, moved[value])
         for value in node.outputs:
             if value.dtype == ir.DataType.UINT8:
                 value.type = ir.TensorType(ir.DataType.INT8)
@@ -329,7 +350,9 @@ def _signed(graph: ir.Graph, value: ir.Value) -> ir.Value:
 
 
 def _as_relu(node: ir.Node) -> None:
-    """Clip(x, 0, 127) of int8 is a Relu, which linger's tools know."""
+    """A Relu of signed integers is a standard one; so is Clip(x, 0, 127) of int8."""
+    if node.op_type == "Relu":
+        node.domain = ""
     if node.op_type != "Clip" or node.domain or len(node.inputs) < 3:
         return
     bounds = [value.const_value for value in node.inputs[1:] if value is not None]

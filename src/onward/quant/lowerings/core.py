@@ -13,6 +13,7 @@ from ..grid import dtype_bounds, torch_dtype
 
 onward = torch.ops.onward
 
+CHIP = "linger"  # the domain of what no standard operator says
 ROUNDING_IS_TOLD = ContextVar("ROUNDING_IS_TOLD", default=False)
 """Whether the file says elsewhere how QuantizeLinear rounds, so that one node does for every way."""
 
@@ -45,7 +46,12 @@ def quantized(
     if rounding != "half_even" and not ROUNDING_IS_TOLD.get():
         return _quantized_half_up(g, x, scale, zero, dtype, low, high, axis)
     q = g.op.QuantizeLinear(_kept_apart(g, x), scale, _zero(g, zero, dtype), **_settings(g, axis))
-    return q if (low, high) == dtype_bounds(dtype) else g.clip(q, low, high)
+    if (low, high) == dtype_bounds(dtype):
+        return q
+    if ROUNDING_IS_TOLD.get() and (low, high) == (zero, dtype_bounds(dtype)[1]):
+        # The name of what it will be once integers are signed; ONNX has no Relu of uint8, nor Clip before opset 12.
+        return g.annotate(g.node("Relu", [q], domain=CHIP), g.dims(q), g.dtype(q))
+    return g.clip(q, low, high)
 
 
 def _kept_apart(g: Emitter, x: Value) -> Value:
