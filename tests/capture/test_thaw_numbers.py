@@ -69,7 +69,7 @@ def table_by_size(x: Tensor) -> Tensor:
 def split_in_two(x: Tensor) -> Tensor:
     quarter = int(x.shape[2] * 0.25)
     first, second = x.split([quarter, x.shape[2] - quarter], 2)
-    return first.sum() + second
+    return first.mean() + second
 
 
 def area(x: Tensor) -> Tensor:
@@ -130,6 +130,7 @@ ROWS: list[tuple[Callable[[Tensor], Tensor], list[str]]] = [
 
 @pytest.mark.parametrize(("function", "formulas"), ROWS)
 def test_stays_dynamic(function: Callable[[Tensor], Tensor], formulas: list[str]) -> None:
+    torch.manual_seed(0)
     program = onward.export(function, (torch.randn(2, 3, 14, 21),), input_names=["x"], dynamic_axes=AXES)
     assert program.inputs[0].shape == ("batch", 3, "height", "width")
     assert [re.search("recovered as `(.*?)`", text)[1] for text in program.warnings] == formulas  # type: ignore[index]

@@ -221,13 +221,13 @@ def test_what_was_registered_with_pytorch_is_honoured() -> None:
     def symbolic(g: Any, x: Any, y: Any, scale: float, times: int) -> Any:
         sizes = theirs._get_tensor_sizes(x)
         assert (sizes, theirs._get_tensor_rank(x), theirs._is_value(y)) == ([None, 3], 2, True)
-        total = g.op("Add", x, theirs._squeeze_helper(g, theirs._unsqueeze_helper(g, y, [0]), [0]))
+        total = theirs._squeeze_helper(g, g.op("Add", x, theirs._unsqueeze_helper(g, y, [0])), [0])
         return g.op("Mul", total, g.op("Constant", value_t=torch.tensor(scale * times)))
 
     torch.onnx.register_custom_op_symbolic(OP, symbolic, 9)
     try:
         program = onward.export(Model(), inputs(), dynamic_axes={"x": {0: "n"}, "y": {0: "n"}}, verify=True)
-        assert kinds(program) == ["Unsqueeze", "Squeeze", "Add", "Mul"]
+        assert kinds(program) == ["Unsqueeze", "Add", "Squeeze", "Mul"]
         onward.register_custom_op_symbolic(OP, foo_forward, 9)  # ours comes before PyTorch's
         assert kinds(onward.export(Model(), inputs())) == ["custom_domain::Foo"]
     finally:
