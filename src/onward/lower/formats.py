@@ -19,12 +19,10 @@ class Format:
 
     around     what holds while a program is lowered
     finish     makes the form of the finished graph; it is given the model that was exported too
-    runs       whether onnxruntime runs it
     """
 
     around: Callable[[], AbstractContextManager[Any]] = contextlib.nullcontext
     finish: Callable[[ir.Model, Any], None] | None = None
-    runs: bool = True
 
 
 FORMATS: dict[str, Format] = {"qdq": Format()}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import threading
-import weakref
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -90,7 +89,7 @@ class Enter:
 
     def __call__(self, module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> Any:
         stack = _stack()
-        if not stack or stack[-1][0].controller is not self.controller:
+        if not stack or stack[-1].controller is not self.controller:
             from .session import Phase, Session
 
             study = self.controller.study
@@ -110,10 +109,10 @@ class Enter:
             session = Session(self.controller, phase)
             session.enter_module(module, self.path)
             session.__enter__()
-            stack.append((session, weakref.ref(module)))
+            stack.append(session)
         else:
-            stack[-1][0].enter_module(module, self.path)
-        return stack[-1][0].arguments(args, kwargs)
+            stack[-1].enter_module(module, self.path)
+        return stack[-1].arguments(args, kwargs)
 
 
 def _check_type(module: nn.Module) -> None:
@@ -134,9 +133,9 @@ class Leave:
 
     def __call__(self, module: nn.Module, args: tuple, kwargs: dict[str, Any], result: Any) -> Any:
         stack = _stack()
-        if not stack or stack[-1][0].frames[-1].module is not module:  # the error came before the module was entered
+        if not stack or stack[-1].frames[-1].module is not module:  # the error came before the module was entered
             return None
-        session, _ = stack[-1]
+        session = stack[-1]
         result = session.leave_module(result)
         if session.frames:
             return result
@@ -145,10 +144,10 @@ class Leave:
         return session.outputs(result) if self.controller.config.outputs else result
 
 
-def _stack() -> list[tuple[Session, Any]]:
+def _stack() -> list[Session]:
     if not hasattr(_running, "stack"):
         _running.stack = []
-    stack: list[tuple[Session, Any]] = _running.stack
+    stack: list[Session] = _running.stack
     return stack
 
 

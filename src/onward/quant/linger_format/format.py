@@ -38,4 +38,4 @@ def _finish(graph: ir.Model, model: Any) -> None:
 
 def register() -> None:
     """Make the format known to `export`."""
-    register_format("linger", Format(_rounding_is_told, _finish, runs=False))
+    register_format("linger", Format(_rounding_is_told, _finish))
