@@ -25,7 +25,7 @@ QUIETLY = >> $(VENV)/pip.log 2>&1 || { tail -n 30 $(VENV)/pip.log >&2; exit 1; }
 # The environment of whoever calls must not leak other packages into the pinned one.
 unexport PYTHONPATH PYTHONHOME
 
-.PHONY: help demo test bench bench-quant conformance lint format clean
+.PHONY: help demo test bench bench-quant conformance docs docs-serve lint format clean
 
 help: ## show this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)$$/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -45,6 +45,13 @@ bench: $(STAMP) ## compare with torch.onnx.export, and the backend with eager, s
 
 bench-quant: $(VENV)/.installed-bench ## quantised models beside float ones, onnxruntime's quantiser, brevitas, torchao
 	@$(BIN)/python -W ignore -m bench.quant
+
+docs: $(STAMP) ## the documentation as a site, in out/site (needs Python 3.11)
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "out/site/index.html"
+
+docs-serve: $(STAMP) ## the same on a local port, built anew whenever a page changes
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs serve --strict
 
 lint: $(STAMP) ## ruff (rules and format) and mypy
 	$(BIN)/ruff check .
@@ -67,10 +74,10 @@ $(STAMP): pyproject.toml constraints.txt
 	@echo "Installing the pinned packages into $(VENV); the first time this takes some minutes."
 	@test -x $(BIN)/python || $(PYTHON) -m venv --clear $(VENV)
 	@$(INSTALL) "$$(grep '^torch==' constraints.txt)" "$$(grep '^setuptools==' constraints.txt)" $(QUIETLY)
-	@$(INSTALL) --no-build-isolation --editable '.[dev]' $(QUIETLY)
+	@$(INSTALL) --no-build-isolation --editable '.[dev,docs]' $(QUIETLY)
 	@touch $@
 
 $(VENV)/.installed-bench: $(STAMP)
-	@$(INSTALL) --no-build-isolation --editable '.[dev,bench]' $(QUIETLY)
+	@$(INSTALL) --no-build-isolation --editable '.[dev,docs,bench]' $(QUIETLY)
 	@$(INSTALL) --no-deps brevitas $(QUIETLY)
 	@touch $@

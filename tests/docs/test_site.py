@@ -1,0 +1,121 @@
+"""The site builds without a warning, and everything public is in it."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import onward
+
+from .blocks import ROOT
+
+pytestmark = pytest.mark.skipif(sys.version_info < (3, 11), reason="mkdocs-material needs Python 3.11")
+
+
+def load(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"site_{name}", ROOT / "tools" / "site" / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `make docs` builds. Strict: a warning is an error."""
+    from mkdocs.commands.build import build
+    from mkdocs.config import load_config
+
+    folder = tmp_path_factory.mktemp("site")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(ROOT)
+        patch.setenv("NO_MKDOCS_2_WARNING", "1")
+        config = load_config(str(ROOT / "mkdocs.yml"), strict=True, site_dir=str(folder))
+        warned = _Warnings(logging.WARNING)
+        logging.getLogger("mkdocs").addHandler(warned)
+        try:
+            config.plugins.on_startup(command="build", dirty=False)
+            build(config)
+            config.plugins.on_shutdown()
+        finally:
+            logging.getLogger("mkdocs").removeHandler(warned)
+    assert not warned.lines
+    return folder
+
+
+class _Warnings(logging.Handler):
+    def __init__(self, level: int) -> None:
+        super().__init__(level)
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+
+
+def test_every_public_name_is_in_the_reference_once(site: Path) -> None:
+    page = (site / "api.html").read_text(encoding="utf-8")
+    asked = re.findall(r"^::: onward\.(\w+)$", (ROOT / "docs/api.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(asked) == sorted([*onward.__all__, "backend"])
+    headings = re.findall(r'<h\d id="onward\.(\w+)"', page)
+    assert sorted(headings) == sorted(asked)
+
+
+def test_no_table_of_names_runs_together_in_the_reference(site: Path) -> None:
+    page = (site / "api.html").read_text(encoding="utf-8")
+    wide = [text for text in re.findall(r"<p>(.*?)</p>", page, re.DOTALL) if re.search(r"\w {3,}\w", text)]
+    assert not wide
+
+
+def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
+    fetched = re.compile(r"<(?:script|link|img|iframe|source)\b[^>]*?(?:src|href)=\"?(?:https?:)?//[^>]*>")
+    for page in site.rglob("*.html"):
+        assert not fetched.findall(page.read_text(encoding="utf-8")), page.relative_to(site)
+    for sheet in site.rglob("*.css"):
+        assert not re.search(r"url\([\"']?(?:https?:)?//", sheet.read_text(encoding="utf-8")), sheet.relative_to(site)
+
+
+def test_the_pages_that_are_no_files_of_docs(site: Path) -> None:
+    assert "From PyTorch to ONNX" in (site / "index.html").read_text(encoding="utf-8")
+    for script in (ROOT / "examples").glob("*.py"):
+        assert (site / "examples" / f"{script.stem}.html").exists() != script.stem.startswith("_")
+    assert '<html lang="zh-Hans"' in (site / "zh/quick-start.html").read_text(encoding="utf-8")
+    assert '<html lang="en"' in (site / "quick-start.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("page", "written", "becomes"),
+    [
+        ("index.md", "[a](docs/files.md#shapes)", "[a](files.md#shapes)"),
+        ("index.md", "[a](CHANGELOG.md) [b](LICENSE)", "[a](changelog.md) [b](license.md)"),
+        ("index.md", "[a](examples/newton.py)", "[a](examples/newton.md)"),
+        ("index.md", "[a](#use) [b](https://onnx.ai/x.md)", "[a](#use) [b](https://onnx.ai/x.md)"),
+        ("files.md", "[a](../examples/newton.py) [b](design.md)", "[a](examples/newton.md) [b](design.md)"),
+        ("files.md", "[a](../README.md) [b](../src/onward/api.py)", "[a](index.md) [b](../src/onward/api.py)"),
+        ("zh/quick-start.md", "[a](../files.md) [b](../../README.md)", "[a](../files.md) [b](../index.md)"),
+        ("examples/index.md", "[a](newton.py) [b](../docs/files.md)", "[a](newton.md) [b](../files.md)"),
+        ("index.md", "```python\nf[x](docs/files.md)\n```\n", "```python\nf[x](docs/files.md)\n```\n"),
+    ],
+)
+def test_links_between_files_lead_to_pages(page: str, written: str, becomes: str) -> None:
+    assert load("pages").relink(written, page) == becomes
+
+
+def test_tables_in_docstrings_become_tables() -> None:
+    text = "What it does.\n\nmodel      the graph,\n           or none\na, b\n           two | more\nx  y\n\nEnd,  now."
+    assert load("docstrings").as_markdown(text).splitlines() == [
+        "What it does.",
+        "",
+        "| | |",
+        "|---|---|",
+        "| `model` | the graph, or none |",
+        "| `a, b` | two \\| more |",
+        "| `x` | y |",
+        "",
+        "End,  now.",
+    ]

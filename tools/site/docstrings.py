@@ -1,0 +1,57 @@
+"""An extension of griffe: the tables in onward's docstrings, as Markdown.
+
+Docstrings are written for a terminal, with a name, two spaces or more, and what it means:
+
+    model      the graph
+    warnings   what was decided while the model was followed,
+               once and for all
+
+On a page such lines would run together. They become a table of Markdown; everything else is Markdown already.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import griffe
+
+_ROW = re.compile(r"^(\*{0,2}[a-zA-Z_]\w*(?:, ?\*{0,2}[a-zA-Z_]\w*)*)(  +)(\S.*)$")
+
+
+def as_markdown(text: str) -> str:
+    """The docstring with its tables of names as tables of Markdown."""
+    lines, found, rows = text.split("\n"), [], []
+
+    def close() -> None:
+        if rows:
+            table = [f"| `{name}` | {meaning.replace('|', chr(92) + '|')} |" for name, meaning in rows]
+            found.extend(["| | |", "|---|---|", *table])
+            rows.clear()
+
+    column, waiting = 0, ""
+    for line in lines:
+        row = _ROW.match(line)
+        if waiting and line.startswith(" ") and line.strip():  # the names had a line of their own
+            rows.append((waiting, line.strip()))
+            column, waiting = len(line) - len(line.lstrip()), ""
+        elif row:
+            rows.append((row[1], row[3]))
+            column = len(row[1]) + len(row[2])
+        elif rows and line.startswith(" " * column) and line.strip():
+            rows[-1] = (rows[-1][0], f"{rows[-1][1]} {line.strip()}")
+        elif rows and re.fullmatch(r"[a-z_]+(, [a-z_]+)+", line):
+            waiting = line
+        else:
+            close()
+            found.append(line)
+    close()
+    return "\n".join(found)
+
+
+class Tables(griffe.Extension):
+    """Applied to every docstring that a page shows."""
+
+    def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
+        if obj.docstring:
+            obj.docstring.value = as_markdown(obj.docstring.value)
