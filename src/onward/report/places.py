@@ -1,0 +1,115 @@
+"""Where a node comes from: the modules around it, the line of code, as far as a file says.
+
+Our own files say it in `onward.*` metadata, those of PyTorch's exporters in theirs; older ones, and TensorFlow's, put
+the path into the names of nodes, `/features/features.0/Conv`.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import onnx_ir as ir
+
+Levels = list[list[str]]  # [name, class] from the outside in
+_LEVEL = re.compile(r"/([^\[\]/]*)\[([^\]]*)\]")
+_FRAME = re.compile(r'File "([^"]+)", line (\d+), in [^\n]*(?:\n[ \t]+([^\n]+))?')
+_LINE = re.compile(r"^(.+\.py):(\d+)(?: in .*)?$")
+_MOST_CODE = 200
+
+
+@dataclass(frozen=True)
+class Places:
+    """How the nodes of one model tell where they come from.
+
+    by_names  whether names of nodes are paths
+    files     the full path of `net.py:12`, for a model that was just exported
+    """
+
+    by_names: bool = False
+    files: Mapping[str, str] = field(default_factory=dict)
+
+    def scope(self, node: ir.Node) -> Levels:
+        """The modules around a node; none at the top level."""
+        metadata = node.metadata_props
+        if "onward.scope" in metadata or "onward.classes" in metadata:
+            return _own_levels(metadata.get("onward.scope", ""), metadata.get("onward.classes", ""))
+        levels = _torch_levels(metadata) or _namespace_levels(metadata)
+        if not levels and self.by_names and node.name and "/" in node.name:
+            return [[part, ""] for part in node.name.split("/")[:-1] if part]
+        return levels
+
+    def source(self, node: ir.Node) -> tuple[str | None, str | None]:
+        """`net.py:12` and the text of that line."""
+        own = node.metadata_props.get("onward.source")
+        trace = node.metadata_props.get("pkg.torch.onnx.stack_trace")
+        if own is None and trace:
+            frames = _FRAME.findall(trace)
+            if frames:
+                file, line, code = frames[-1]
+                return f"{_base(file)}:{line}", code.strip()[:_MOST_CODE] or None
+        told = _LINE.match((node.doc_string or "").partition("\n")[0].strip())
+        if told is not None and (own is None or own == f"{_base(told[1])}:{told[2]}"):
+            return f"{_base(told[1])}:{told[2]}", _code(told[1], int(told[2]))
+        if own is not None and own in self.files:
+            return own, _code(self.files[own], int(own.rpartition(":")[2]))
+        return own, None
+
+
+def places_of(model: ir.Model, files: Mapping[str, str] | None = None) -> Places:
+    nodes = list(model.graph)
+    paths = sum("/" in (node.name or "") for node in nodes)
+    return Places(2 * paths >= max(len(nodes), 1), files or {})
+
+
+def _own_levels(path: str, classes: str) -> Levels:
+    found = [[name, kind] for kind, name in _LEVEL.findall(classes)]
+    if found and ".".join(name for name, _ in found) == path:
+        return found
+    return [[name, ""] for name in path.split(".") if name]
+
+
+def _torch_levels(metadata: Mapping[str, str]) -> Levels:
+    names = _strings(metadata.get("pkg.torch.onnx.name_scopes"))
+    classes = _strings(metadata.get("pkg.torch.onnx.class_hierarchy"))
+    return _relative(list(zip(names, classes, strict=False))[:-1])  # the last one is the operator
+
+
+def _namespace_levels(metadata: Mapping[str, str]) -> Levels:
+    """`: net.Net/features: Sequential/features.0: Conv2d/conv2d: aten.conv2d.default`"""
+    parts = [part.partition(":") for part in metadata.get("namespace", "").split("/")]
+    return _relative([(name.strip(), kind.strip()) for name, colon, kind in parts if colon][:-1])
+
+
+def _relative(levels: list[tuple[str, str]]) -> Levels:
+    found, above = [], ""
+    for name, kind in levels:
+        short = name.removeprefix(f"{above}.") if above else name
+        if short:
+            found.append([short, kind.rpartition(".")[2]])
+        above = name
+    return found
+
+
+def _strings(text: str | None) -> list[str]:
+    """A list of strings that was written as Python does. The file may say anything, so nothing is evaluated."""
+    try:
+        found = ast.literal_eval(text) if text else []
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return []
+    return [item for item in found if isinstance(item, str)] if isinstance(found, list) else []
+
+
+def _base(file: str) -> str:
+    return re.split(r"[/\\]", file)[-1]
+
+
+def _code(file: str, line: int) -> str | None:
+    """Of Python files alone: a file of a stranger may name any path of the machine."""
+    if not file.endswith(".py") or not os.path.isfile(file):
+        return None
+    return linecache.getline(file, line).strip()[:_MOST_CODE] or None

@@ -1,0 +1,152 @@
+"""The shapes of every value for one call: what FLOPs, bytes and times on the page are worked out for.
+
+The inputs' sizes are written into a copy of the model, and what follows from them is inferred (`files/shapes.py`).
+Whatever is left over, after operators of other domains for instance, is read off the names of axes: where `height_1`
+was found to be 6 once, it is 6 everywhere. What depends on data stays unknown until a run says it (`profile.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import onnx_ir as ir
+
+from onward.errors import ExportError
+from onward.files.shapes import forget_shapes, infer, infer_from_inputs
+
+Sizes = tuple[int, ...]
+ASSUMED = 1  # the size of an axis that nobody has chosen one for
+
+
+@dataclass
+class Sized:
+    """A model with the types and shapes of its values, and the same for one call.
+
+    model    a copy, shapes filled in with the names of axes
+    sizes    numbers in place of names, where they are known
+    problem  why they are not, if inference refuses the model
+    """
+
+    model: ir.Model
+    sizes: dict[ir.Value, Sizes] = field(default_factory=dict)
+    problem: str | None = None
+
+
+def with_sizes(model: ir.Model, inputs: Mapping[str, Sequence[int]]) -> Sized:
+    """The model at these sizes of its inputs; `model` is only read."""
+    named = model.clone()
+    problem = None
+    if any(value.type is None or value.shape is None for value in _values(named.graph)):
+        try:
+            infer(named)
+        except ExportError as error:
+            named, problem = model.clone(), error.what
+    return Sized(named, _sizes(named, inputs), problem)
+
+
+def assumed_sizes(model: ir.Model, size: int = ASSUMED) -> dict[str, Sizes]:
+    """Sizes for a file that nobody has an example for."""
+    return {
+        str(value.name): tuple(each if isinstance(each, int) else size for each in value.shape)
+        for value in model.graph.inputs
+        if value.shape is not None
+    }
+
+
+def _sizes(named: ir.Model, inputs: Mapping[str, Sequence[int]]) -> dict[ir.Value, Sizes]:
+    concrete = named.clone()
+    for value in concrete.graph.inputs:
+        if str(value.name) in inputs and isinstance(value.type, ir.TensorType | None):
+            value.shape = ir.Shape(inputs[str(value.name)])
+    try:
+        forget_shapes(concrete)
+        infer_from_inputs(concrete)
+    except ExportError:
+        concrete = named
+    pairs = list(zip(_values(named.graph), _values(concrete.graph), strict=True))
+    axes: dict[str, int] = {}
+    for value, same in pairs:
+        if value.shape is not None and same.shape is not None and len(value.shape) == len(same.shape):
+            for name, size in zip(value.shape, same.shape, strict=True):
+                if not isinstance(name, int) and name.value and isinstance(size, int):
+                    axes.setdefault(name.value, size)
+    found = {}
+    for value, same in pairs:
+        sizes = _filled(same.shape, axes) or _filled(value.shape, axes)
+        if sizes is not None:
+            found[value] = sizes
+    return found
+
+
+def _filled(shape: ir.Shape | None, axes: Mapping[str, int]) -> Sizes | None:
+    if shape is None:
+        return None
+    sizes = [size if isinstance(size, int) else axes.get(size.value or "") for size in shape]
+    return None if None in sizes else tuple(size for size in sizes if size is not None)
+
+
+def _values(graph: ir.Graph) -> Iterator[ir.Value]:
+    """Every value of a graph and of the bodies in it, in an order that a copy has too."""
+    yield from graph.inputs
+    yield from graph.initializers.values()
+    for node in graph:
+        yield from node.outputs
+        for body in bodies(node):
+            yield from _values(body)
+
+
+def bodies(node: ir.Node) -> Iterator[ir.Graph]:
+    """The graphs that a node holds."""
+    for _, graph in named_bodies(node):
+        yield graph
+
+
+def named_bodies(node: ir.Node) -> Iterator[tuple[str, ir.Graph]]:
+    """The same with the names of the attributes that hold them."""
+    for name, attribute in node.attributes.items():
+        if attribute.is_ref():
+            continue
+        if attribute.type == ir.AttributeType.GRAPH:
+            yield name, attribute.as_graph()
+        elif attribute.type == ir.AttributeType.GRAPHS:
+            yield from ((f"{name}[{place}]", graph) for place, graph in enumerate(attribute.as_graphs()))
+
+
+def called(node: ir.Node, model: ir.Model) -> ir.Function | None:
+    """The function of the file that a node calls."""
+    return model.functions.get((node.domain, node.op_type, node.overload))
+
+
+def opened(node: ir.Node, function: ir.Function, sized: Sized) -> Sized:
+    """The body of a function for one call of it: a model whose inputs are what the call gives."""
+    body = function.clone()
+    _bind_attributes(body.graph, node, function)
+    graph = body.graph
+    for value, given in zip(graph.inputs, node.inputs, strict=False):
+        if given is not None:
+            value.type, value.shape = given.type, given.shape.copy() if given.shape is not None else None
+    graph.opset_imports.update({**sized.model.opset_imports, **function.opset_imports})
+    model = ir.Model(graph, ir_version=sized.model.ir_version, functions=list(sized.model.functions.values()))
+    inputs = {
+        str(value.name): sized.sizes[given]
+        for value, given in zip(graph.inputs, node.inputs, strict=False)
+        if given is not None and given in sized.sizes
+    }
+    return with_sizes(model, inputs)
+
+
+def _bind_attributes(graph: ir.Graph, call: ir.Node, function: ir.Function) -> None:
+    """What the body reads of the call's attributes, and of their defaults, written out."""
+    for node in graph:
+        for name, attribute in list(node.attributes.items()):
+            if attribute.is_ref():
+                source = call.attributes.get(attribute.ref_attr_name or "") or function.attributes.get(
+                    attribute.ref_attr_name or ""
+                )
+                if source is not None and source.value is not None:
+                    node.attributes[name] = ir.Attr(name, source.type, source.value)
+                else:
+                    del node.attributes[name]
+        for body in bodies(node):
+            _bind_attributes(body, call, function)
