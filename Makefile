@@ -25,7 +25,7 @@ QUIETLY = >> $(VENV)/pip.log 2>&1 || { tail -n 30 $(VENV)/pip.log >&2; exit 1; }
 # The environment of whoever calls must not leak other packages into the pinned one.
 unexport PYTHONPATH PYTHONHOME
 
-.PHONY: help demo test bench bench-quant conformance docs docs-serve lint format clean
+.PHONY: help demo test bench bench-quant conformance docs docs-serve web browser lint format clean
 
 help: ## show this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)$$/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -33,7 +33,7 @@ help: ## show this list
 demo: $(STAMP) ## export a few models, verify them, show what came out
 	@$(BIN)/python -m onward.demo
 
-test: lint ## ruff, mypy and every test
+test: lint browser ## ruff, mypy and every test
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 $(PYTEST_FLAGS)
 
 conformance: $(STAMP) ## every operator of PyTorch's database: exported, run, compared (CONFORMANCE="--dtypes int64")
@@ -53,6 +53,23 @@ docs: $(STAMP) ## the documentation as a site, in out/site (needs Python 3.11)
 docs-serve: $(STAMP) ## the same on a local port, built anew whenever a page changes
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs serve --strict
 
+web: ## bundle the script of the report page from web/ into the package (needs npm; what it makes is committed)
+	@mkdir -p src/onward/report/static
+	cd web && npm ci --ignore-scripts --no-fund --no-audit && npm run --silent build
+
+# The tests of the report page need a Chromium. Where there is none they say so; as root on Debian it is installed.
+browser:
+	@if [ "$${ONWARD_NO_BROWSER:-}" = 1 ] || command -v chromium > /dev/null || command -v chromium-browser > /dev/null \
+		|| command -v google-chrome > /dev/null; then exit 0; fi; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
+		echo "Installing chromium for the tests of the report page."; \
+		{ apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends chromium; } \
+			> apt.log 2>&1 && rm -f apt.log && exit 0; \
+		echo "apt-get could not install chromium (apt.log): the tests of the report page will fail."; \
+	else \
+		echo "No Chromium here: install one for the tests of the report page, or set ONWARD_NO_BROWSER=1."; \
+	fi
+
 lint: $(STAMP) ## ruff (rules and format) and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -63,7 +80,7 @@ format: $(STAMP) ## let ruff format and fix what it can
 	$(BIN)/ruff check --fix .
 
 clean: ## remove what make made: .venv, caches, build products, out/
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist out src/*.egg-info
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist out src/*.egg-info web/node_modules apt.log
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The order matters: torch by its exact version first, and the pinned setuptools, so that the package itself is built

@@ -1,0 +1,115 @@
+"""The file itself, without a browser: is the bundle that of the sources, is it safe, what is in it without scripts."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from onward.report.template import page
+from tests.report.samples import ATTACK, branching, hostile, nested
+
+ROOT = Path(__file__).resolve().parents[2]
+WEB = ROOT / "web"
+STATIC = ROOT / "src" / "onward" / "report" / "static"
+
+
+def sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+@pytest.mark.parametrize("name", ["page.js", "page.css"])
+def test_the_bundle_is_made_of_these_sources(name: str) -> None:
+    """web/build.mjs writes both hashes; a change in web/ without `make web` ends here, and so does a bundle edited."""
+    files = [
+        "build.mjs",
+        "package-lock.json",
+        "package.json",
+        *sorted(f"src/{f.name}" for f in (WEB / "src").iterdir()),
+    ]
+    sources = sha256("".join(f"{file}\n{sha256((WEB / file).read_bytes())}\n" for file in files).encode())
+    text = (STATIC / name).read_text(encoding="utf-8")
+    head, body = text.split("*/\n", 1)
+    assert f"sources sha256 {sources}\n" in head, f"{name} is not made of what is in web/: run `make web`, and commit"
+    assert f"body sha256 {sha256(body.rstrip().encode())}\n" in head, f"{name} was edited by hand: run `make web`"
+
+
+def test_the_bundle_carries_the_licences_of_its_libraries() -> None:
+    head = (STATIC / "page.js").read_text(encoding="utf-8").split("*/\n", 1)[0]
+    lock = json.loads((WEB / "package-lock.json").read_text(encoding="utf-8"))["packages"]
+    for name in ("@dagrejs/dagre", "@dagrejs/graphlib"):
+        assert f"{name} {lock[f'node_modules/{name}']['version']}, MIT licence:" in head
+    assert head.count("Permission is hereby granted, free of charge") == 2
+
+
+def test_the_lock_file_names_no_registry() -> None:
+    assert "://" not in (WEB / "package-lock.json").read_text(encoding="utf-8")
+
+
+class Elements(HTMLParser):
+    """The elements of a page, and its text outside of scripts and styles."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.text = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+
+    def handle_data(self, data: str) -> None:
+        if self.tags and self.tags[-1] not in ("script", "style"):
+            self.text += data
+
+
+def test_no_name_becomes_markup() -> None:
+    text = page(hostile())
+    found = Elements(text)
+    assert "img" not in found.tags and found.tags.count("script") == 2
+    assert not [name for name, _ in found.attributes if name.startswith("on")]
+    assert ATTACK in found.text
+    (data,) = re.findall(r'id="model">(.*?)</script>', text)
+    assert json.loads(data)["name"] == ATTACK
+    assert json.loads(data)["nodes"][1]["error"] == {"max": "nan", "scaled": "inf", "ok": False}
+
+
+def test_one_file_that_asks_for_nothing() -> None:
+    found = Elements(page(nested(2)))
+    assert not {"link", "iframe", "img", "object", "embed", "base"} & set(found.tags)
+    assert not [value for name, value in found.attributes if name in ("src", "href", "action")]
+    (policy,) = [value for name, value in found.attributes if name == "content" and "default-src" in (value or "")]
+    assert policy is not None and policy.startswith("default-src 'none'; script-src 'sha256-")
+
+
+def test_without_scripts_the_summary_can_be_read() -> None:
+    text = Elements(page(nested(2) | {"warnings": ["net.py:3 was frozen"], "frozen": ["axis 1 of x"]})).text
+    for part in ("Inputs", "x", "batch, 8", "axis 0 is batch", "1..64", "checked at 1, 3", "1e-07 of the scale", "ok"):
+        assert part in text
+    for part in (
+        "net.py:3 was frozen",
+        "axis 1 of x",
+        "LayerNormalization",
+        "64 parameters",
+        "0.009 ms in onnxruntime",
+    ):
+        assert part in text
+
+
+def test_operators_of_bodies_are_counted() -> None:
+    text = Elements(page(branching())).text
+    for op in ("If", "Loop", "Mul", "Neg", "Exp"):
+        assert op in text
+
+
+def test_what_is_not_known_is_left_out() -> None:
+    totals = {"parameters": 64, "flops": None, "peak_memory": None, "microseconds": None, "profiled_at": None}
+    text = Elements(page(nested(1) | {"verification": None, "axes": [], "totals": totals})).text
+    assert "FLOPs" not in text and "onnxruntime" not in text and "activations" not in text
+    assert "Not verified in this run." in text and "None: every size is fixed." in text
