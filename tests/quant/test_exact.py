@@ -94,13 +94,3 @@ def test_an_mlp(tmp_path: Path) -> None:
     outcome = through_onnxruntime(model, torch.randn(64, 20), tmp_path)
     assert outcome.equal == 1
     assert outcome.fused["QGemm"] == 3
-
-
-def test_a_transposed_convolution(tmp_path: Path) -> None:
-    """There is no integer kernel for it: floats that are whole numbers are summed exactly."""
-    torch.manual_seed(0)
-    layers = [nn.Conv2d(3, 8, 3), nn.ReLU(), nn.ConvTranspose2d(8, 6, 4, stride=2, padding=1), nn.Conv2d(6, 4, 1)]
-    model = quantised(nn.Sequential(*layers), lambda: torch.randn(2, 3, 12, 12))
-    outcome = through_onnxruntime(model, torch.randn(2, 3, 12, 12), tmp_path, fresh=torch.randn(2, 3, 12, 12))
-    assert outcome.equal == 1
-    assert outcome.fused["QLinearConv"] == 2

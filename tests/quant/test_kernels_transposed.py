@@ -11,7 +11,15 @@ import torch
 from onward.errors import InputError
 from onward.quant import Grid
 from onward.quant.kernels import conv, conv_transpose
-from onward.quant.kernels.transposed import as_convolution, output_scales, weave
+from onward.quant.kernels.transposed import (
+    as_convolution,
+    inputs_first,
+    output_scales,
+    outputs_first,
+    phases,
+    spread,
+    weave,
+)
 
 from .runtime import Graph, assert_same, near, random_grid, random_integers, random_scale
 
@@ -25,23 +33,23 @@ CASES: dict[str, dict[str, Any]] = {
     "uneven, dilated": dict(x=(1, 4, 6, 5), w=(4, 3, 3, 2), stride=[2, 3], padding=[2, 1], dilation=[2, 1]),
     "grouped": dict(x=(2, 6, 6, 6), w=(6, 2, 4, 4), stride=[2, 2], padding=[1, 1], groups=3),
     "depthwise": dict(x=(2, 5, 6, 6), w=(5, 1, 3, 3), stride=[2, 2], groups=5),
+    "padding beyond the kernel": dict(x=(1, 3, 9), w=(3, 2, 2), stride=[1], padding=[3]),
     "3d": dict(x=(1, 3, 4, 5, 3), w=(3, 2, 2, 3, 4), stride=[2, 1, 2], padding=[0, 1, 1]),
 }
 
 
-def lowered(graph: Graph, conv_result: str, like: Any, options: dict[str, Any], crops: list[int], short: bool) -> str:
-    """The phases woven by nodes: DepthToSpace where there is one for it, else Reshape, Transpose, Reshape."""
-    stride, rank = options["stride"], len(options["stride"])
+def lowered(graph: Graph, value: str, like: Any, options: dict[str, Any], crops: list[int]) -> str:
+    """The phases woven by nodes."""
+    stride, groups, rank = options["stride"], options["groups"], len(options["stride"])
     sizes = [(n + a + b) // s for n, a, b, s in zip(like.shape[2:], crops[:rank], crops[rank:], stride, strict=True)]
-    value = conv_result
-    if short:
-        value = graph.node("DepthToSpace", value, blocksize=stride[0], mode="CRD")
-    else:
-        value = graph.node("Reshape", value, graph.constant([*like.shape[:2], *stride, *sizes], torch.int64))
-        order = [each for axis in range(rank) for each in (2 + rank + axis, 2 + axis)]
-        value = graph.node("Transpose", value, perm=[0, 1, *order])
-        woven = [n * s for n, s in zip(sizes, stride, strict=True)]
-        value = graph.node("Reshape", value, graph.constant([*like.shape[:2], *woven], torch.int64))
+    value = graph.node("Transpose", value, perm=[0, *range(2, 2 + rank), 1])
+    parts = [like.shape[0], *sizes, groups, *stride, like.shape[1] // groups]
+    value = graph.node("Reshape", value, graph.constant(parts, torch.int64))
+    order = [each for axis in range(rank) for each in (1 + axis, 2 + rank + axis)]
+    value = graph.node("Transpose", value, perm=[0, *order, 1 + rank, 2 + 2 * rank])
+    woven = [like.shape[0], *(n * s for n, s in zip(sizes, stride, strict=True)), like.shape[1]]
+    value = graph.node("Reshape", value, graph.constant(woven, torch.int64))
+    value = graph.node("Transpose", value, perm=[0, 1 + rank, *range(1, 1 + rank)])
     begins = graph.constant(crops[:rank], torch.int64)
     ends = graph.constant([n + a for n, a in zip(like.shape[2:], crops[:rank], strict=True)], torch.int64)
     return graph.node("Slice", value, begins, ends, graph.constant(list(range(2, 2 + rank)), torch.int64))
@@ -67,23 +75,24 @@ def test_conv_transpose(case: dict[str, Any], power_of_two: bool) -> None:
         gy = Grid(near(generator, size, power_of_two), random_grid(generator).zero_point)
         ours = conv_transpose(x, gx, w, gw, bias, gy, **options)
 
-        plan = as_convolution(w, 0, **options)
-        phases = math.prod(options["stride"])
-        scales = output_scales(gw, w, options["groups"])
-        scales = scales.repeat_interleave(phases) if scales.dim() else scales
+        stride, groups = options["stride"], options["groups"]
+        plan = phases(w.shape[2:], stride, options["padding"], options["output_padding"], options["dilation"])
+        kernel = as_convolution(outputs_first(w, groups), plan.taps, stride, options["dilation"], groups)
+        count = math.prod(stride)
+        scales = output_scales(gw, w, groups)
+        scales = spread(scales, count, groups) if scales.dim() else scales
         gw = Grid(scales, 0, "int8", axis=0 if scales.dim() else None)
-        bias = bias.repeat_interleave(phases)
-        woven = conv(x, gx, plan.weight, gw, bias, gy, padding=plan.pads, groups=options["groups"])
-        assert_same(ours, weave(woven, options["stride"], plan.crops))
+        bias = spread(bias, count, groups)
+        woven = conv(x, gx, kernel, gw, bias, gy, padding=plan.pads, groups=groups)
+        assert_same(ours, weave(woven, stride, plan.crops, groups))
 
         graph = Graph([13, 17, 21][index % 3])
         weight, offset = (
-            graph.dq(graph.constant(plan.weight), gw),
+            graph.dq(graph.constant(kernel), gw),
             graph.dq(graph.constant(bias), Grid(gx.scale * scales, 0, "int32", axis=gw.axis)),
         )
         node = graph.node("Conv", graph.dq(graph.input(x), gx), weight, offset, pads=plan.pads, group=options["groups"])
-        short = options["stride"] == [2, 2] and index % 2 == 0
-        result = lowered(graph, graph.q(node, gy), ours, options, plan.crops, short)
+        result = lowered(graph, graph.q(node, gy), ours, options, plan.crops)
         theirs, ran = graph.run(result, ours)
         assert "QLinearConv" in ran and "DequantizeLinear" not in ran
         assert_same(ours, theirs)
@@ -93,5 +102,8 @@ def test_refuses() -> None:
     w = torch.zeros(4, 2, 3, dtype=torch.int8)
     with pytest.raises(InputError, match="cannot have one scale for each index of its weight's axis 0"):
         output_scales(Grid(torch.ones(4), 0, "int8", axis=0), w, 2)
-    with pytest.raises(InputError, match=r"padding \(9,\) exceeds its kernel"):
-        as_convolution(w, 0, [1], [9], [0], [1], 1)
+
+
+def test_weights_turned_around_come_back() -> None:
+    w = torch.randn(6, 2, 3, 4)
+    assert_same(inputs_first(outputs_first(w, 3), 3), w)

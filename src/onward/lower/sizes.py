@@ -123,6 +123,13 @@ class Sizes(Core):
             if isinstance(dim, SymDim):
                 self._axes.setdefault(dim.values, (x, axis))
 
+    def read_sizes_from(self, x: Value, instead: Value) -> None:
+        """Sizes that would be read from x are read from another tensor of its shape, for the sake of runtimes that fuse
+        what makes x with what reads it, if nobody else does."""
+        for dim in self._session.dims.get(x) or ():
+            if isinstance(dim, SymDim) and (found := self._axes.get(dim.values)) is not None and found[0] is x:
+                self._axes[dim.values] = (instead, found[1])
+
     def note_size(self, size: SizeValue) -> None:
         """Remember a number of the program, for dimensions that are made of it."""
         if size.kind is int and _made_of(_FORMULAS, size.function, size.operands):

@@ -2,7 +2,8 @@
 
 from .analyse import analyse
 from .analysis import Analysis
-from .calibrate import QuantizationWarning, calibration
+from .calibrate import calibration
+from .caution import QuantizationWarning
 from .config import Activations, Clamp, QuantConfig, Resolved, Rule, Weights
 from .config_file import load_config, save_config
 from .constrain import constrain, unconstrain

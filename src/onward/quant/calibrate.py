@@ -11,13 +11,10 @@ from torch import nn
 
 from ..capture.model import set_training
 from ..errors import QuantizationError
+from .caution import QuantizationWarning
 from .controller import Controller
 from .initialise import controller_of
 from .ranges import RangeError
-
-
-class QuantizationWarning(UserWarning):
-    """Something about a quantised model that its owner should know."""
 
 
 @contextlib.contextmanager

@@ -32,6 +32,7 @@ class Controller:
         self.reached: set[str] = set()  # the modules that ran while calibrating
         self.study: Study | None = None
         self.followers: dict[str, Any] = {}  # the batch norm that was seen to follow a product, by the product's site
+        self.warned: set[str] = set()  # the products whose sums may have no room
         self._settings = settings  # by the path of a module
         self.quantises_all = None not in settings.values()
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
 from ._checks import listed, nearest, unknown_field
-from .calibrate import QuantizationWarning
+from .caution import QuantizationWarning
 from .config import PLATFORMS, Activations, Clamp, QuantConfig, Rule, Weights
 from .ranges import calibrate_methods
 

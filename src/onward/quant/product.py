@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from . import ops
+from .caution import warn_of_overflow
 from .config import Resolved
 from .fake import fake_quantize_weight
 from .grid import Grid, weight_grid
@@ -34,6 +35,8 @@ class Product:
     in_float     f(x, weight, bias) with torch's own function
     in_integers  f(x, x_grid, weight, weight_grid, bias) -> sums, or None where the runtime has no integer kernel
     exact        f(x, x_grid, weight, weight_grid, bias) -> values, for those without a kernel
+    spread       where a channel of the result is several of the sums: what it has (a scale, a bias) for all of these
+    woven        and what makes the result of them
     """
 
     x: Tensor
@@ -44,6 +47,8 @@ class Product:
     in_float: Callable[[Tensor, Tensor, Tensor | None], Tensor]
     in_integers: Callable[[Tensor, Grid, Tensor, Grid, Tensor | None], Tensor] | None = None
     exact: Callable[[Tensor, Grid, Tensor, Grid, Tensor | None], Tensor] | None = None
+    spread: Callable[[Tensor], Tensor] = lambda each: each
+    woven: Callable[[Tensor], Tensor] = lambda sums: sums
 
     def scaled(self, factor: Tensor, bias: Tensor | None) -> Product:
         """The same with every output channel multiplied, and another bias."""
@@ -129,13 +134,16 @@ def compute_exactly(
     bias = None if product.bias is None else _quantized_bias(product.bias, x_grid, w_grid)
     if product.in_integers is None or x_grid.dtype not in ("uint8", "int8"):
         return session.wait(_in_values(product, x, x_grid, weight, w_grid, bias), call, product=before, folded=folded)
+    warn_of_overflow(session, call, x_grid, weight, bias)
+    bias = None if bias is None else product.spread(bias)
+    w_grid = replace(w_grid, scale=product.spread(w_grid.scale)) if w_grid.per_channel else w_grid
     sums = product.in_integers(x, x_grid, weight, w_grid, bias)
     axis = None if w_grid.axis is None else product.result_axis
 
     def requantise(grid: Grid) -> Tensor:
-        return ops.requantize(sums, x_grid, w_grid, axis, grid, call.settings.rounding)
+        return product.woven(ops.requantize(sums, x_grid, w_grid, axis, grid, call.settings.rounding))
 
-    return session.wait(ops.rescale(sums, x_grid, w_grid, axis), call, requantise, before, folded)
+    return session.wait(product.woven(ops.rescale(sums, x_grid, w_grid, axis)), call, requantise, before, folded)
 
 
 def _in_values(product: Product, x: Tensor, x_grid: Grid, weight: Tensor, w_grid: Grid, bias: Tensor | None) -> Tensor:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from .. import ops
+from ..caution import IN_FLOAT32, warn_of_overflow
+from ..grid import Grid
+from ..kernels import transposed
 from ..product import Product, compute, pair
 from ..session import Session
 from .registry import handles
@@ -28,9 +32,12 @@ def conv(
     dilation: Any = 1,
     groups: int = 1,
 ) -> Any:
+    rank = weight.dim() - 2
+    if input.dim() == rank + 1:
+        options = (bias, stride, padding, dilation, groups)
+        return session.composed(lambda: func(input.unsqueeze(0), weight, *options).squeeze(0))
     call = session.call("conv")
     x = session.settle(input, call.site("input"))
-    rank = weight.dim() - 2
     strides, dilations = pair(stride, rank), pair(dilation, rank)
     pads = _pads(padding, weight.shape[2:], dilations)
 
@@ -39,7 +46,7 @@ def conv(
         return result
 
     in_integers = functools.partial(_sums, stride=strides, pads=pads, dilation=dilations, groups=groups)
-    product = Product(x, weight, bias, 0, -1 - rank, in_float, in_integers if x.dim() == rank + 2 else None)
+    product = Product(x, weight, bias, 0, -1 - rank, in_float, in_integers)
     return compute(session, call, product)
 
 
@@ -71,25 +78,40 @@ def conv_transpose(
     groups: int = 1,
     dilation: Any = 1,
 ) -> Any:
+    """onnxruntime has no integer kernel for it, but one for the convolution that computes all phases of its result."""
+    rank = weight.dim() - 2
+    if input.dim() == rank + 1:
+        options = (bias, stride, padding, output_padding, groups, dilation)
+        return session.composed(lambda: func(input.unsqueeze(0), weight, *options).squeeze(0))
     call = session.call("conv_transpose")
+    if session.for_a_chip and groups > 1:  # it has one scale, and no place for those of the channels of several groups
+        call = call.with_weights(per_channel=False)
     x = session.settle(input, call.site("input"))
+    steps, pads, more, dilations = (pair(each, rank) for each in (stride, padding, output_padding, dilation))
 
     def in_float(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        weight = transposed.inputs_first(weight, groups)
         result: Tensor = func(x, weight, bias, stride, padding, output_padding, groups, dilation)
         return result
 
-    if groups > 1:  # the axis of output channels is spread over the groups: one scale for all
-        call = call.with_weights(per_channel=False)
-    rank = weight.dim() - 2
-    return compute(session, call, Product(x, weight, bias, 1, -1 - rank, in_float, exact=_unscaled(in_float, rank)))
+    def in_whole_numbers(x: Tensor, x_grid: Grid, w: Tensor, w_grid: Grid, bias: Tensor | None) -> Tensor:
+        w = transposed.inputs_first(w, groups)
+        return ops.conv_transpose(x, x_grid, w, w_grid, bias, steps, pads, more, dilations, groups)
 
+    def exact(x: Tensor, x_grid: Grid, w: Tensor, w_grid: Grid, bias: Tensor | None) -> Tensor:
+        warn_of_overflow(session, call, x_grid, w, bias, IN_FLOAT32)
+        sums = in_whole_numbers(x, x_grid, w, w_grid, bias)
+        return ops.rescale(sums, x_grid, w_grid, -1 - rank if w_grid.per_channel else None)
 
-def _unscaled(in_float: Any, rank: int) -> Any:
-    """onnxruntime has no integer kernel: floats that are whole numbers are summed exactly up to 2**24."""
+    product = Product(x, transposed.outputs_first(weight, groups), bias, 0, -1 - rank, in_float, exact=exact)
+    if session.for_a_chip:
+        return compute(session, call, replace(product, in_integers=in_whole_numbers))
+    plan = transposed.phases(weight.shape[2:], steps, pads, more, dilations)
 
-    def run(x: Tensor, x_grid: Any, w: Tensor, w_grid: Any, bias: Tensor | None) -> Tensor:
-        sums = in_float(ops.centred(x, x_grid), ops.centred(w, w_grid), None if bias is None else bias.float())
-        scale = x_grid.scale * w_grid.scale
-        return torch.mul(sums, scale.reshape(-1, *[1] * rank) if scale.dim() else scale)
+    def in_integers(x: Tensor, x_grid: Grid, w: Tensor, w_grid: Grid, bias: Tensor | None) -> Tensor:
+        kernel, ones = transposed.as_convolution(w, plan.taps, steps, dilations, groups), [1] * rank
+        return ops.conv(x, x_grid, kernel, w_grid, bias, ones, plan.pads, ones, groups)
 
-    return run
+    spread = functools.partial(transposed.spread, phases=math.prod(steps), groups=groups)
+    woven = functools.partial(transposed.weave, stride=steps, crops=plan.crops, groups=groups)
+    return compute(session, call, replace(product, in_integers=in_integers, spread=spread, woven=woven))

@@ -13,7 +13,7 @@ from .linear import linear, linear_sums, matmul, matmul_sums
 from .pool import average_pool, averaging_weights, global_average_pool, max_pool, mean
 from .resize import resize_bilinear
 from .softmax import softmax
-from .transposed import conv_transpose
+from .transposed import conv_transpose, conv_transpose_sums
 
 __all__ = [
     "add",
@@ -24,6 +24,7 @@ __all__ = [
     "conv",
     "conv_sums",
     "conv_transpose",
+    "conv_transpose_sums",
     "dequantize",
     "global_average_pool",
     "hardsigmoid",

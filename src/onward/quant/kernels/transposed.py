@@ -31,8 +31,8 @@ def conv_transpose(
 ) -> Tensor:
     """A transposed convolution in one to three dimensions; w is (in, out / groups, ...) as torch has it.
 
-        the pattern of conv with `as_convolution(w, ...)`, its pads, and bias and scales repeated for each phase
-        -> DepthToSpace(mode="CRD") (two dimensions, one stride), or Reshape, Transpose, Reshape -> Slice (the crops)
+        the pattern of conv with `as_convolution`, its pads, and bias and scales `spread` over the phases
+        -> Transpose, Reshape, Transpose, Reshape, Transpose (`weave`) -> Slice (the crops)
         -> QLinearConv, and the others on the integers
 
     Exact under the conditions of `conv`; what is done to the integers after it only moves them. With stride 1 it is
@@ -40,9 +40,27 @@ def conv_transpose(
     channel is its own group.
     """
     rank = x.dim() - 2
-    total = _TRANSPOSED[rank](
+    total = conv_transpose_sums(x, gx, w, gw.zero_point, bias, stride, padding, output_padding, dilation, groups)
+    factor = gx.scale * output_scales(gw, w, groups) / gy.scale
+    return requantize(total, factor.reshape(-1, *[1] * rank) if factor.dim() else factor, gy)
+
+
+def conv_transpose_sums(
+    x: Tensor,
+    gx: Grid,
+    w: Tensor,
+    w_zero: int,
+    bias: Tensor | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    output_padding: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+) -> Tensor:
+    """The sums alone, exact, in float64."""
+    return _TRANSPOSED[w.dim() - 2](
         centred(x, gx).to(torch.float64),
-        centred(w, gw).to(torch.float64),
+        w.to(torch.float64) - w_zero,
         None if bias is None else bias.to(torch.float64),
         list(stride) or 1,
         list(padding) or 0,
@@ -50,8 +68,6 @@ def conv_transpose(
         groups,
         list(dilation) or 1,
     )
-    factor = gx.scale * output_scales(gw, w, groups) / gy.scale
-    return requantize(total, factor.reshape(-1, *[1] * rank) if factor.dim() else factor, gy)
 
 
 def output_scales(gw: Grid, w: Tensor, groups: int) -> Tensor:
@@ -70,61 +86,94 @@ def output_scales(gw: Grid, w: Tensor, groups: int) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Convolution:
-    """A transposed convolution as a convolution that computes all phases of the output at once.
+class Phases:
+    """The convolution that computes all phases of a transposed convolution at once; its strides and dilations are 1.
 
-    weight        (groups * out * phases, in / groups, ...): the phases of one output channel are neighbours
-    pads          of the convolution, ONNX's order; its strides and dilations are 1
+    taps          the size of its kernel
+    pads          ONNX's order
     crops         how much is cut off at the beginning and end of each axis, ONNX's order, once the phases are woven
     """
 
-    weight: Tensor
+    taps: list[int]
     pads: list[int]
     crops: list[int]
 
 
-def as_convolution(
-    w: Tensor,
-    zero_point: int,
+def phases(
+    kernel_shape: Sequence[int],
     stride: Sequence[int],
     padding: Sequence[int],
     output_padding: Sequence[int],
     dilation: Sequence[int],
-    groups: int,
-) -> Convolution:
-    """Output s*m + r (r < s, its phase) takes taps r, s + r, 2s + r, ... of the kernel: a small kernel for each phase.
-
-    Nothing depends on the size of the input. Taps that some phases lack are filled with the weight's zero point.
-    """
-    rank = w.dim() - 2
-    kernel = [d * (k - 1) + 1 for d, k in zip(dilation, w.shape[2:], strict=True)]
+) -> Phases:
+    """Nothing depends on the size of the input. Padding that exceeds the kernel is cut off afterwards."""
+    kernel = [d * (k - 1) + 1 for d, k in zip(dilation, kernel_shape, strict=True)]
     taps = [-(-k // s) for k, s in zip(kernel, stride, strict=True)]
-    full = w.new_full([*w.shape[:2], *[t * s for t, s in zip(taps, stride, strict=True)]], zero_point)
-    full[(slice(None), slice(None)) + tuple(slice(0, k, d) for k, d in zip(kernel, dilation, strict=True))] = w
-    inputs, outputs = w.shape[0] // groups, w.shape[1]
-    split = full.reshape(groups, inputs, outputs, *[n for pair in zip(taps, stride, strict=True) for n in pair])
-    split = split.flip([3 + 2 * axis for axis in range(rank)])
-    order = [0, 2, *[4 + 2 * axis for axis in range(rank)], 1, *[3 + 2 * axis for axis in range(rank)]]
-    phases = torch.Size(stride).numel()
-    weight = split.permute(order).reshape(groups * outputs * phases, inputs, *taps)
-
     begins = [t - 1 - p // s for t, p, s in zip(taps, padding, stride, strict=True)]
     rows = list(zip(kernel, output_padding, padding, stride, strict=True))
     ends = [-(-(k + o - p) // s) - 1 for k, o, p, s in rows]
-    if min(begins + ends) < 0:
-        raise InputError(f"a transposed convolution whose padding {tuple(padding)} exceeds its kernel has no output")
+    first = [p % s for p, s in zip(padding, stride, strict=True)]
     last = [s * (end + 1) + p - k - o for end, (k, o, p, s) in zip(ends, rows, strict=True)]
-    return Convolution(weight.contiguous(), begins + ends, [p % s for p, s in zip(padding, stride, strict=True)] + last)
+    missing = [s * max(-each, 0) for each, s in zip(begins + ends, [*stride, *stride], strict=True)]
+    crops = [one + other for one, other in zip(first + last, missing, strict=True)]
+    return Phases(taps, [max(each, 0) for each in begins + ends], crops)
 
 
-def weave(q: Tensor, stride: Sequence[int], crops: Sequence[int]) -> Tensor:
-    """The phases that the convolution put into neighbouring channels, side by side in space, without the crops."""
+def as_convolution(
+    w: Tensor, taps: Sequence[int], stride: Sequence[int], dilation: Sequence[int], groups: int
+) -> Tensor:
+    """Output s*m + r (r < s, its phase) takes taps r, s + r, 2s + r, ... of the kernel: a small kernel for each phase.
+
+    w is (out, in / groups, ...), out being that of all groups, and the result (groups * phases * out / groups, in /
+    groups, ...): the output channels of one phase are neighbours. Taps that some phases lack are zero.
+    """
+    rank = w.dim() - 2
+    inputs = w.shape[1]
+    for axis, (t, s, d) in enumerate(zip(taps, stride, dilation, strict=True)):
+        w = w.movedim(2 + axis, -1).unsqueeze(-1)
+        w = F.pad(w, (0, d - 1)).flatten(-2)  # zeros between the taps of a dilated kernel
+        w = F.pad(w, (0, t * s - w.shape[-1])).movedim(-1, 2 + axis)
+    split = w.reshape(groups, -1, inputs, *[n for pair in zip(taps, stride, strict=True) for n in pair])
+    split = split.flip([3 + 2 * axis for axis in range(rank)])
+    order = [0, *[4 + 2 * axis for axis in range(rank)], 1, 2, *[3 + 2 * axis for axis in range(rank)]]
+    return split.permute(order).reshape(-1, inputs, *taps)
+
+
+def outputs_first(w: Tensor, groups: int) -> Tensor:
+    """The weight of a transposed convolution, (in, out / groups, ...), as that of a convolution has its axes."""
+    return w.unflatten(0, (groups, -1)).transpose(1, 2).flatten(0, 1)
+
+
+def inputs_first(w: Tensor, groups: int) -> Tensor:
+    """And back."""
+    return w.unflatten(0, (groups, -1)).transpose(1, 2).flatten(0, 1)
+
+
+def spread(x: Tensor, phases: int, groups: int) -> Tensor:
+    """What every output channel has (a scale, a bias) for every channel of the convolution."""
+    return x.reshape(groups, 1, -1).expand(groups, phases, -1).reshape(-1)
+
+
+def weave(q: Tensor, stride: Sequence[int], crops: Sequence[int], groups: int) -> Tensor:
+    """The phases that the convolution put into its channels, side by side in space, without the crops.
+
+    With the channels last, as onnxruntime's integer convolutions have them anyway: then rows are moved, and the
+    Transposes at both ends meet those of its neighbours. DepthToSpace, which moves elements, takes twice as long.
+    """
     rank = len(stride)
-    batch, channels, *sizes = q.shape
-    split = q.reshape(batch, channels // torch.Size(stride).numel(), *stride, *sizes)
-    order = [0, 1, *[each for axis in range(rank) for each in (2 + rank + axis, 2 + axis)]]
-    woven = split.permute(order).reshape(batch, -1, *[n * s for n, s in zip(sizes, stride, strict=True)])
-    for axis in range(rank):
-        size = woven.shape[2 + axis] - crops[axis] - crops[rank + axis]
-        woven = woven.narrow(2 + axis, crops[axis], size)
-    return woven
+    if max(stride) > 1:
+        batch, _, *sizes = q.shape
+        rows = q.movedim(1, -1)
+        if groups == 1:
+            rows = rows.reshape(batch, *sizes, *stride[:-1], -1)
+            order = [0, *[each for axis in range(1, rank) for each in (axis, rank + axis)], rank, 2 * rank]
+        else:
+            rows = rows.reshape(batch, *sizes, groups, *stride, -1)
+            order = [0, *[each for axis in range(1, rank + 1) for each in (axis, rank + 1 + axis)]]
+            order += [rank + 1, 2 * rank + 2]
+        rows = rows.permute(order) if order != sorted(order) else rows
+        woven = rows.reshape(batch, *[n * s for n, s in zip(sizes, stride, strict=True)], -1)
+        q = woven.movedim(-1, 1)
+    kept = [slice(first, -last or None) for first, last in zip(crops[:rank], crops[rank:], strict=True)]
+    inside = (slice(None), slice(None), *kept)
+    return q[inside] if any(crops) else q

@@ -1,6 +1,6 @@
 """The exact steps of evaluation in ONNX, by family as in `ops/`."""
 
-from . import pools, recurrent, weights
+from . import pools, recurrent, transposed, weights
 from .core import dequantized, quantized
 
-__all__ = ["dequantized", "pools", "quantized", "recurrent", "weights"]
+__all__ = ["dequantized", "pools", "quantized", "recurrent", "transposed", "weights"]

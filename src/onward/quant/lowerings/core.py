@@ -46,6 +46,7 @@ def quantized(
     if rounding != "half_even" and not ROUNDING_IS_TOLD.get():
         return _quantized_half_up(g, x, scale, zero, dtype, low, high, axis)
     q = g.op.QuantizeLinear(_kept_apart(g, x), scale, _zero(g, zero, dtype), **_settings(g, axis))
+    g.read_sizes_from(x, q)
     if (low, high) == dtype_bounds(dtype):
         return q
     if ROUNDING_IS_TOLD.get() and (low, high) == (zero, dtype_bounds(dtype)[1]):

@@ -3,6 +3,7 @@
 from .core import binary, centred, conv, dequantize, kernels, linear, matmul, quantize, requantize, rescale
 from .pools import average_pool, global_average_pool
 from .recurrent import dynamic_lstm
+from .transposed import conv_transpose
 from .weights import linear_blocks, stored
 
 __all__ = [
@@ -10,6 +11,7 @@ __all__ = [
     "binary",
     "centred",
     "conv",
+    "conv_transpose",
     "dequantize",
     "dynamic_lstm",
     "global_average_pool",

@@ -85,7 +85,7 @@ def centred(q: Tensor, grid: Grid) -> Tensor:
 _NAMES = {torch_dtype(name): name for name in ("uint8", "int8", "uint16", "int16", "int32")}
 
 
-def _grid_of(q: Tensor, scale: Tensor, zero: int = 0) -> Grid:
+def grid_of(q: Tensor, scale: Tensor, zero: int = 0) -> Grid:
     return Grid(scale, zero, _NAMES[q.dtype], axis=0 if scale.dim() else None)
 
 
@@ -101,7 +101,7 @@ def _conv(
     dilation: Sequence[int],
     groups: int,
 ) -> Tensor:
-    grids = _grid_of(x, x_scale, x_zero), _grid_of(w, w_scale)
+    grids = grid_of(x, x_scale, x_zero), grid_of(w, w_scale)
     return kernels.conv_sums(x, grids[0], w, grids[1], bias, stride, pads, dilation, groups).to(torch.float32)
 
 
@@ -136,7 +136,7 @@ define(
 
 
 def _linear(x: Tensor, x_scale: Tensor, x_zero: int, w: Tensor, w_scale: Tensor, bias: Tensor | None) -> Tensor:
-    grids = _grid_of(x, x_scale, x_zero), _grid_of(w, w_scale)
+    grids = grid_of(x, x_scale, x_zero), grid_of(w, w_scale)
     return kernels.linear_sums(x, grids[0], w, grids[1], bias).to(torch.float32)
 
 
@@ -148,7 +148,7 @@ define(
 
 
 def _matmul(x: Tensor, x_scale: Tensor, x_zero: int, y: Tensor, y_scale: Tensor, y_zero: int) -> Tensor:
-    grids = _grid_of(x, x_scale, x_zero), _grid_of(y, y_scale, y_zero)
+    grids = grid_of(x, x_scale, x_zero), grid_of(y, y_scale, y_zero)
     return kernels.matmul_sums(x, grids[0], y, grids[1]).to(torch.float32)
 
 
