@@ -17,9 +17,7 @@ from pathlib import Path
 from markdown_it import MarkdownIt
 
 ROOT = Path(__file__).resolve().parents[2]
-_TO_COME = ("backend", "benchmarks", "command-line", "design", "files", "migrating", "operators-of-your-own",
-            "quantization", "verification", "report", "compatibility")  # fmt: skip
-PAGES = [page for page in sorted((ROOT / "docs").rglob("*.md")) if page.stem not in _TO_COME]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LANGUAGES = ("python", "sh", "text", "yaml")
 _COMMENT = re.compile(r"<!--\s*(not run|file|raises|fails):\s*(.+?)\s*-->", re.DOTALL)
 

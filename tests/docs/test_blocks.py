@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,9 @@ def test_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         run_page(page)
     finally:
         onward.restore()
+        for name, module in list(sys.modules.items()):  # the next page has a module of that name too
+            if str(getattr(module, "__file__", None) or "").startswith(str(tmp_path)):
+                del sys.modules[name]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
