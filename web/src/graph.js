@@ -39,7 +39,7 @@ export class Graph {
     depth.append(h("option", { value: "" }, "depth"), ...Array.from({ length: Math.min(deepest + 1, 9) }, (_, i) => h("option", { value: i }, String(i))));
     this.depth = depth;
     this.svg = s("svg", { class: "drawing", role: "group", "aria-label": "graph of the model" },
-      s("defs", null, s("marker", { id: "arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto" }, s("path", { d: "M0 1 L7 4 L0 7z" }))), this.drawing.layer);
+      s("defs", null, s("marker", { id: "arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 9, markerHeight: 9, markerUnits: "userSpaceOnUse", orient: "auto" }, s("path", { d: "M0 1 L7 4 L0 7z" }))), this.drawing.layer);
     this.map = h("canvas", { class: "map", width: 150, height: 110, "aria-hidden": "true" });
     this.legend = h("ul", { class: "legend", "aria-label": "legend" });
     this.aside = h("aside", { class: "panel", "aria-label": "details", hidden: true });

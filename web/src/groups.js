@@ -32,7 +32,7 @@ function adopt(parent, children) {
 
 function bodies(model, box) {
   const made = box.bodies.map((body) => {
-    const inside = model.box("group", body.name, "body");
+    const inside = model.box("group", body.name, "", { body: true });
     arrange(model, inside, body.leaves);
     return inside;
   });
@@ -121,8 +121,13 @@ function run(model, boxes) {
   const first = (box) => (box.first ? box.first : box);
   const last = (box) => (box.last ? box.last : box);
   const ends = [first(boxes[0]), last(boxes.at(-1))];
-  const name = (box) => (box.kind === "group" || box.kind !== "node" ? box.label : box.note || box.label);
-  const made = model.box("group", `${name(ends[0])} … ${name(ends[1])}`, "", { synthetic: true, first: ends[0], last: ends[1] });
+  const name = (box) => (box.kind === "node" ? box.note || box.label : box.label);
+  const between = `${name(ends[0])} … ${name(ends[1])}`;
+  const numbered = ends.every((box) => box.kind === "node"); // nodes of one graph are told apart by their numbers
+  const made = numbered
+    ? model.box("group", `nodes ${ends[0].index + 1}–${ends[1].index + 1}`, between)
+    : model.box("group", between, "");
+  Object.assign(made, { synthetic: true, first: ends[0], last: ends[1] });
   adopt(made, boxes);
   return made;
 }

@@ -149,7 +149,8 @@ function apply(group, stacks, edges, { x, y, bends }) {
 /** The lines of one edge: one in all, or several where its ends are open groups and its values enter at several ports. */
 function routes(group, edge, unit, shift, bends) {
   const [from, to] = [unit.get(edge.from), unit.get(edge.to)];
-  const middle = bends.map(shift);
+  const clear = ({ y }) => !(from.port && y < PADDING.top + 6) && !(to.port && y > group.height - 14); // room to turn
+  const middle = bends.map(shift).filter(clear);
   const lines = new Map();
   for (const value of edge.values) {
     const start = from.port ? { x: group.ports.get(edge.from), y: group.ports.get(edge.from) > boxSize(group).width ? 0 : PADDING.top - 8 } : { x: from.box.x + portX(from.box, `o${value}`), y: from.box.y + from.box.height };

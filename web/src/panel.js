@@ -50,7 +50,7 @@ export class Panel {
   group(box) {
     const { sums } = box;
     const total = this.model.root.sums;
-    const owner = box.note === "body" && box.parent?.node ? `body of ${box.parent.node.op}` : box.note;
+    const owner = box.body ? `body of ${box.parent.node.op}` : box.note;
     this.fill(box.label, box.synthetic ? "consecutive nodes, grouped to keep the drawing readable" : owner,
       this.facts([
         ["module", ancestors(box).length ? this.path(box) : null],

@@ -43,6 +43,7 @@ export function boxText(box) {
 /** Its size while closed. */
 export function boxSize(box) {
   const { large, small, below } = boxText(box);
-  const first = textWidth(large, FONT) + (small ? 7 + textWidth(small, SMALL) : 0) + (box.children.length ? 18 : 0);
-  return { width: Math.max(64, first, textWidth(below, SMALL)) + 20, height: below ? 40 : 28 };
+  const first = textWidth(large, FONT) + (small ? 7 + textWidth(small, SMALL) : 0);
+  const sign = box.children.length ? 14 : 0; // the sign that opens it
+  return { width: Math.max(64, first, textWidth(below, SMALL)) + sign + 20, height: below ? 40 : 28 };
 }

@@ -137,16 +137,17 @@ export class View {
   }
 
   mapScale() {
-    const { root, map } = this;
-    return Math.min(map.width / this.model.root.width, map.height / this.model.root.height);
+    const { map, model: { root } } = this;
+    return Math.min(map.width / root.width, map.height / root.height);
   }
 
   mapJump(event) {
     const { left, top } = this.map.getBoundingClientRect();
+    const shrunk = this.map.width / this.map.clientWidth; // on a narrow screen the map is smaller than its drawing
     const [scale, size] = [this.mapScale(), this.size];
     const offset = (this.map.width - this.model.root.width * scale) / 2;
-    this.x = size.width / 2 - ((event.clientX - left - offset) / scale) * this.scale;
-    this.y = size.height / 2 - ((event.clientY - top) / scale) * this.scale;
+    this.x = size.width / 2 - (((event.clientX - left) * shrunk - offset) / scale) * this.scale;
+    this.y = size.height / 2 - (((event.clientY - top) * shrunk) / scale) * this.scale;
     this.show();
   }
 
@@ -156,6 +157,11 @@ export class View {
     const style = getComputedStyle(map);
     const scale = this.mapScale();
     const offset = (map.width - model.root.width * scale) / 2;
+    const size = this.size;
+    const { width, height } = model.root;
+    const whole = this.x >= 0 && this.y >= 0 && this.x + width * this.scale <= size.width && this.y + height * this.scale <= size.height;
+    map.hidden = whole; // nothing to find that is not in view
+    if (whole) return;
     pen.clearRect(0, 0, map.width, map.height);
     pen.fillStyle = style.color;
     const paint = (group, x, y) => {
@@ -166,9 +172,8 @@ export class View {
       }
     };
     paint(model.root, 0, 0);
-    const size = this.size;
     pen.strokeStyle = style.borderTopColor;
     pen.lineWidth = 2;
-    pen.strokeRect(offset - (this.x / this.scale) * scale, (-this.y / this.scale) * scale, (size.width / this.scale) * scale, (size.height / this.scale) * scale);
+    pen.strokeRect(offset - (this.x / this.scale) * scale, (-this.y / this.scale) * scale, (size.width / this.scale) * scale, Math.max(3, (size.height / this.scale) * scale));
   }
 }
