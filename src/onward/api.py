@@ -10,6 +10,7 @@ from .capture.exported import check_mode
 from .capture.model import check_model, unwrap
 from .classic import resolve
 from .program import Program
+from .report import write_report
 from .stages import Stages
 from .steps import builder, capture, collecting_later, hand_over
 from .verify import load_onnxruntime
@@ -89,7 +90,15 @@ def export(
             taken = capture(model, args, kwargs, options)
         build = builder(model, taken.weights, options, stages)
         graph = build(taken.program)
-    program = Program(graph, taken.program, model, modes=taken.modes, build=build, external_data=options.external_data)
+    program = Program(
+        graph,
+        taken.program,
+        model,
+        modes=taken.modes,
+        build=build,
+        external_data=options.external_data,
+        reporter=write_report,
+    )
     hand_over(program, f, options, stages)
     return program
 

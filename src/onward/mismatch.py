@@ -14,6 +14,7 @@ from .hunt import Explanation
 from .hunt.foreign import explain_by_value
 from .lower.origins import ORIGINS
 from .options import OLDEST_OPSET
+from .program import Program
 
 _OF_OURS = 0.5  # the share of names that a file has in common with a fresh export if it was one
 
@@ -35,6 +36,19 @@ def find_mismatch(
         if name in options:
             raise InputError(f"find_mismatch writes nothing and takes no {name}", hint="give the options of the model")
     loaded = load(file)
+    program = exported_like(loaded, model, args, kwargs, **options)
+    table = program.model.meta[ORIGINS]
+    present = {value.name for node in loaded.graph for value in node.outputs}
+    if sum(name in present for name in table) >= _OF_OURS * len(table):
+        return program.explain(loaded)
+    captured = program.captured
+    return explain_by_value(captured, loaded, captured.example_inputs, captured.example_outputs)
+
+
+def exported_like(
+    loaded: ir.Model, model: Any, args: Any, kwargs: Mapping[str, Any] | None = None, **options: Any
+) -> Program:
+    """The model, exported anew in memory with the names, axes and opset of a file."""
     program = export(model, args, kwargs=kwargs, **{**_own_options(loaded, options), **options})
     inputs = [value for value in loaded.graph.inputs if not value.is_initializer()]
     for what, ours, theirs in (
@@ -47,12 +61,7 @@ def find_mismatch(
                 f"the {what}s of the file are {', '.join(names[1])}, and those of the model {', '.join(names[0])}",
                 hint=f"give {what}_names, or the options that the file was exported with",
             )
-    table = program.model.meta[ORIGINS]
-    present = {value.name for node in loaded.graph for value in node.outputs}
-    if sum(name in present for name in table) >= _OF_OURS * len(table):
-        return program.explain(loaded)
-    captured = program.captured
-    return explain_by_value(captured, loaded, captured.example_inputs, captured.example_outputs)
+    return program
 
 
 def _own_options(loaded: ir.Model, options: Mapping[str, Any]) -> dict[str, Any]:

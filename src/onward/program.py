@@ -54,6 +54,7 @@ class Program(TorchNames):
         modes: Modes = (),
         build: Callable[[CapturedProgram], ir.Model] | None = None,
         external_data: bool | None = None,
+        reporter: Callable[..., None] | None = None,
     ) -> None:
         self.model = model
         self._captured = captured
@@ -62,6 +63,7 @@ class Program(TorchNames):
         self._build = build  # what made `model` of `captured`
         self._weights: dict[str, torch.Tensor] = {}  # given to `apply_weights`, by the name in the file
         self._external_data = external_data  # what `save` does unless it is told otherwise
+        self._reporter = reporter  # what writes the page
         self._session: Session | None = None
         self._first_state = {each.key: each.tensor.detach().clone() for each in captured.call.state}
         self._state = dict(self._first_state)
@@ -188,6 +190,23 @@ class Program(TorchNames):
             expected=expected or (self._captured.example_outputs if not inputs and not self._weights else None),
         )
 
+    def example_feeds(self) -> dict[str, torch.Tensor]:
+        """The example as the file takes it: a tensor for every input of the graph, by name."""
+        captured = self._captured
+        example = {port.name: each for port, each in zip(captured.inputs, captured.example_inputs, strict=True)}
+        return example | self._fed_weights()
+
+    def report(self, path: str | os.PathLike[str], verification: Verification | None = None, **options: Any) -> None:
+        """Write the report page: one HTML file that opens without a network.
+
+        verification  what `verify` returned, to be shown on it
+        options       `more` are sections of others, such as `onward.analyse(...).sections()`; `measuring` says what is
+                      timed and compared with PyTorch, everything by default
+        """
+        if self._reporter is None:
+            raise InputError("this program was not made by export, and has no report")
+        self._reporter(self, path, verification, **options)
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the exported model in onnxruntime, called as the original is. Returns what the original returns.
 
@@ -274,6 +293,7 @@ class Program(TorchNames):
             modes=self._modes,
             build=None if build is None else lambda captured: opened(build(captured)),
             external_data=self._external_data,
+            reporter=self._reporter,
         )
         program._weights = dict(self._weights)
         return program

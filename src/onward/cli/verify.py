@@ -54,15 +54,10 @@ def verify(
     what = asked(against, arg, input, weights, strict, seed, function)
     opened = open_file(model)
     with working(f"building {against}"):
-        target = rebuild(what).target
-    eager = target.model
-    if isinstance(eager, torch.export.ExportedProgram):
-        eager = eager.module()
-    elif isinstance(eager, torch.nn.Module):
-        eager.train(training)
+        target = eager_target(what, training)
     with working(f"comparing {model} with {against}"):
         session = Session(model)
-        comparison = _bound(opened, session, what, Target(eager, target.name, target.example))
+        comparison = bound(opened, session, what, target)
         verification = Verification(tuple(comparison.checks()))
         remarks = [] if verification.ok else explained(comparison, verification)
     data = {"ok": verification.ok, "file": str(model), "against": against, **(verification_data(verification) or {})}
@@ -72,6 +67,17 @@ def verify(
         print("\n".join(map(plain, [*str(verification).splitlines(), *remarks])))
 
     return Answer(data, show, 0 if verification.ok else FAILED)
+
+
+def eager_target(what: Asked, training: bool) -> Target:
+    """The model that a file is held against."""
+    target = rebuild(what).target
+    eager = target.model
+    if isinstance(eager, torch.export.ExportedProgram):
+        eager = eager.module()
+    elif isinstance(eager, torch.nn.Module):
+        eager.train(training)
+    return Target(eager, target.name, target.example)
 
 
 @dataclass(frozen=True)
@@ -165,7 +171,8 @@ def explained(comparison: Comparison, verification: Verification) -> list[str]:
     return [*found.lines(), remark]
 
 
-def _bound(opened: Opened, session: Session, what: Asked, target: Target) -> Comparison:
+def bound(opened: Opened, session: Session, what: Asked, target: Target) -> Comparison:
+    """How file and model are called alike."""
     example = _example(opened, session, what.given, target)
     call = bind_call(target.model, example.args, example.kwargs, None)
     names, known = opened.input_names, list(example.input_names or call.names)

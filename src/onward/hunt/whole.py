@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 
@@ -12,8 +12,13 @@ from onward.hunt.case import Case
 from onward.verify import Comparison, Session, compare
 
 
-def errors_in_run(case: Case, names: Sequence[str], *, optimize: bool = False) -> dict[str, Comparison]:
-    """The error of known values in a run of the file, by name; nothing if the file does not run at all."""
+def errors_in_run(
+    case: Case, names: Sequence[str], *, optimize: bool = False, grid: Mapping[str, float] | None = None
+) -> dict[str, Comparison]:
+    """The error of known values in a run of the file, by name; nothing if the file does not run at all.
+
+    `grid` has the step of every value that lies on one, by name; integers are on one of step 1.
+    """
     asked = list({name: None for name in names if name in case.known})
     outputs = [str(value.name) for value in case.file.model.graph.outputs]
     model = case.file.model.clone()
@@ -32,5 +37,7 @@ def errors_in_run(case: Case, names: Sequence[str], *, optimize: bool = False) -
         for name in wanted.get(node.name, ()):
             expected, actual = case.known[name].pick(value), results.get(name)
             if expected is not None and isinstance(actual, torch.Tensor):
-                found[name] = compare(expected, actual, name)
+                step = grid.get(name) if grid is not None else None
+                whole = step is not None and not actual.is_floating_point()
+                found[name] = compare(expected, actual, name, step=1.0 if whole else step)
     return {name: found[name] for name in asked if name in found}

@@ -2,6 +2,17 @@
 
 from .artifacts import captured_text, write_artifacts
 from .data import report_data
-from .page import render, write_report
+from .measure import Measuring, measured_data
+from .page import measuring_of, render, write_page, write_report
 
-__all__ = ["captured_text", "render", "report_data", "write_artifacts", "write_report"]
+__all__ = [
+    "Measuring",
+    "captured_text",
+    "measured_data",
+    "measuring_of",
+    "render",
+    "report_data",
+    "write_artifacts",
+    "write_page",
+    "write_report",
+]

@@ -10,7 +10,7 @@ from onward.errors import WriteError
 from onward.program import Program
 from onward.verify import Verification
 
-from .page import render
+from .page import write_page, write_report
 
 
 def write_artifacts(
@@ -23,23 +23,21 @@ def write_artifacts(
 ) -> list[Path]:
     """Write what was asked for; returns the files."""
     name = re.sub(r"[^\w.-]+", "_", program.model.graph.name or "model")
-    texts = {}
-    if report:
-        texts[f"{name}.html"] = render(program, verification)
-    if captured:
-        texts[f"{name}.captured.txt"] = captured_text(program)
-    directory, written = Path(folder), []
+    directory = Path(folder)
     try:
-        if texts:
-            directory.mkdir(parents=True, exist_ok=True)
-        for file, text in texts.items():
-            (directory / file).write_text(text, encoding="utf-8")
-            written.append(directory / file)
+        directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise WriteError(
             f"{directory} cannot hold the report and the captured program: {error.strerror or error}",
             hint="give artifacts_dir a folder that can be written to",
         ) from error
+    written = []
+    if report:
+        written.append(directory / f"{name}.html")
+        write_report(program, written[-1], verification)
+    if captured:
+        written.append(directory / f"{name}.captured.txt")
+        write_page(written[-1], captured_text(program))
     return written
 
 

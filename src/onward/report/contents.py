@@ -9,7 +9,7 @@ of their nodes, and so are the functions of the file, once for every call: each 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +18,7 @@ import onnx_ir as ir
 from .flops import flops_of
 from .memory import bytes_of, peak_memory, traffic
 from .places import Places, places_of
-from .sizes import Sized, called, named_bodies, opened, with_sizes
+from .sizes import Sized, Sizes, called, named_bodies, opened, with_sizes
 from .texts import preview, settings, type_name
 
 FORMAT = 1
@@ -42,10 +42,21 @@ class Contents:
 
 
 def contents(
-    model: ir.Model, sizes: Mapping[str, Sequence[int]], *, files: Mapping[str, str] | None = None, counted_at: str = ""
+    model: ir.Model,
+    sizes: Mapping[str, Sequence[int]],
+    *,
+    files: Mapping[str, str] | None = None,
+    counted_at: str = "",
+    observe: Callable[[], Mapping[str, Sizes]] | None = None,
 ) -> Contents:
-    """All that a model says by itself, at these sizes of its inputs; `files` are full paths by `net.py:12`."""
+    """All that a model says by itself, at these sizes of its inputs.
+
+    files    full paths by `net.py:12`
+    observe  asks a run for the shapes of all values, by name; it is called if inference leaves some unknown
+    """
     sized = with_sizes(model, sizes)
+    if observe is not None:
+        sized.complete(observe)
     writer = _Writer(places_of(sized.model, files))
     graph = sized.model.graph
     inputs = [value for value in graph.inputs if not value.is_initializer()]

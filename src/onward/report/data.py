@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import onnx_ir as ir
@@ -14,8 +14,8 @@ from onward.program import Program
 from onward.verify import Verification
 
 from .contents import Contents, Json, contents
-from .page import Sections, Shown
-from .sizes import assumed_sizes
+from .shown import Sections, Shown
+from .sizes import Sizes, assumed_sizes
 
 _FIXED = "written as fixed: "  # how a warning about an axis that was given up begins
 
@@ -26,11 +26,13 @@ def report_data(
     more: Sections = (),
     *,
     sizes: Mapping[str, Sequence[int]] | None = None,
+    observe: Callable[[], Mapping[str, Sizes]] | None = None,
 ) -> Contents:
     """Everything but measurements.
 
-    sizes  of the inputs by name, for shapes and all that follows from them; a program has those of its example, and of
-           a file dynamic axes are taken to be 1
+    sizes    of the inputs by name, for shapes and all that follows from them; a program has those of its example, and
+             of a file dynamic axes are taken to be 1
+    observe  asks a run for the shapes of all values, by name; it is called if inference leaves some unknown
     """
     captured = program.captured if isinstance(program, Program) else None
     if sizes is None:
@@ -40,6 +42,7 @@ def report_data(
         sizes,
         files=dict(_files(captured)) if captured is not None else None,
         counted_at=sizes_text(program.model, sizes),
+        observe=observe,
     )
     data = found.data
     data["frozen"] = [text.removeprefix(_FIXED) for text in program.warnings if text.startswith(_FIXED)]

@@ -70,7 +70,7 @@ def _peak(graph: ir.Graph, sized: Sized) -> int | None:
     for place, node in enumerate(nodes):
         if node.domain == "" and node.op_type in RENAMES and node.inputs and node.inputs[0] is not None:
             owner[node.outputs[0]] = root(node.inputs[0])
-        for value in _reads(node):
+        for value in reads(node):
             last[root(value)] = place
     for value in graph.outputs:
         last[root(value)] = len(nodes)
@@ -96,17 +96,17 @@ def _peak(graph: ir.Graph, sized: Sized) -> int | None:
         if None in inner:
             return None
         most = max(most, now + max((each for each in inner if each is not None), default=0))
-        for value in {root(value) for value in _reads(node)}:
+        for value in {root(value) for value in reads(node)}:
             if last.get(value) == place:
                 now -= alive.pop(value, 0)
     return most
 
 
-def _reads(node: ir.Node) -> set[ir.Value]:
+def reads(node: ir.Node) -> set[ir.Value]:
     """What a node reads, in its bodies too."""
     found = {value for value in node.inputs if value is not None}
     for body in bodies(node):
         found.update(body.outputs)
         for inner in body:
-            found |= _reads(inner)
+            found |= reads(inner)
     return found

@@ -7,7 +7,7 @@ was found to be 6 once, it is 6 everywhere. What depends on data stays unknown u
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import onnx_ir as ir
@@ -31,6 +31,13 @@ class Sized:
     model: ir.Model
     sizes: dict[ir.Value, Sizes] = field(default_factory=dict)
     problem: str | None = None
+
+    def complete(self, observe: Callable[[], Mapping[str, Sizes]]) -> None:
+        """Fill in what a run says of the values that inference says nothing of."""
+        unknown = [value for value in _values(self.model.graph) if value.name and value not in self.sizes]
+        unknown = [value for value in unknown if isinstance(value.type, ir.TensorType | None)]
+        seen = observe() if unknown else {}
+        self.sizes.update((value, seen[str(value.name)]) for value in unknown if str(value.name) in seen)
 
 
 def with_sizes(model: ir.Model, inputs: Mapping[str, Sequence[int]]) -> Sized:

@@ -8,7 +8,7 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -49,6 +49,7 @@ class Session:
     threads   how many threads one operator may use; None leaves it to onnxruntime
     optimize  False runs the graph as it is written
     given     inputs that every run gets, by name; callers give the others
+    prepare   is given onnxruntime's SessionOptions before the model is loaded
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class Session:
         threads: int | None = None,
         optimize: bool = True,
         given: Mapping[str, torch.Tensor] | None = None,
+        prepare: Callable[[Any], None] | None = None,
     ) -> None:
         onnxruntime = load_onnxruntime()
         if threads is not None and threads < 1:
@@ -68,6 +70,8 @@ class Session:
             options.intra_op_num_threads = threads
         if not optimize:
             options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        if prepare is not None:
+            prepare(options)
         # The folder, if there is one, lives as long as the session: onnxruntime may map the weights from it.
         self._folder, source = _as_source(model)
         if self._folder is not None:
@@ -107,6 +111,10 @@ class Session:
         with _told_clearly("onnxruntime fails to run the model"):
             results = self._session.run_with_ort_values(self.output_names, feeds)
         return [_output(name, value) for name, value in zip(self.output_names, results, strict=True)]
+
+    def end_profiling(self) -> str:
+        """The file that onnxruntime has written the profile to, if `prepare` asked for one."""
+        return str(self._session.end_profiling())
 
     def _named(self, inputs: Inputs) -> dict[str, torch.Tensor]:
         if isinstance(inputs, torch.Tensor):

@@ -1,0 +1,216 @@
+"""How long every node takes in onnxruntime, as it runs the file: with its optimizations, which change the graph.
+
+onnxruntime is asked for its profile and for the graph that it made of the file. Both graphs are cut at the values that
+they have in common, and what a stretch of onnxruntime's takes is the time of the same stretch of the file:
+
+    file:     m = MatMul (x, w)    y = Add (m, b)    z = Reshape (y, s)
+    runtime:  r = Reshape (x, t)   g = Gemm (r, w, b)   z = Reshape (g, s)
+
+Here `z` is in both, so MatMul, Add and Reshape together take what Reshape, Gemm and Reshape take. The time is shown at
+the node that computes most, and the others are said to be part of it. What onnxruntime computes when it loads the file
+takes no time at all, and what it puts in by itself, to reorder memory, belongs to no node.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import onnx
+import onnx_ir as ir
+import torch
+
+from onward.verify import Session, load_onnxruntime
+
+from .contents import Contents, Json
+from .sizes import named_bodies
+from .stretches import Stretch, cut, file_steps, runtime_steps, unique_names
+
+_WARM_UP, _FEWEST, _MOST, _SECONDS = 1, 5, 20, 0.5
+_MOST_WEIGHTS = 1 << 30  # bytes; onnxruntime writes its graph with the weights, and above this it is not asked to
+_KERNEL = "_kernel_time"
+Shapes = dict[str, list[tuple[int, ...]]]
+_LOADED = "computed once, when onnxruntime loads the model"
+_NAMELESS = "onnxruntime runs it as several nodes without names, so its time is not known"
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What a few runs told.
+
+    runs       microseconds of every node of onnxruntime's by its name, run by run
+    whole      microseconds of the whole run, run by run
+    optimized  onnxruntime's graph, without weights; None of a model that is too large to ask for it
+    shapes     of what the nodes of onnxruntime's gave, by their names
+    """
+
+    runs: Sequence[Mapping[str, float]]
+    whole: Sequence[float]
+    optimized: onnx.ModelProto | None
+    shapes: Mapping[str, list[tuple[int, ...]]] = field(default_factory=dict)
+
+    def median(self, names: Sequence[str]) -> float | None:
+        """Of nodes together, each by itself: an interruption is not theirs. None if none of them was seen."""
+        seen = [name for name in names if any(name in run for run in self.runs)]
+        if not seen:
+            return None
+        return sum(statistics.median(run.get(name, 0.0) for run in self.runs) for name in seen)
+
+
+def profile(
+    model: ir.Model,
+    feeds: Mapping[str, torch.Tensor],
+    *,
+    path: str | os.PathLike[str] | None = None,
+    optimize: bool = True,
+    seconds: float = _SECONDS,
+) -> Profile:
+    """Run a model a few times, for about so many seconds; once without optimizations. Raises VerifyError if
+    onnxruntime does not run it. `path` is the file that the model was read from, if there is one."""
+    weights = sum(
+        value.const_value.nbytes for value in model.graph.initializers.values() if value.const_value is not None
+    )
+    with tempfile.TemporaryDirectory(prefix="onward-") as folder:
+        graph = os.path.join(folder, "optimized.onnx") if optimize and weights <= _MOST_WEIGHTS else None
+
+        def prepare(options: Any) -> None:
+            options.enable_profiling = True
+            options.profile_file_prefix = os.path.join(folder, "profile")
+            if graph is not None:
+                options.optimized_model_filepath = graph
+                options.add_session_config_entry("session.optimized_model_external_initializers_file_name", "weights")
+                options.add_session_config_entry(
+                    "session.optimized_model_external_initializers_min_size_in_bytes", "1024"
+                )
+
+        session = Session(_to_run(model, path), optimize=optimize, prepare=prepare)
+        spent = _run(session, feeds, seconds if optimize else 0.0)
+        with open(session.end_profiling(), encoding="utf-8") as file:
+            events = json.load(file)
+        optimized = onnx.load(graph, load_external_data=False) if graph is not None else None
+    runs, whole, shapes = _read(events)
+    return Profile(runs[spent:], whole[spent:], optimized, shapes)
+
+
+def _run(session: Session, feeds: Mapping[str, torch.Tensor], seconds: float) -> int:
+    """Returns how many runs are not to be counted."""
+    if not seconds:
+        session.run(feeds)
+        return 0
+    for _ in range(_WARM_UP):
+        session.run(feeds)
+    start = time.perf_counter()
+    for count in range(_MOST):
+        session.run(feeds)
+        if count + 1 >= _FEWEST and time.perf_counter() - start > seconds:
+            break
+    return _WARM_UP
+
+
+def _to_run(model: ir.Model, path: str | os.PathLike[str] | None) -> ir.Model | str | os.PathLike[str]:
+    """The file, or a copy in which every node has a name of its own: onnxruntime tells times by names."""
+    if path is not None and all(node.name == name for node, name in unique_names(model.graph).items()):
+        return path  # a large one need not be written again
+    copy = model.clone()
+    for node, name in unique_names(copy.graph).items():
+        node.name = name
+    return copy
+
+
+def _read(events: Sequence[Json]) -> tuple[list[dict[str, float]], list[float], Shapes]:
+    whole = sorted((each["ts"], each["dur"]) for each in events if each.get("name") == "model_run")
+    runs: list[dict[str, float]] = [defaultdict(float) for _ in whole]
+    shapes: Shapes = {}
+    for each in events:
+        name = str(each.get("name", ""))
+        if each.get("cat") != "Node" or not name.endswith(_KERNEL):
+            continue
+        place = next((i for i, (start, length) in enumerate(whole) if start <= each["ts"] <= start + length), None)
+        if place is not None:
+            runs[place][name.removesuffix(_KERNEL)] += each["dur"]
+        given = each.get("args", {}).get("output_type_shape") or []
+        shapes[name.removesuffix(_KERNEL)] = [tuple(shape) for kind in given for shape in kind.values()]
+    return [dict(run) for run in runs], [float(length) for _, length in whole], shapes
+
+
+def attach(found: Contents, profiled: Profile, at: str) -> None:
+    """Write the times of a profile into the data; `at` says at which sizes it was taken."""
+    data, totals = found.data, found.data["totals"]
+    onnxruntime = load_onnxruntime()
+    whole = statistics.median(profiled.whole)
+    totals["microseconds"] = profiled.median(list({name for run in profiled.runs for name in run}))
+    totals["run_microseconds"] = whole
+    totals["profiled_at"] = (
+        f"{at}{'; ' if at else ''}medians of {len(profiled.whole)} runs in onnxruntime {onnxruntime.__version__} "
+        f"on the CPU, optimized as it does by default; a whole run took {whole / 1e3:.3g} ms"
+    )
+    file = found.sized.model.graph
+    if profiled.optimized is None:
+        _by_name(file, data["nodes"], unique_names(file), profiled)
+        data["notes"].append("times are of nodes that onnxruntime kept; what it fused is not told of so large a model")
+        return
+    graph = profiled.optimized.graph
+    constants = [each.name for each in graph.initializer] + [
+        name for node in graph.node if node.op_type == "Constant" for name in node.output
+    ]
+    steps = [step for step in runtime_steps(graph) if step.op != "Constant"]
+    parts = cut(file_steps(file), steps, constants)
+    for stretch in parts.stretches:
+        _share(data["nodes"], stretch, profiled)
+    for place in parts.loaded:
+        data["nodes"][place]["runtime_note"] = _LOADED
+    totals["inserted_microseconds"] = profiled.median([step.name for step in parts.inserted])
+    _of_bodies(file, data["nodes"], unique_names(file), profiled)
+
+
+def _share(nodes: Sequence[Json], stretch: Stretch, profiled: Profile) -> None:
+    members = [nodes[place] for place in stretch.file]
+    spent = profiled.median([step.name for step in stretch.runtime if step.name])
+    if not all(step.name for step in stretch.runtime):  # parts of an operator that onnxruntime has no kernel for
+        for node in members:
+            node["runtime_note"] = _NAMELESS
+        return
+    if spent is None:
+        return
+    carrier = max(reversed(members), key=lambda node: node["flops"] or 0)
+    carrier["microseconds"] = spent
+    if len(members) == 1:
+        return
+    main = max(stretch.runtime, key=lambda step: profiled.median([step.name]) or 0.0)
+    for node in members:
+        node["fused_into"] = f"{main.op} '{main.name}'"
+        if node is not carrier:
+            node["runtime_note"] = f"part of the time of '{carrier['name']}'"
+
+
+def _by_name(graph: ir.Graph, told: Sequence[Json], names: Mapping[ir.Node, str], profiled: Profile) -> None:
+    for node, data in zip(graph, told, strict=True):
+        data["microseconds"] = profiled.median([names[node]])
+    _of_bodies(graph, told, names, profiled)
+
+
+def _of_bodies(graph: ir.Graph, told: Sequence[Json], names: Mapping[ir.Node, str], profiled: Profile) -> None:
+    """Nodes inside of others; all turns of a loop together."""
+    for node, data in zip(graph, told, strict=True):
+        for (_, body), inner in zip(named_bodies(node), data["graphs"], strict=False):
+            _by_name(body, inner["nodes"], names, profiled)
+
+
+def observed_shapes(model: ir.Model, feeds: Mapping[str, torch.Tensor]) -> dict[str, tuple[int, ...]]:
+    """The shape of every value in a run without optimizations, by name: data decides over some."""
+    shapes = profile(model, feeds, optimize=False).shapes
+    found: dict[str, tuple[int, ...]] = {}
+    copy = _to_run(model, None)
+    for node in copy.graph.all_nodes() if isinstance(copy, ir.Model) else ():
+        given = [value for value in node.outputs if value.name]
+        seen = shapes.get(str(node.name), [])
+        if len(seen) == len(given):
+            found.update((str(value.name), shape) for value, shape in zip(given, seen, strict=True))
+    return found

@@ -1,0 +1,231 @@
+"""Times and errors on the page: fused nodes are told, nothing is made up, and what cannot be had is a note."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import onnx
+import onnx_ir as ir
+import pytest
+import torch
+from torch import nn
+
+import onward
+from onward.report import Measuring, measured_data, measuring_of, write_page
+from onward.report.errors import _portions
+from onward.report.profile import Profile
+from onward.report.stretches import Step, cut
+
+
+def data_of(page: Path) -> dict[str, Any]:
+    """What a written page holds."""
+    found = re.search(r'id="model">(.*?)</script>', page.read_text(encoding="utf-8"), re.DOTALL)
+    assert found is not None
+    data: dict[str, Any] = json.loads(found[1])
+    return data
+
+
+class View:
+    def __init__(self, text: str) -> None:
+        self.model = ir.from_proto(onnx.parser.parse_model(text))
+        self.warnings = ()
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8)
+        self.head = nn.Linear(8, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = torch.relu(self.norm(self.conv(x)))
+        return torch.tanh(self.head(y.mean((2, 3))))
+
+
+@pytest.fixture(scope="module")
+def program() -> onward.Program:
+    torch.manual_seed(0)
+    return onward.export(Net().eval(), (torch.rand(2, 3, 8, 8),), dynamic_axes={"x": {0: "batch"}})
+
+
+def test_a_program_is_timed_and_compared(program: onward.Program, tmp_path: Path) -> None:
+    program.report(tmp_path / "page.html", program.verify())
+    data = data_of(tmp_path / "page.html")
+    assert data["notes"] == [] and data["totals"]["microseconds"] > 0
+    assert "x 2×3×8×8; medians of " in data["totals"]["profiled_at"]
+    nodes = {node["op"]: node for node in data["nodes"]}
+    fused = [nodes["Gemm"], nodes["Tanh"]]
+    assert nodes["Gemm"]["microseconds"] > 0 and nodes["Tanh"]["microseconds"] is None
+    assert all(node["fused_into"].startswith("FusedGemm '") for node in fused)
+    assert nodes["Tanh"]["runtime_note"] == f"part of the time of '{nodes['Gemm']['name']}'"
+    assert nodes["ReduceMean" if "ReduceMean" in nodes else "GlobalAveragePool"]["microseconds"] > 0
+    assert all(node["error"]["ok"] and node["error"]["scaled"] < 1e-5 for node in data["nodes"] if node["error"])
+    assert sum(node["error"] is not None for node in data["nodes"]) >= 4
+    assert "values were compared with PyTorch's" in data["error_note"]
+
+
+def test_a_wrong_node_shows(program: onward.Program) -> None:
+    class Wrong:
+        model = program.model.clone()
+        warnings = ()
+
+    relu = next(node for node in Wrong.model.graph if node.op_type == "Relu")
+    relu.op_type = "Abs"
+    data = measured_data(Wrong(), measuring_of(program, profile=False))
+    wrong = [node["op"] for node in data["nodes"] if node["error"] and not node["error"]["ok"]]
+    assert wrong[0] == "Abs" and "Conv" not in wrong and data["nodes"][-1]["op"] in wrong
+
+
+UNLOADABLE = """
+<ir_version: 9, opset_import: ["" : 20, "nobody" : 1]>
+g (float[2] x) => (float[2] y) { y = nobody.Knows (x) }
+"""
+
+
+def test_what_onnxruntime_does_not_load_is_said() -> None:
+    data = measured_data(View(UNLOADABLE), Measuring({"x": torch.rand(2)}))
+    (note,) = data["notes"]
+    assert note.startswith("no times: onnxruntime does not load the model: ") and "Knows" in note
+    assert data["nodes"][0]["microseconds"] is None and data["totals"]["microseconds"] is None
+
+
+DATA_DEPENDENT = """
+<ir_version: 9, opset_import: ["" : 20]>
+g (float[n] x) => (float[m, 1] y) <float[1, 4] w = {1.0, 2.0, 3.0, 4.0}> {
+   where_ = NonZero (x)
+   t = Transpose <perm = [1, 0]> (where_)
+   f = Cast <to = 1> (t)
+   p = MatMul (f, w)
+   one = Constant <value_ints = [1]> ()
+   y = ReduceSum <keepdims = 1> (p, one)
+}
+"""
+
+
+def test_shapes_that_data_decides_over_are_seen_in_a_run() -> None:
+    x = torch.tensor([0.0, 1.0, 2.0, 0.0, 3.0])
+    without = measured_data(View(DATA_DEPENDENT), Measuring())
+    assert "MatMul" in without["totals"]["flops_unknown"] and without["totals"]["peak_memory"] is None
+    data = measured_data(View(DATA_DEPENDENT), Measuring({"x": x}))
+    product = next(node for node in data["nodes"] if node["op"] == "MatMul")
+    assert product["flops"] == 2 * 3 * 4 and data["totals"]["flops_unknown"] == []
+    assert data["totals"]["peak_memory"] is not None
+
+
+FOLDED = """
+<ir_version: 9, opset_import: ["" : 20]>
+g (float[2, 3] x) => (float[2, 3] y) <float[3] w = {1.0, 2.0, 3.0}> {
+   s = Exp (w)
+   t = Neg (s)
+   y = Add (x, t)
+}
+"""
+
+
+def test_what_is_computed_at_loading_takes_no_time() -> None:
+    data = measured_data(View(FOLDED), Measuring({"x": torch.rand(2, 3)}))
+    exp, neg, add = data["nodes"]
+    assert exp["runtime_note"] == neg["runtime_note"] == "computed once, when onnxruntime loads the model"
+    assert exp["microseconds"] is None and add["microseconds"] > 0 and add["fused_into"] is None
+
+
+def test_nodes_of_a_body_are_timed() -> None:
+    text = """<ir_version: 9, opset_import: ["" : 20]>
+        g (float[4] x, bool c) => (float[4] y) { y = If (c) <
+          then_branch = then () => (float[4] a) { a = Neg (x) }, else_branch = other () => (float[4] b) { b = Exp (x) }
+        > }"""
+    data = measured_data(View(text), Measuring({"x": torch.rand(4), "c": torch.tensor(True)}))
+    (choice,) = data["nodes"]
+    taken, other = (graph["nodes"][0] for graph in choice["graphs"])
+    assert choice["microseconds"] >= taken["microseconds"] > 0 and other["microseconds"] is None
+
+
+def _step(place: int, name: str, op: str, reads: str, gives: str, domain: str = "") -> Step:
+    return Step(place, name, op, domain, tuple(reads.split()), tuple(gives.split()))
+
+
+def test_blocked_convolutions_are_found_by_their_names() -> None:
+    """As onnxruntime writes them: the second has taken in the sum and the activation after it got its name."""
+    file = [
+        _step(0, "a", "Conv", "x w", "a"),
+        _step(1, "b", "Conv", "a w", "b"),
+        _step(2, "c", "Add", "b a", "c"),
+        _step(3, "d", "Relu", "c", "d"),
+        _step(4, "e", "Concat", "d a", "e"),
+        _step(5, "f", "Conv", "e w", "f"),
+        _step(6, "g", "Neg", "f", "g"),
+    ]
+    blocked = "com.microsoft.nchwc"
+    runtime = [
+        _step(0, "a_nchwc", "Conv", "x w", "r0", blocked),
+        _step(1, "b_nchwc", "Conv", "r0 w r0", "r1", blocked),
+        _step(2, "e", "Concat", "r1 r0", "r2"),
+        _step(3, "f_nchwc_token_7", "Conv", "r2 w", "r3", blocked),
+        _step(4, "ReorderOutput", "ReorderOutput", "r3", "f", blocked),
+        _step(5, "g", "Neg", "f", "g"),
+    ]
+    found = cut(file, runtime, [])
+    assert [(part.file, [step.name for step in part.runtime]) for part in found.stretches] == [
+        ([0], ["a_nchwc"]),
+        ([1, 2, 3], ["b_nchwc"]),
+        ([4], ["e"]),
+        ([5], ["f_nchwc_token_7"]),
+        ([6], ["g"]),
+    ]
+    assert [step.name for step in found.inserted] == ["ReorderOutput"]
+
+
+def test_a_median_is_taken_node_by_node() -> None:
+    runs = [{"a": 1.0, "b": 50.0}, {"a": 90.0, "b": 2.0}, {"a": 1.5, "b": 2.5}]
+    profiled = Profile(runs, [100.0] * 3, None)
+    assert profiled.median(["a", "b"]) == 4.0 and profiled.median(["c"]) is None
+
+
+def test_values_are_taken_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("onward.report.errors._PORTION", 10)
+    assert list(_portions(list("abcd"), {"a": 6, "b": 6, "c": None, "d": 40})) == [["a"], ["b", "c"], ["d"]]
+
+
+def test_values_in_portions_are_the_same(program: onward.Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = measured_data(program, measuring_of(program, profile=False))
+    monkeypatch.setattr("onward.report.errors._PORTION", 4096)
+    parts = measured_data(program, measuring_of(program, profile=False))
+    assert [node["error"] for node in parts["nodes"]] == [node["error"] for node in whole["nodes"]]
+    monkeypatch.setattr("onward.report.errors._MOST_PORTIONS", 1)
+    first = measured_data(program, measuring_of(program, profile=False))
+    assert "more would have taken too much memory" in first["error_note"]
+    assert sum(node["error"] is not None for node in first["nodes"]) < len(whole["nodes"])
+
+
+def test_random_values_are_not_compared() -> None:
+    class Noise(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.relu(x) + torch.rand_like(x)
+
+    program = onward.export(Noise(), (torch.randn(8),))
+    data = measured_data(program, measuring_of(program, profile=False))
+    assert {node["op"]: node["error"] is None for node in data["nodes"]}["Relu"] is False
+    assert data["nodes"][-1]["error"] is None
+
+
+def test_a_page_appears_whole_or_not_at_all(tmp_path: Path) -> None:
+    write_page(tmp_path / "p.html", "one")
+    (tmp_path / "p.html").chmod(0o640)
+    write_page(tmp_path / "p.html", "two")
+    assert (tmp_path / "p.html").read_text() == "two" and (tmp_path / "p.html").stat().st_mode & 0o777 == 0o640
+    assert [path.name for path in tmp_path.iterdir()] == ["p.html"]
+    with pytest.raises(onward.WriteError, match=r"the directory '.*nowhere' does not exist"):
+        write_page(tmp_path / "nowhere" / "p.html", "three")
+
+
+def test_report_true_writes_it(tmp_path: Path) -> None:
+    model = nn.Linear(3, 2)
+    onward.export(
+        model, (torch.rand(1, 3),), tmp_path / "m.onnx", verify=True, report=True, artifacts_dir=tmp_path / "a"
+    )
+    (page,) = (tmp_path / "a").glob("*.html")
+    data = data_of(page)
+    assert data["verification"][0]["verdict"] == "ok" and data["nodes"][0]["microseconds"] is not None
