@@ -16,6 +16,7 @@ CONFORMANCE ?=
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+COMMAND := $(VENV)/.installed-command
 # Constraints go with every install: one looser requirement without them and pip fetches another torch, CUDA and all.
 INSTALL = $(BIN)/python -m pip install --disable-pip-version-check --progress-bar off \
 	--constraint constraints.txt $(PIP_FLAGS)
@@ -25,12 +26,15 @@ QUIETLY = >> $(VENV)/pip.log 2>&1 || { tail -n 30 $(VENV)/pip.log >&2; exit 1; }
 # The environment of whoever calls must not leak other packages into the pinned one.
 unexport PYTHONPATH PYTHONHOME
 
-.PHONY: help demo test bench bench-quant conformance docs docs-serve web browser lint format clean
+.PHONY: help install demo test bench bench-quant conformance docs docs-serve web browser lint format clean
 
 help: ## show this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)$$/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
-demo: $(STAMP) ## export a few models, verify them, show what came out
+install: $(COMMAND) ## the onward command, .venv/bin/onward, with the packages that it needs and no others
+	@echo "$(BIN)/onward is ready: $(BIN)/onward --help"
+
+demo: $(COMMAND) ## export a few models, verify them, show what came out
 	@$(BIN)/python -m onward.demo
 
 test: lint browser ## ruff, mypy and every test
@@ -85,12 +89,16 @@ clean: ## remove what make made: .venv, caches, build products, out/
 
 # The order matters: torch by its exact version first, and the pinned setuptools, so that the package itself is built
 # with it (--no-build-isolation) and not with whatever is newest.
-$(STAMP): pyproject.toml constraints.txt
+$(COMMAND): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("onward needs Python 3.10 or newer, and $(PYTHON) is " + sys.version.split()[0] \
 		+ ": try make PYTHON=python3.12") if sys.version_info < (3, 10) else None'
 	@echo "Installing the pinned packages into $(VENV); the first time this takes some minutes."
 	@test -x $(BIN)/python || $(PYTHON) -m venv --clear $(VENV)
 	@$(INSTALL) "$$(grep '^torch==' constraints.txt)" "$$(grep '^setuptools==' constraints.txt)" $(QUIETLY)
+	@$(INSTALL) --no-build-isolation --editable . $(QUIETLY)
+	@touch $@
+
+$(STAMP): $(COMMAND)
 	@$(INSTALL) --no-build-isolation --editable '.[dev,docs]' $(QUIETLY)
 	@touch $@
 

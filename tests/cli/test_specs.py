@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from onward.cli.command import SpecMistake
+from onward.cli.mistakes import SpecMistake
 from onward.cli.specs import FileSpec, Fill, TensorSpec, ValueSpec, parse_arguments, parse_dynamic, parse_inputs
 from onward.cli.values import make
 from onward.errors import InputError

@@ -1,14 +1,61 @@
-"""The `onward` command: its subcommands, its version, its help."""
+"""The `onward` command: its subcommands, its version, its help.
+
+A subcommand is imported when it is used: most of them need PyTorch, which takes seconds, and `onward --help` and
+completion do not.
+"""
 
 from __future__ import annotations
 
-import typer
+import importlib
+from typing import Any
 
-from . import bench, demo, diff, export, inspect, ops, optimize, report, run, verify
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
+
 from .command import EXIT_CODES, command
+
+# As `onward --help` lists them; more is in the docstring of the function of that name.
+COMMANDS = {
+    "export": "Export a model to ONNX and verify the file in onnxruntime, on the example and at other sizes.",
+    "verify": "Compare a file with the model that it was made of, in onnxruntime, on the example and at other sizes.",
+    "run": "Run an ONNX file and show what comes out.",
+    "inspect": "Show what an ONNX file is: inputs, outputs, opsets, operators, weights.",
+    "optimize": "Write the same model with less in it; both files run in onnxruntime before anything is written.",
+    "diff": "Show what is different between two ONNX files: structure, weights, inputs and outputs, size.",
+    "report": "Write a page about an ONNX file that opens without a network.",
+    "bench": "Time an ONNX file in onnxruntime, or compare two.",
+    "ops": "List operators of PyTorch: in which dtypes and opsets they export, and with dynamic axes.",
+    "demo": "Export a bundled model, verify the file at other sizes, and write its report page.",
+}
+
+
+class Later(TyperCommand):
+    """A subcommand that is imported when it is used."""
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        return _load(str(self.name)).make_context(info_name, args, parent=parent, **extra)
+
+
+class Subcommands(TyperGroup):
+    """All of them by name."""
+
+    def __init__(self, *, commands: Any = None, **settings: Any) -> None:
+        later: dict[str, Any] = {name: Later(name, short_help=text) for name, text in COMMANDS.items()}
+        super().__init__(commands=later, **settings)
+
+
+def _load(name: str) -> Any:
+    module = importlib.import_module(f".{name}", __package__)
+    alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+    trouble = {"trouble": module.TROUBLE} if hasattr(module, "TROUBLE") else {}
+    alone.command(name, **command(module.EPILOG, **trouble))(getattr(module, name))
+    return get_command(alone)
+
 
 app = typer.Typer(
     name="onward",
+    cls=Subcommands,
     help="From PyTorch to ONNX in one forward pass.",
     epilog=f"{EXIT_CODES}\n\nShell completion: onward --install-completion",
     no_args_is_help=True,
@@ -31,18 +78,6 @@ def _common(
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
 ) -> None:
     """Options of the command itself."""
-
-
-app.command(**command(export.EPILOG))(export.export)
-app.command(**command(verify.EPILOG))(verify.verify)
-app.command(**command(run.EPILOG))(run.run)
-app.command(**command(inspect.EPILOG))(inspect.inspect)
-app.command(**command(optimize.EPILOG))(optimize.optimize)
-app.command(**command(diff.EPILOG, trouble=diff.TROUBLE))(diff.diff)
-app.command(**command(report.EPILOG))(report.report)
-app.command(**command(bench.EPILOG))(bench.bench)
-app.command(**command(ops.EPILOG))(ops.ops)
-app.command(**command(demo.EPILOG))(demo.demo)
 
 
 def main() -> None:

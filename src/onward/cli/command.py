@@ -15,12 +15,13 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
-from onward.errors import ExportError, InputError
+if TYPE_CHECKING:  # it imports PyTorch, which --help can do without
+    from onward.errors import ExportError
 
 FAILED, MISUSED = 1, 2
 EXIT_CODES = "Exit codes: 0 it is done, 1 it could not be done, 2 the command line is wrong."
@@ -28,18 +29,6 @@ EXIT_CODES = "Exit codes: 0 it is done, 1 it could not be done, 2 the command li
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout and nothing else, errors included.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 Force = Annotated[bool, typer.Option("--force", "-f", help="Replace files that are there already.")]
-
-
-class UsageMistake(InputError):
-    """The command line itself is wrong."""
-
-
-class SpecMistake(UsageMistake):
-    """A spec does not read: shown with a caret under the place."""
-
-    def __init__(self, what: str, text: str, at: int, hint: str) -> None:
-        # Other white space would move the caret.
-        super().__init__(what, details=["".join(" " if c.isspace() else c for c in text), " " * at + "^"], hint=hint)
 
 
 @dataclass(frozen=True)
@@ -67,6 +56,10 @@ class Command(TyperCommand):
     exit_code = FAILED
 
     def invoke(self, ctx: Any) -> Any:
+        from onward.errors import ExportError
+
+        from .mistakes import UsageMistake
+
         as_json, debug = bool(ctx.params.get("as_json")), bool(ctx.params.get("debug"))
         try:
             with _clean_stdout(as_json), _short_warnings(debug):
@@ -102,6 +95,8 @@ class Command(TyperCommand):
 
 def _unexpected(error: Exception) -> ExportError:
     """What nobody has foreseen, in a sentence."""
+    from onward.errors import ExportError
+
     frames = traceback.extract_tb(error.__traceback__)
     where = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else None
     text = f"{type(error).__name__}: {first_line(error)}"
@@ -166,6 +161,7 @@ def working(what: str) -> Iterator[None]:
 
 def check_free(path: Path, force: bool, *suffixes: str) -> None:
     """Refuse before any work to write over what is there, or to a folder that is not."""
+    from onward.errors import InputError
     from onward.write.files import check_path, is_special
 
     check_path(str(path))

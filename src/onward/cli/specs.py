@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from .command import SpecMistake
+from .mistakes import SpecMistake
 
 INPUT_HINT = 'for example --input "x:f32[1,3,224,224]", "ids:i64[1,16]=0..999", "x=picture.npy"'
 DYNAMIC_HINT = "for example --dynamic x:0=batch,2=height"

@@ -30,7 +30,8 @@ import torch
 
 from onward.errors import InputError, MissingDependencyError
 
-from .command import UsageMistake, first_line
+from .command import first_line
+from .mistakes import UsageMistake
 from .values import ExampleCall
 
 FORMS = "write pkg.module:attribute, path/to/file.py:attribute, archive.pt, program.pt2, timm:NAME or hf:NAME"

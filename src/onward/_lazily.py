@@ -1,0 +1,33 @@
+"""Importing PyTorch takes seconds. `onward --help` and completion in a shell come with no need of it, so it waits.
+
+The first public name that is used brings all of them, in the order of `_public`: nothing depends on which it was.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+_PACKAGE = __name__.rpartition(".")[0]
+
+
+def __getattr__(name: str) -> Any:
+    """What `onward.name` is as long as the package itself does not know."""
+    if not name.startswith("__") or name == "__all__":
+        public = importlib.import_module("._public", _PACKAGE)
+        package = vars(sys.modules[_PACKAGE])
+        # While _public is being imported it asks for modules of the package: it has no __all__ yet, and they have to
+        # be imported as ever.
+        for each in getattr(public, "__all__", ()):
+            package[each] = getattr(public, each)
+        if name == "__all__" and hasattr(public, name):
+            package[name] = list(public.__all__)
+        if name in package:  # a public name, or a module that came with them
+            return package[name]
+    raise AttributeError(f"module {_PACKAGE!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    __getattr__("__all__")
+    return sorted(vars(sys.modules[_PACKAGE]))
