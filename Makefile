@@ -51,8 +51,7 @@ bench-quant: $(VENV)/.installed-bench ## quantised models beside float ones, onn
 	@$(BIN)/python -W ignore -m bench.quant
 
 docs: $(STAMP) ## the documentation as a site, in out/site (needs Python 3.11)
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
-	@echo "out/site/index.html"
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 docs-serve: $(STAMP) ## the same on a local port, built anew whenever a page changes
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs serve --strict

@@ -18,7 +18,12 @@ DEFAULT_OPSET = 20
 
 
 class TrainingMode(enum.Enum):
-    """The mode in which a model is exported. PyTorch's enum of this name, and the booleans of old, mean the same."""
+    """The mode in which a model is exported. PyTorch's enum of this name, and the booleans of old, mean the same.
+
+    EVAL      as for inference, whatever mode the model is in
+    PRESERVE  each module in the mode that it is in
+    TRAINING  dropout drops, and batch norms use the statistics of each batch
+    """
 
     EVAL = 0
     PRESERVE = 1
@@ -26,13 +31,20 @@ class TrainingMode(enum.Enum):
 
 
 class OperatorExportTypes(enum.Enum):
-    """What the nodes of the file are. PyTorch's enum of this name means the same."""
+    """What the nodes of the file are. PyTorch's enum of this name means the same.
+
+    ONNX                ONNX operators; what has no lowering is an error
+    ONNX_ATEN           every operator as an ATen node
+    ONNX_ATEN_FALLBACK  an ATen node for what has no lowering
+    ONNX_FALLTHROUGH    a node of the operator's own domain for what has no lowering
+    RAW                 the captured graph, written down
+    """
 
     ONNX = 0
-    ONNX_ATEN = 1  # every operator as an ATen node
-    ONNX_ATEN_FALLBACK = 2  # an ATen node for what has no lowering
-    ONNX_FALLTHROUGH = 3  # a node of the operator's own domain for what has no lowering
-    RAW = 4  # the captured graph, written down
+    ONNX_ATEN = 1
+    ONNX_ATEN_FALLBACK = 2
+    ONNX_FALLTHROUGH = 3
+    RAW = 4
 
 
 @dataclass(frozen=True, kw_only=True)

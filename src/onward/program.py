@@ -40,9 +40,9 @@ Target = str | os.PathLike[str] | BinaryIO
 class Program(TorchNames):
     """An exported model.
 
-    model      the graph, an `onnx_ir.Model`; weights are the live model's own memory until they are written
-    inputs     name, dtype and axes of every input; `outputs` likewise
-    warnings   what was decided once and for all while the model was followed
+    model   the graph, an `onnx_ir.Model`; weights are the live model's own memory until they are written
+
+    `print(program)` shows the graph, `repr(program)` a summary.
     """
 
     def __init__(
@@ -75,18 +75,22 @@ class Program(TorchNames):
 
     @property
     def inputs(self) -> tuple[Port, ...]:
+        """Every input of the file, in order: `name`, `dtype`, `shape`, `axes` (names of the dynamic ones), `bounds`."""
         return self._captured.inputs
 
     @property
     def outputs(self) -> tuple[Port, ...]:
+        """Every output of the file, likewise."""
         return self._captured.outputs
 
     @property
     def warnings(self) -> tuple[str, ...]:
+        """What was decided once and for all while the model was followed, each with the line of the model's code."""
         return self._captured.warnings
 
     @property
     def opset_version(self) -> int:
+        """The version of ONNX's own operators that the model is written in."""
         return self.model.opset_imports[""]
 
     def proto(self) -> onnx.ModelProto:

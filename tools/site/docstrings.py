@@ -1,4 +1,4 @@
-"""An extension of griffe: the tables in onward's docstrings, as Markdown.
+"""An extension of griffe, which reads the package for the API reference: tables in docstrings, as Markdown.
 
 Docstrings are written for a terminal, with a name, two spaces or more, and what it means:
 
@@ -17,6 +17,8 @@ from typing import Any
 import griffe
 
 _ROW = re.compile(r"^(\*{0,2}[a-zA-Z_]\w*(?:, ?\*{0,2}[a-zA-Z_]\w*)*)(  +)(\S.*)$")
+
+_PAGE = re.compile(r"docs/([a-z-]+)\.md")
 
 
 def as_markdown(text: str) -> str:
@@ -46,7 +48,7 @@ def as_markdown(text: str) -> str:
             close()
             found.append(line)
     close()
-    return "\n".join(found)
+    return _PAGE.sub(r"[\1](\1.md)", "\n".join(found))
 
 
 class Tables(griffe.Extension):
@@ -55,3 +57,15 @@ class Tables(griffe.Extension):
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
         if obj.docstring:
             obj.docstring.value = as_markdown(obj.docstring.value)
+
+    def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
+        """`onward.optimize` is the function of that name, where griffe sees the module that has it."""
+        for name, member in pkg.members.items():
+            if isinstance(member, griffe.Alias):
+                *parents, last = member.target_path.split(".")[1:]
+                home: griffe.Object | griffe.Alias = pkg
+                for parent in parents:
+                    home = home.members[parent]
+                found = home.members.get(last) if parents else None
+                if isinstance(found, griffe.Module) and last in found.members:
+                    pkg.members[name] = griffe.Alias(name, f"{found.path}.{last}", parent=pkg)
