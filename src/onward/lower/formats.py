@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import onnx_ir as ir
@@ -36,3 +36,10 @@ def register_format(name: str, form: Format) -> None:
     if name in FORMATS:
         raise ValueError(f"there is a format {name!r} already")
     FORMATS[name] = form
+
+
+def finish_format(name: str, finish: Callable[[ir.Model, Any], None]) -> None:
+    """Say what makes the form of a finished graph, of a form that has nothing yet."""
+    if FORMATS[name].finish is not None:
+        raise ValueError(f"the format {name!r} is finished by something else already")
+    FORMATS[name] = replace(FORMATS[name], finish=finish)

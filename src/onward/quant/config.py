@@ -248,6 +248,7 @@ class QuantConfig:
     outputs          the model's outputs are quantised, with 8 bits at least; otherwise the last operation gives floats
     lstm             "float", or "dynamic": onnxruntime's DynamicQuantizeLSTM, which has 8-bit weights
     weight_only      activations stay in float
+    widen_channels   convolutions get channels of zeros where onnxruntime's kernels are twice as fast with them
     clamp            the bounds of `onward.constrain`
     platform         the chip that a file of linger's kind is for: "venus", "mars", "arcs", "venusA" or "jupiter"
     """
@@ -260,6 +261,7 @@ class QuantConfig:
     outputs: bool = True
     lstm: str = "float"
     weight_only: bool = False
+    widen_channels: bool = True
     clamp: Clamp = Clamp()
     platform: str | None = None
 
@@ -281,7 +283,7 @@ class QuantConfig:
         check_choice("lstm", self.lstm, LSTM_MODES)
         if self.platform is not None:
             check_choice("platform", self.platform, PLATFORMS)
-        for name in ("fold_batch_norm", "outputs", "weight_only"):
+        for name in ("fold_batch_norm", "outputs", "weight_only", "widen_channels"):
             check_flag(name, getattr(self, name))
         if self.lstm == "dynamic" and self.weight_only:
             raise InputError(

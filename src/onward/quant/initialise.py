@@ -12,13 +12,14 @@ from torch import nn
 from ..errors import InputError
 from ..lower.formats import CHECKS
 from ..options import ExportOptions
-from . import functions, linger_format, lowerings
+from . import functions, linger_format, lowerings, passes
 from .config import QuantConfig, Rule
 from .controller import ATTRIBUTE, Controller, Enter, Leave, LoadRanges
 
 __all__ = ["functions", "initialise", "is_initialised", "lowerings"]
 
 linger_format.register()
+passes.register()
 
 
 def initialise(

@@ -1,0 +1,34 @@
+"""The passes over a finished graph of a quantised model, in order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import onnx_ir as ir
+
+from ...lower.formats import finish_format
+from ...passes.drop_dead_nodes import drop_dead_nodes
+from ...passes.drop_unused_weights import drop_unused_weights
+from ...passes.pipeline import run_passes
+from ..controller import ATTRIBUTE
+from .shuffle_by_gather import shuffle_by_gather
+from .widen_channels import widen_channels
+
+PASSES = (
+    shuffle_by_gather,
+    drop_dead_nodes,  # the others leave old nodes behind
+    drop_unused_weights,
+)
+
+
+def for_onnxruntime(graph: ir.Model, model: Any) -> None:
+    """Run them in place on a quantised model, and channels are widened unless its configuration says otherwise."""
+    controller = getattr(model, "__dict__", {}).get(ATTRIBUTE)
+    if controller is None:
+        return
+    run_passes(graph, (widen_channels, *PASSES) if controller.config.widen_channels else PASSES)
+
+
+def register() -> None:
+    """Make them part of `export`."""
+    finish_format("qdq", for_onnxruntime)

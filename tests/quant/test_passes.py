@@ -1,0 +1,191 @@
+"""Files are rearranged for onnxruntime's kernels, and every integer stays what it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from onward.quant import QuantConfig, Weights
+
+from .harness import Outcome, left_in_float, quantised, through_onnxruntime
+
+
+def outcome(
+    model: nn.Module, shape: tuple[int, ...], folder: Path, config: QuantConfig | None = None, **how: Any
+) -> Outcome:
+    torch.manual_seed(0)
+    quantised(model, lambda: torch.randn(shape), config)
+    return through_onnxruntime(model, torch.randn(shape), folder, fresh=torch.randn(shape), **how)
+
+
+def convolutions(path: Path) -> list[tuple[int, ...]]:
+    """Groups and the shape of the weight of every convolution in a file."""
+    graph = onnx.load(path).graph
+    shapes = {each.name: tuple(each.dims) for each in graph.initializer}
+    made = {node.output[0]: node for node in graph.node}
+    return [
+        (next(each.i for each in node.attribute if each.name == "group"), *shapes[made[node.input[1]].input[0]])
+        for node in graph.node
+        if node.op_type == "Conv"
+    ]
+
+
+class Inverted(nn.Module):
+    """What mobile networks are made of: expand, depthwise, a gate for every channel, project, and the way around."""
+
+    def __init__(self, channels: int, inner: int, activation: type[nn.Module] = nn.Hardswish) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(3, channels, 3, stride=2, padding=1)
+        self.expand = nn.Sequential(nn.Conv2d(channels, inner, 1, bias=False), nn.BatchNorm2d(inner), activation())
+        self.depthwise = nn.Sequential(nn.Conv2d(inner, inner, 3, padding=1, groups=inner), activation())
+        self.squeeze, self.excite = nn.Conv2d(inner, 8, 1), nn.Conv2d(8, inner, 1)
+        self.project = nn.Conv2d(inner, channels, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = F.relu(self.stem(x))
+        y = self.depthwise(self.expand(x))
+        gate = F.hardsigmoid(self.excite(F.relu(self.squeeze(F.adaptive_avg_pool2d(y, 1)))))
+        return self.project(y * gate) + x
+
+
+WIDE = [(1, 16, 4, 3, 3), (1, 48, 16, 1, 1), (48, 48, 1, 3, 3), (1, 16, 48, 1, 1), (1, 48, 16, 1, 1), (1, 16, 48, 1, 1)]
+NARROW = [(1, 16, 3, 3, 3), (1, 40, 16, 1, 1), (40, 40, 1, 3, 3), (1, 8, 40, 1, 1), (1, 40, 8, 1, 1), (1, 16, 40, 1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("config", "opset", "activation", "wanted"),
+    [
+        (None, 21, nn.Hardswish, WIDE),
+        (None, 13, nn.ReLU6, WIDE),
+        (QuantConfig(weights=Weights(per_channel=False)), 17, nn.SiLU, WIDE),
+        (QuantConfig(widen_channels=False), 21, nn.Hardswish, NARROW),
+    ],
+)
+def test_channels_of_depthwise_convolutions_are_made_a_multiple_of_16(
+    config: QuantConfig | None, opset: int, activation: type[nn.Module], wanted: list[Any], tmp_path: Path
+) -> None:
+    found = outcome(Inverted(16, 40, activation), (2, 3, 12, 12), tmp_path, config, opset=opset)
+    assert found.equal == 1
+    assert not left_in_float(found)
+    assert convolutions(found.path) == wanted
+
+
+def test_the_batch_may_still_vary(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = quantised(Inverted(16, 40), lambda: torch.randn(2, 3, 12, 12))
+    found = through_onnxruntime(
+        model, torch.randn(2, 3, 12, 12), tmp_path, fresh=torch.randn(5, 3, 12, 12), dynamic_shapes=({0: "n"},)
+    )
+    assert found.equal == 1
+    assert convolutions(found.path) == WIDE
+
+
+class Twice(nn.Module):
+    """The same depthwise layer, and the same point-wise ones around it, two times."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Conv1d(16, 24, 1), nn.Conv1d(24, 24, 3, groups=24), nn.Conv1d(24, 16, 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layers(self.layers(x))
+
+
+class Seen(nn.Module):
+    """A depthwise convolution between two others, whose result something else looks at."""
+
+    def __init__(self, look: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.before, self.depthwise = nn.Conv2d(16, 24, 1), nn.Conv2d(24, 24, 3, padding=1, groups=24)
+        self.after = nn.Conv2d(24, 16, 1)
+        self.look = look
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        y = self.depthwise(self.before(x))
+        return self.after(y), self.look(y)
+
+
+def test_a_layer_that_runs_twice_is_widened_twice(tmp_path: Path) -> None:
+    found = outcome(Twice(), (1, 16, 20), tmp_path)
+    assert found.equal == 1
+    assert convolutions(found.path) == [(1, 32, 16, 1), (32, 32, 1, 3), (1, 16, 32, 1)] * 2
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda y: y * 1,  # an output of the model
+        lambda y: y.flatten(2),
+        lambda y: torch.cat([y, y], 1),
+        lambda y: y.mean(1),
+        lambda y: y[:, 1:],
+        lambda y: y * torch.arange(24.0).reshape(24, 1, 1),
+        lambda y: torch.softmax(y, 1),
+        lambda y: y.sum((1, 2, 3)),
+    ],
+)
+def test_channels_that_anything_else_sees_stay(look: Callable[[Tensor], Tensor], tmp_path: Path) -> None:
+    found = outcome(Seen(look), (1, 16, 6, 6), tmp_path)
+    assert found.close == 1
+    assert convolutions(found.path)[:3] == [(1, 24, 16, 1, 1), (24, 24, 1, 3, 3), (1, 16, 24, 1, 1)]
+
+
+def test_few_channels_that_would_be_mostly_zeros_stay(tmp_path: Path) -> None:
+    model = nn.Sequential(
+        nn.Conv2d(16, 18, 1), nn.Conv2d(18, 18, 3, groups=18), nn.Conv2d(18, 4, 1), nn.Conv2d(4, 16, 1)
+    )
+    found = outcome(model, (1, 16, 6, 6), tmp_path)
+    assert found.equal == 1
+    assert [shape[:2] for shape in convolutions(found.path)] == [(1, 18), (18, 18), (1, 4), (1, 16)]
+
+
+class Shuffled(nn.Module):
+    def __init__(self, groups: int, by_hand: bool) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv2d(16, 24, 1), nn.Conv2d(24, 16, 1)
+        self.groups, self.by_hand = groups, by_hand
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.first(x)
+        if not self.by_hand:
+            return self.second(F.channel_shuffle(y, self.groups))
+        n, _, h, w = y.shape
+        return self.second(y.view(n, self.groups, -1, h, w).transpose(1, 2).contiguous().view(n, -1, h, w))
+
+
+@pytest.mark.parametrize(("groups", "by_hand"), [(2, True), (3, True), (2, False)])
+def test_shuffled_channels_are_gathered(groups: int, by_hand: bool, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = quantised(Shuffled(groups, by_hand), lambda: torch.randn(2, 16, 6, 6))
+    axes = {0: "n", 2: "h", 3: "w"}
+    example, fresh = torch.randn(2, 16, 6, 6), torch.randn(3, 16, 5, 4)
+    found = through_onnxruntime(model, example, tmp_path, fresh=fresh, dynamic_shapes=(axes,))
+    assert found.equal == 1
+    assert found.nodes["Gather"] == 1
+    assert not found.nodes["Transpose"] and not found.nodes["Reshape"]
+
+
+@pytest.mark.parametrize(
+    "move",
+    [
+        lambda y: y.unflatten(1, (2, 12)).permute(0, 2, 1, 4, 3).flatten(1, 2),  # turns the image as well
+        lambda y: y.unflatten(1, (2, 12)).transpose(1, 2).reshape(2, 12, 12, 6),
+        lambda y: y.unflatten(1, (2, 12)).transpose(0, 1).flatten(1, 2),
+        lambda y: y.unflatten(2, (2, 3)).transpose(1, 2).flatten(1, 2).unflatten(1, (24, 2)).flatten(2, 3),
+    ],
+)
+def test_other_moves_are_no_shuffles(move: Callable[[Tensor], Tensor], tmp_path: Path) -> None:
+    class Moved(nn.Sequential):
+        def forward(self, x: Tensor) -> Tensor:
+            return F.relu(move(self[0](x)) * 2)
+
+    found = outcome(Moved(nn.Conv2d(16, 24, 1)), (2, 16, 6, 6), tmp_path)
+    assert found.equal == 1
+    assert not found.nodes["Gather"]
