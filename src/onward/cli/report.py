@@ -21,8 +21,9 @@ from onward.options import TrainingMode
 from onward.report import Measuring, render, write_page
 from onward.verify import Session, Verification
 
-from .command import EXIT_CODES, FAILED, Answer, Debug, Force, Json, UsageMistake, check_free, first_line, plain
+from .command import EXIT_CODES, FAILED, Answer, Debug, Force, Json, check_free, first_line, plain
 from .feeds import ModelFile, Opened, feeds_of, given_inputs, open_file
+from .mistakes import UsageMistake
 from .rebuild import Args, Asked, Function, Inputs, Seed, Strict, WeightsFile, asked
 from .targets import Target
 from .values import Given
