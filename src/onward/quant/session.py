@@ -27,7 +27,7 @@ from torch.utils import _pytree as pytree
 from ..errors import QuantizationError
 from . import ops
 from .config import Activations, Resolved
-from .fake import UNBOUNDED, Bounds, fake_quantize, within
+from .fake import UNBOUNDED, Bounds, fake_quantize, fake_quantize_learned, within
 from .functions.registry import ABOUT, HANDLERS, SWITCHED_OFF, WEIGHT_ONLY
 from .grid import Grid, grid_from_range
 from .modules import is_one_function
@@ -394,22 +394,25 @@ class Session(TorchFunctionMode):
         return isinstance(x, Tensor) and isinstance(self.tag(x), OnGrid)
 
     def _fake(self, y: Tensor, site: Site, bounds: Bounds) -> Tensor:
-        spec, low, high = site.settings, *self._training_range(y, site, bounds)
-        if (low.item() if isinstance(low, Tensor) else low) < MASK:
-            return within(y, bounds)
-        return self.put(fake_quantize(y, low, high, spec, rounding=site.rounding, bounds=bounds), OnGrid())
+        spec = site.settings
+        if spec.learned:
+            held = self._learned_range(site)
+            is_mask = held.tolist()[0] < MASK
+            out = y if is_mask else fake_quantize_learned(y, held, spec, rounding=site.rounding, bounds=bounds)
+        else:
+            low, high = self.controller.watch(site, y, bounds)
+            is_mask = low < MASK
+            out = y if is_mask else fake_quantize(y, low, high, spec, rounding=site.rounding, bounds=bounds)
+        return within(y, bounds) if is_mask else self.put(out, OnGrid())
 
-    def _training_range(self, y: Tensor, site: Site, bounds: Bounds) -> tuple[Any, Any]:
-        if not site.settings.learned:
-            return self.controller.watch(site, y, bounds)
+    def _learned_range(self, site: Site) -> Tensor:
         held = site.range
         if held is None:
             raise QuantizationError(
                 f"the range of {site.label} is learned and has no start yet",
                 hint="run a few batches inside `with onward.calibration(model):` before the optimizer is made",
             )
-        low, high = held.unbind(0)
-        return low, high
+        return held
 
     def _is_mask(self, site: Site, y: Tensor) -> bool:
         held = site.range
