@@ -20,6 +20,9 @@ const FAMILY = new Map(Object.entries(FAMILIES).flatMap(([name, ops]) => ops.spl
 /** The number of its family, a colour in the style sheet. */
 export const family = (op) => FAMILY.get(op) ?? NAMES.length - 1;
 
+/** A call of one of the file's own functions: what it is made of has colours, it has none. */
+const called = (box) => box.children.length > 0 && !FAMILY.has(box.node.op);
+
 const MODES = {
   family: { title: "operator family" },
   time: { title: "time in onnxruntime", key: "microseconds", write: time },
@@ -49,7 +52,7 @@ export class Colours {
   /** The attributes of a box that carry its colour. */
   of(box) {
     if (box.kind === "input" || box.kind === "output") return {};
-    if (this.mode === "family") return box.kind === "node" ? { "data-family": family(box.node.op) } : {};
+    if (this.mode === "family") return box.kind === "node" && !called(box) ? { "data-family": family(box.node.op) } : {};
     const value = box.sums[MODES[this.mode].key];
     if (value === null) return { "data-heat": "unknown" };
     if (this.mode === "error" && box.sums.wrong) return { "data-heat": "wrong" };
@@ -65,7 +68,7 @@ export class Colours {
   /** Pairs of attributes and text. */
   legend() {
     if (this.mode === "family") {
-      const used = new Set(this.model.boxes.filter((box) => box.kind === "node").map((box) => family(box.node.op)));
+      const used = new Set(this.model.boxes.filter((box) => box.kind === "node" && !called(box)).map((box) => family(box.node.op)));
       return NAMES.flatMap((name, i) => (used.has(i) ? [[{ "data-family": i }, name]] : []));
     }
     const { write } = MODES[this.mode];

@@ -16,7 +16,7 @@ export const bytes = known((value) => scaled(value, 1024, [" B", " KiB", " MiB",
 export const count = known((value) => scaled(value, 1000, ["", " k", " M", " G", " T", " P"]));
 export const whole = known((value) => value.toLocaleString("en"));
 export const error = known((value) => (value === 0 ? "0" : value.toExponential(1)));
-export const time = known((value) => (value >= 1e6 ? `${(value / 1e6).toFixed(2)} s` : value >= 1000 ? `${(value / 1000).toFixed(2)} ms` : `${value.toFixed(value < 10 ? 1 : 0)} µs`));
+export const time = known((value) => (value === 0 ? "0" : value >= 1e6 ? `${(value / 1e6).toFixed(2)} s` : value >= 1000 ? `${(value / 1000).toFixed(2)} ms` : `${value.toFixed(value < 10 ? 1 : 0)} µs`));
 export const shape = (dims) => (dims === null || dims === undefined ? "?" : dims.length === 0 ? "scalar" : dims.map((dim) => (dim === null ? "?" : dim)).join("×"));
 
 /** `float32 1×3×224×224` */

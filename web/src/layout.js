@@ -133,7 +133,7 @@ function apply(group, stacks, edges, { x, y, bends }) {
   const right = high(points, (p) => p.x, high(all, (one) => one.x + one.width, -Infinity)) + PADDING.side;
   const hasIn = all.some((one) => one.port === "i");
   const hasOut = all.some((one) => one.port === "o");
-  const top = low(boxes, (one) => one.y, Infinity) - PADDING.top - (hasIn ? 10 : 0);
+  const top = low(boxes, (one) => one.y, Infinity) - PADDING.top - (hasIn ? 14 : 0);
   const bottom = high(boxes, (one) => one.y + one.height, -Infinity) + PADDING.bottom + (hasOut ? 10 : 0);
   const title = boxSize(group).width + 30;
   const spare = Math.max(0, title - (right - left)) / 2;
@@ -149,8 +149,8 @@ function apply(group, stacks, edges, { x, y, bends }) {
 /** The lines of one edge: one in all, or several where its ends are open groups and its values enter at several ports. */
 function routes(group, edge, unit, shift, bends) {
   const [from, to] = [unit.get(edge.from), unit.get(edge.to)];
-  const clear = ({ y }) => !(from.port && y < PADDING.top + 6) && !(to.port && y > group.height - 14); // room to turn
-  const middle = bends.map(shift).filter(clear);
+  const turn = ({ x, y }) => ({ x, y: Math.min(Math.max(y, from.port ? PADDING.top + 8 : -Infinity), to.port ? group.height - 14 : Infinity) });
+  const middle = bends.map(shift).map(turn); // ports are moved to the border: leave edges room to turn there
   const lines = new Map();
   for (const value of edge.values) {
     const start = from.port ? { x: group.ports.get(edge.from), y: group.ports.get(edge.from) > boxSize(group).width ? 0 : PADDING.top - 8 } : { x: from.box.x + portX(from.box, `o${value}`), y: from.box.y + from.box.height };

@@ -23,7 +23,7 @@ const graph = new Graph(model, show);
 
 /** Add a section that only exists with scripts. */
 function add(id, title, content, before = null) {
-  if (content) main.insertBefore(h("section", { class: "tab", id, "data-title": title }, content), before);
+  if (content) main.insertBefore(h("section", { class: "tab", id, "data-title": title }, h("h2", { class: "title" }, title), content), before);
 }
 
 function show(id) {
@@ -66,6 +66,24 @@ function theme() {
   return h("button", { type: "button", class: "theme", title: "dark or light", "aria-label": "dark or light", click: turn }, "◐");
 }
 
+/** On paper: light, and the whole drawing. */
+function printing() {
+  const { dataset } = document.documentElement;
+  let before;
+  addEventListener("beforeprint", () => {
+    const { x, y, scale } = graph.view;
+    before = { theme: dataset.theme, view: { x, y, scale } };
+    dataset.theme = "light";
+    graph.view.fit();
+  });
+  addEventListener("afterprint", () => {
+    if (before.theme) dataset.theme = before.theme;
+    else delete dataset.theme;
+    Object.assign(graph.view, before.view);
+    graph.view.show();
+  });
+}
+
 const help = h("dialog", { class: "help", "aria-label": "keys" }, h("h2", null, "Keys"),
   h("dl", null, KEYS.map(([key, text]) => [h("dt", null, key.split(" ").map((one) => [h("kbd", null, one), " "])), h("dd", null, text)])),
   h("p", { class: "dim" }, "Drag to move, wheel or pinch to zoom, click for details, double-click a group to open or close it."),
@@ -103,6 +121,7 @@ tabs();
 document.querySelector("#top").append(h("span", { class: "buttons" }, h("button", { type: "button", title: "keys (?)", "aria-label": "keys", click: () => help.showModal() }, "?"), theme()));
 document.body.append(help);
 document.addEventListener("keydown", keys);
+printing();
 main.addEventListener("click", (event) => {
   const link = event.target.closest?.("[data-node]"); // static tables name nodes by their position
   if (!link) return;

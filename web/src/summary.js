@@ -7,7 +7,7 @@ const MOST_ROWS = 100;
 
 const COLUMNS = [
   { title: "nodes", of: (sums) => sums.nodes, write: whole },
-  { title: "parameters", of: (sums) => sums.parameters, write: count },
+  { title: "parameters", of: (sums) => sums.parameters, write: (value) => (value ? count(value) : "") },
   { title: "FLOPs", of: (sums) => sums.flops, write: count },
   { title: "memory traffic", of: (sums) => sums.memory, write: bytes },
   { title: "time", of: (sums) => sums.microseconds, write: time },
@@ -36,9 +36,9 @@ export function modules(model, go) {
     };
     const button = holds ? h("button", { class: "turn", type: "button", "aria-expanded": String(opened.has(box)), "aria-label": `children of ${box.label}`, click: turn }, opened.has(box) ? "▾" : "▸") : h("span", { class: "turn" });
     const name = h("button", { class: "link", type: "button", title: "show in the graph", click: () => go(box) }, box.kind === "node" ? box.note || box.node.op : box.label);
-    const kind = box.kind === "node" ? box.node.op : box.note;
+    const kind = box.kind === "node" ? (box.note ? box.node.op : "") : box.note;
     return h("tr", { "data-row": box.id },
-      h("td", { class: "module", style: `--depth: ${depth}` }, button, name, " ", h("span", { class: "dim" }, kind)),
+      h("td", { class: "module", style: `--depth: ${depth}` }, button, name, " ", h("span", { class: "dim wideonly" }, kind)),
       columns.map(({ of, write }) => h("td", { class: "number" }, write(of(box.sums)) ?? "")));
   };
   const fill = () => {

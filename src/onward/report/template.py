@@ -19,7 +19,9 @@ from typing import Any
 
 from onward.write.files import readable
 
-Data = Mapping[str, Any]  # described in docs/report.md
+Data = Mapping[str, Any]  # described in contents.py
+_READ_FIRST = (("frozen", "frozen size"), ("warnings", "warning"))
+_MOST_DOMAINS = 2  # beside ONNX itself, in the first line
 
 
 def page(data: Data) -> str:
@@ -36,7 +38,7 @@ def page(data: Data) -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{_text(policy)}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{_text(name)}: onward report</title>\n<style>\n{style}</style></head>\n<body>\n"
-        f'<header id="top"><h1>{_text(name)}</h1><p class="lead">{_lead(data)}</p></header>\n'
+        f'<header id="top"><h1>{_text(name)}</h1>{_badges(data)}<p class="lead">{_lead(data)}</p></header>\n'
         f"<main>\n{''.join(_tabs(data))}</main>\n"
         f'<script type="application/json" id="model">{_json(data)}</script>\n'
         f"<script>{script}</script>\n</body></html>\n"
@@ -74,6 +76,8 @@ def _lead(data: Data) -> str:
     totals = data["totals"]
     opset = data["opset"]
     others = [f"{domain} {version}" for domain, version in opset.items() if domain]
+    if len(others) > _MOST_DOMAINS:
+        others = [*others[:_MOST_DOMAINS], f"{len(others) - _MOST_DOMAINS} more"]
     parts = [
         f"ONNX opset {opset.get('', '?')}" + (f" ({', '.join(others)})" if others else ""),
         f"{data['files']['nodes']:,} nodes",
@@ -85,6 +89,29 @@ def _lead(data: Data) -> str:
         f"exported by {data['producer'] or 'an unknown producer'}",
     ]
     return _text(", ".join(part for part in parts if part))
+
+
+def _badges(data: Data) -> str:
+    """What a person who just exported wants to know first: is it right, and is there something to read."""
+    found = []
+    checks = data["verification"]
+    if checks is not None:
+        ran = [check for check in checks if check["skipped"] is None]
+        wrong = [check for check in ran if check["verdict"] != "ok"]
+        if wrong:
+            found.append(("bad", f"differs from PyTorch in {len(wrong)} of {len(ran)} checks"))
+        elif ran:
+            found.append(("good", f"verified: {len(ran)} of {len(ran)} checks"))
+    found += [("notice", _counted(data[key], word)) for key, word in _READ_FIRST if data[key]]
+    problems = [problem for target in data["compatibility"] for problem in target["problems"]]
+    if problems:
+        found.append(("notice", _counted(problems, "compatibility problem")))
+    spans = "".join(f'<span class="badge {kind}">{_text(text)}</span>' for kind, text in found)
+    return f'<p class="badges">{spans}</p>' if spans else ""
+
+
+def _counted(things: Sequence[object], word: str) -> str:
+    return f"{len(things)} {word if len(things) == 1 else word + 's'}"
 
 
 def _scaled(number: float) -> str:
@@ -110,7 +137,7 @@ def _tabs(data: Data) -> Iterator[str]:
     yield _tab("operators", "Operators", _operators(data))
     yield _tab("compatibility", "Compatibility", _compatibility(data))
     for number, section in enumerate(data["sections"]):
-        yield _tab(f"more-{number}", section["title"], f'<div class="wide">{section["html"]}</div>', heading=True)
+        yield _tab(f"more-{number}", section["title"], f'<div class="wide">{section["html"]}</div>')
 
 
 def _notes(data: Data) -> Iterator[str]:
@@ -127,15 +154,16 @@ def _notes(data: Data) -> Iterator[str]:
     yield from data.get("notes", ())
 
 
-def _tab(key: str, title: str, body: str, heading: bool = False) -> str:
+def _tab(key: str, title: str, body: str) -> str:
+    """A section; its title is hidden where it is written on a tab."""
     if not body:
         return ""
-    head = f"<h2>{_text(title)}</h2>" if heading else ""
+    head = f'<h2 class="title">{_text(title)}</h2>'
     return f'<section class="tab" id="{key}" data-title="{_text(title)}">{head}{body}</section>\n'
 
 
 def _section(title: str, body: str) -> str:
-    return f"<h2>{_text(title)}</h2>{body}\n" if body else ""
+    return f"<h3>{_text(title)}</h3>{body}\n" if body else ""
 
 
 def _table(headings: Sequence[str], rows: Iterable[Sequence[str]], numeric: Sequence[int] = ()) -> str:
