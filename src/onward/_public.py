@@ -18,7 +18,17 @@ from .errors import (
     VerifyError,
     WriteError,
 )
-from .files import apply_weights, infer_shapes, input_names, optimize, output_names, printable, with_outputs
+from .files import (
+    Compatibility,
+    apply_weights,
+    compatibility,
+    infer_shapes,
+    input_names,
+    optimize,
+    output_names,
+    printable,
+    with_outputs,
+)
 from .lower import lowers, register_custom_op_symbolic, unregister_custom_op_symbolic
 from .mismatch import find_mismatch
 from .options import OperatorExportTypes, TrainingMode
@@ -49,6 +59,7 @@ __all__ = [
     "CaptureError",
     "CaptureWarning",
     "Clamp",
+    "Compatibility",
     "ExportError",
     "FrozenAxisError",
     "InputError",
@@ -69,6 +80,7 @@ __all__ = [
     "analyse",
     "apply_weights",
     "calibration",
+    "compatibility",
     "constrain",
     "dump_layers",
     "export",

@@ -9,32 +9,54 @@ from typing import Annotated, Any
 import onnx_ir as ir
 import typer
 
-from onward.errors import ExportError
-from onward.files import infer_shapes
+from onward.errors import ExportError, InputError
+from onward.files import Compatibility, check_target, compatibility, infer_shapes
+from onward.files.compat import Finding
 from onward.write.files import readable
 
-from .command import EXIT_CODES, Answer, Debug, Json, plain, table, working
+from .command import EXIT_CODES, FAILED, Answer, Debug, Json, plain, table, working
 from .feeds import ModelFile, Opened, dtype_name, open_file, port_of, port_text
+from .mistakes import UsageMistake
 
 EPILOG = f"""Examples:
   onward inspect m.onnx             inputs, outputs, operators, weights, how much it computes
   onward inspect m.onnx --top 30    more of the largest weights
   onward inspect m.onnx --json
+  onward inspect m.onnx --for tensorrt               operators and types that would be a problem there
+  onward inspect m.onnx --for opset-13 --for coreml  (also: onnxruntime, openvino)
 
-{EXIT_CODES}
+{EXIT_CODES} If --for finds
+a problem, that is 1; what is not known is said, and is no problem.
 """
 
 
 def inspect(
     model: ModelFile,
+    targets: Annotated[
+        list[str], typer.Option("--for", metavar="TARGET", help="Where would it run? Repeat it for several targets.")
+    ] = [],  # noqa: B006 (typer copies it)
     top: Annotated[int, typer.Option(min=0, help="How many of the largest weights.")] = 8,
     as_json: Json = False,
     debug: Debug = False,
 ) -> Answer:
     """Show what is in an ONNX file: inputs and outputs, opsets, operators, weights, multiplications, metadata."""
+    for target in targets:
+        _check(target)
     with working(f"reading {model}"):
         data = described(open_file(model), top)
-    return Answer(data, lambda: _show(data))
+    if not targets:
+        return Answer(data, lambda: _show(data))
+    with working(f"holding {model} against {', '.join(targets)}"):
+        found = [compatibility(model, target) for target in dict.fromkeys(targets)]
+    data["compatibility"] = [each.to_dict() for each in found]
+    return Answer(data, lambda: _show_compatibility(found), 0 if all(each.ok for each in found) else FAILED)
+
+
+def _check(target: str) -> None:
+    try:
+        check_target(target)
+    except InputError as error:
+        raise UsageMistake(f"--for: {error.what}", hint=error.hint) from error
 
 
 def described(opened: Opened, top: int) -> dict[str, Any]:
@@ -140,6 +162,29 @@ def _show(data: dict[str, Any]) -> None:
     if data["metadata"]:
         print()
         table(["metadata", ""], [[key, value[:200]] for key, value in data["metadata"].items()])
+
+
+def _show_compatibility(found: list[Compatibility]) -> None:
+    for number, each in enumerate(found):
+        if number:
+            print()
+        print(f"{plain(each.title)}: {each.summary()}")
+        if each.problems:
+            print(f"  a problem means: {plain(each.meaning)}")
+        rows = [[_VERDICTS[one.verdict], one.operator or "the model", one.text, _places(one)] for one in each.findings]
+        if rows:
+            table(["", "operator", "what", "where"], rows)
+        for line in each.remarks_and_sources():
+            print(plain(line))
+
+
+_VERDICTS = {"problem": "problem", "unknown": "not known", "condition": "if"}
+_SHOWN = 3
+
+
+def _places(finding: Finding) -> str:
+    more = len(finding.places) - _SHOWN
+    return "; ".join([*map(str, finding.places[:_SHOWN]), *([f"and {more} more"] if more > 0 else [])])
 
 
 def _short(count: int) -> str:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import onnx_ir as ir
@@ -90,7 +90,7 @@ def _node(node: ir.Node, indent: str) -> Iterator[str]:
     listed = f"[{', '.join(settings)}]" if settings else ""
     called = f"{node.domain or 'onnx'}::{node.op_type}{listed}"
     arguments = ", ".join(_argument(value) for value in node.inputs)
-    scope, source = _scope(node.metadata_props), _source(node)
+    scope, source = scope_of(node), source_of(node)
     where = f", scope: {scope}" if scope else ""
     yield f"{indent}{results} = {called}({arguments}){where}{f'  # {source}' if source else ''}"
     for name, attribute in node.attributes.items():
@@ -221,8 +221,9 @@ def _number(value: Any) -> str:
 # Where a node comes from
 
 
-def _scope(metadata: Mapping[str, str]) -> str:
+def scope_of(node: ir.Node) -> str:
     """`AlexNet/Sequential[features]/Conv2d[0]`"""
+    metadata = node.metadata_props
     if "onward.classes" in metadata:
         return metadata["onward.classes"]
     names = _strings(metadata.get("pkg.torch.onnx.name_scopes"))
@@ -244,5 +245,6 @@ def _strings(text: str | None) -> list[str]:
     return [item for item in found if isinstance(item, str)] if isinstance(found, list) else []
 
 
-def _source(node: ir.Node) -> str:
+def source_of(node: ir.Node) -> str:
+    """`net.py:42`, if the file says so."""
     return node.metadata_props.get("onward.source") or (node.doc_string or "").partition("\n")[0].strip()
