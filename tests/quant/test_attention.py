@@ -373,3 +373,46 @@ def test_for_chips(form: str, tmp_path: Path) -> None:
     result = onward.backend.prepare(tmp_path / "chip.onnx").run(x)
     torch.testing.assert_close(torch.as_tensor(result[0]), model(x).detach(), rtol=0, atol=0)
     assert sum(node.op_type == "QMatmul" for node in onnx.load(tmp_path / "chip.onnx").graph.node) == 2
+
+
+class SometimesMasked(Attention):
+    """It makes its mask itself, or does not, and has another sum behind it."""
+
+    how_masked: str = "not"
+
+    def forward(self, x: Tensor, *mask: Tensor) -> Tensor:
+        q, k, v = (each(x).unflatten(-1, (-1, 8)).transpose(1, 2) for each in (self.query, self.key, self.value))
+        scores = q @ k.transpose(-2, -1) / math.sqrt(8)
+        if self.how_masked != "not":
+            later = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
+            made = torch.zeros(later.shape)
+            if self.how_masked == "causal":
+                made[later] = torch.finfo(torch.float32).min
+            scores = scores + made[None, None]
+        y = (scores.softmax(-1) @ v).transpose(1, 2).flatten(2)
+        return y + F.pad(x, (0, 16))
+
+
+@pytest.mark.parametrize("how", ["causal", "by nothing"])
+def test_a_mask_that_calibration_has_not_seen(how: str, tmp_path: Path) -> None:
+    """It is added in float, and the sum behind it keeps its name and range: the error is what it is without a mask."""
+    torch.manual_seed(0)
+    in_float = SometimesMasked()
+    model = quantised(copy.deepcopy(in_float), lambda: 3 * torch.randn(2, 9, 16))
+    assert [name for name in model.state_dict() if "quant_add" in name] == ["quant_add_0_output"]
+    x = torch.randn(2, 9, 16)
+
+    def error() -> float:
+        with torch.no_grad():
+            return float((model(x) - in_float(x)).std())
+
+    unmasked, before = error(), in_float(x).detach()
+    model.how_masked = in_float.how_masked = how
+    assert error() < 1.2 * unmasked
+    assert (
+        how == "by nothing" or float((in_float(x).detach() - before).std()) > 3 * unmasked
+    )  # a lost one would be seen
+    outcome = through_onnxruntime(model, x, tmp_path, fresh=torch.randn(2, 9, 16))
+    assert outcome.equal == 1
+    model.train()
+    assert error() < 1.2 * unmasked

@@ -108,6 +108,42 @@ def test_export(name: str, tmp_path: Path) -> None:
     assert outcome.fused["Pow"] == outcome.fused["Tanh"] == 0  # norms and GELUs that are written out are one node
 
 
+@pytest.mark.parametrize("name", ["bert", "distilbert", "gpt2", "vit"])
+def test_masks_that_are_there_only_while_a_model_is_traced(name: str, tmp_path: Path) -> None:
+    """Written out, attention without a mask adds none when it runs, and one that masks nothing when it is traced."""
+    torch.manual_seed(0)
+    make, example, _ = MODELS[name]
+    plain = make().eval()
+    plain.set_attn_implementation("eager")
+    model = quantised(Hidden(plain), lambda: example(2, 9))
+    outcome = through_onnxruntime(model, example(2, 9), tmp_path, fresh=example(2, 9))
+    assert outcome.steps < 1.01
+    assert left_in_float(outcome) == {}
+
+
+class Padded(Hidden):
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:  # type: ignore[override]
+        result: Tensor = self.model(x, attention_mask=mask, return_dict=False)[0]
+        return result
+
+
+def test_masks_that_mask_nothing_in_calibration() -> None:
+    """As with the other way of attention, whose masks never pass through a grid."""
+    results = []
+    for way in ("eager", "sdpa"):
+        torch.manual_seed(0)
+        plain = bert().eval()
+        plain.set_attn_implementation(way)
+        for name, weight in plain.named_parameters():
+            weight.data *= 20 if "attention" in name and weight.dim() == 2 else 1  # else it hardly matters who attends
+        model = quantised(Padded(plain), lambda: (words(2, 9), torch.ones(2, 9, dtype=torch.int64)))
+        x, mask = words(2, 9), torch.tensor([[1] * 9, [1] * 4 + [0] * 5])
+        results.append(model(x, mask))
+    lost = float((results[1] - model(x, torch.ones_like(mask))).std())
+    assert lost > 0.1 * float(results[1].std())
+    assert float((results[0] - results[1]).std()) < 0.1 * lost
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_training(name: str) -> None:
     torch.manual_seed(0)

@@ -32,7 +32,19 @@ from .functions.registry import ABOUT, HANDLERS, SWITCHED_OFF, WEIGHT_ONLY
 from .grid import Grid, grid_from_range
 from .modules import is_one_function
 from .sites import MASK, Site
-from .tags import Entered, OnGrid, Overwritten, Pending, Tag, is_marked_weight, mark_weight, put, tag_of
+from .tags import (
+    Entered,
+    OnGrid,
+    Overwritten,
+    Pending,
+    Tag,
+    is_made,
+    is_marked_weight,
+    mark_made,
+    mark_weight,
+    put,
+    tag_of,
+)
 
 if TYPE_CHECKING:
     from .controller import Controller
@@ -174,6 +186,7 @@ class Session(TorchFunctionMode):
         first = args[0] if args else None
         if any(isinstance(self.tag(each), (Pending, Entered)) for each in _tensors(args, kwargs)):
             args, kwargs = pytree.tree_map_only(Tensor, self.values, (args, kwargs))
+        made = all(is_made(each) for each in _tensors(args, kwargs) if each.is_floating_point())
         result = func(*args, **kwargs)
         if isinstance(first, Tensor) and writes(func):
             self.written(args[0])
@@ -181,6 +194,8 @@ class Session(TorchFunctionMode):
                 self.put(first, Overwritten(args[0]))
         if self.is_weight(next(_tensors(args, kwargs), None)) and all(map(self.is_weight, _tensors(args, kwargs))):
             pytree.tree_map_only(Tensor, mark_weight, result)
+        elif made:
+            pytree.tree_map_only(Tensor, mark_made, args[0] if result is None and writes(func) else result)
         return result
 
     def is_weight(self, x: Tensor | None) -> bool:
@@ -292,15 +307,16 @@ class Session(TorchFunctionMode):
             return self._fake(y, site, bounds)
         y = within(y, bounds)
         if self.phase is Phase.CALIBRATE:
+            if is_made(y) and not y.any():  # a mask that masks nothing
+                return y
             if self.study is None:
                 self.controller.observe(site, y)
             elif self.study.saw is not None:
                 self.study.saw(site, y, None, None)
-            is_mask = y.numel() > 0 and float(y.detach().amin()) < MASK
-            return y if is_mask else self.put(y, OnGrid())  # as in evaluation, so that the same sites come after it
+            return y if _is_mask(y) else self.put(y, OnGrid())  # as in evaluation, so that the same sites come after it
         if self.study is not None and site.range is None:
             site = self.study.with_range(site, y)
-        if self._is_mask(site, y):
+        if self._holds_masks(site, y):
             return y
         grid = site.grid()
         q = ops.quantize(y, grid, site.rounding) if requantise is None else requantise(grid)
@@ -395,6 +411,8 @@ class Session(TorchFunctionMode):
 
     def _fake(self, y: Tensor, site: Site, bounds: Bounds) -> Tensor:
         spec = site.settings
+        if is_made(y) and (not y.any() or (spec.learned and site.range is None)):  # a mask: see _holds_masks
+            return y
         if spec.learned:
             held = self._learned_range(site)
             is_mask = held.tolist()[0] < MASK
@@ -414,8 +432,12 @@ class Session(TorchFunctionMode):
             )
         return held
 
-    def _is_mask(self, site: Site, y: Tensor) -> bool:
+    def _holds_masks(self, site: Site, y: Tensor) -> bool:
+        """Whether a site has seen masks. One that has seen nothing has no range, unless it is a mask, too: transformers
+        make some while a model is traced that they leave out when it runs."""
         held = site.range
+        if held is None and is_made(y):
+            return True
         if held is None:
             raise QuantizationError(
                 f"{site.label} has no range yet: nothing was seen there",
@@ -446,6 +468,10 @@ class Session(TorchFunctionMode):
                 if (new := self.outputs(held)) is not held:
                     object.__setattr__(leaf, each.name, new)
         return leaf
+
+
+def _is_mask(x: Tensor) -> bool:
+    return x.numel() > 0 and float(x.detach().amin()) < MASK
 
 
 def writes(func: Any) -> bool:

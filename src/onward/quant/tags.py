@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _ATTRIBUTE = "_onward_tag"
 _WEIGHT = "_onward_weight"
+_MADE = "_onward_made"
 
 
 class Memory:
@@ -132,3 +133,15 @@ def mark_weight(tensor: Tensor) -> Tensor:
 def is_marked_weight(tensor: Tensor) -> bool:
     """Whether it was, and was not written to since."""
     return hasattr(tensor, _WEIGHT) and getattr(tensor, _WEIGHT) == _version(tensor)
+
+
+def mark_made(tensor: Tensor) -> Tensor:
+    """Note that a float tensor was made of no other: of numbers, sizes, integers, truth values. So are masks."""
+    if tensor.is_floating_point():
+        setattr(tensor, _MADE, _version(tensor))
+    return tensor
+
+
+def is_made(tensor: Tensor) -> bool:
+    """Whether it was, and was not written to since."""
+    return hasattr(tensor, _MADE) and getattr(tensor, _MADE) == _version(tensor)

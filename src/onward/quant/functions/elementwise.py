@@ -10,6 +10,7 @@ from torch import Tensor
 from .. import ops
 from ..grid import Grid, is_power_of_two
 from ..session import Call, Phase, Session
+from ..tags import is_made
 from .activation import in_place
 from .registry import HANDLERS, handles
 
@@ -60,7 +61,8 @@ def _binary(session: Session, func: Any, name: str, input: Any, other: Any) -> A
         return NotImplemented
     if len(operands) == 1 or any(each.dim() == 0 for each in operands):
         return _with_number(session, func, name, input, other)
-    call = session.call(name)
+    # A mask may be there in one run and not in another: it is not counted among the others.
+    call = session.call(f"{name}_made" if any(map(is_made, operands)) else name)
     a, b = session.settle(input, call.site("input")), session.settle(other, call.site("other"))
     y = func(a, b)
     if not (session.is_on_grid(a) and session.is_on_grid(b)):  # a mask, which no grid can hold
