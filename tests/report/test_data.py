@@ -231,3 +231,9 @@ def test_a_model_that_inference_refuses_has_a_page_too() -> None:
     assert len(data["nodes"]) == 3
     (note,) = data["notes"]
     assert note.startswith("shapes are not known: the model contradicts itself: ") and "strange" in note
+
+
+def test_what_is_computed_of_weights_alone_is_no_activation() -> None:
+    text = """<ir_version: 9, opset_import: ["" : 20]>
+        g (float[2] x) => (float[2] y) <float[2] w = {1.0, 2.0}> { a = Exp (w)  b = Neg (a)  y = Mul (x, b) }"""
+    assert of_text(text, {"x": (2,)})["totals"]["peak_memory"] == 16

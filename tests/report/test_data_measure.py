@@ -200,6 +200,16 @@ def test_values_in_portions_are_the_same(program: onward.Program, monkeypatch: p
     assert sum(node["error"] is not None for node in first["nodes"]) < len(whole["nodes"])
 
 
+def test_a_model_that_is_too_large_says_so(program: onward.Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("onward.report.errors._MOST_WEIGHTS", 100)
+    monkeypatch.setattr("onward.report.profile._MOST_WEIGHTS", 100)
+    data = measured_data(program, measuring_of(program))
+    assert data["error_note"].startswith("values were not compared with PyTorch's: the model has ")
+    assert all(node["error"] is None and node["fused_into"] is None for node in data["nodes"])
+    (note,) = data["notes"]
+    assert note.startswith("times are of nodes that onnxruntime kept")
+
+
 def test_random_values_are_not_compared() -> None:
     class Noise(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

@@ -19,6 +19,7 @@ from onward.hunt.whole import errors_in_run
 from onward.lower.origins import ORIGINS
 from onward.program import Program
 from onward.verify import Comparison, output_steps, random_outputs
+from onward.write.files import readable
 
 from .contents import Contents
 from .memory import bytes_of
@@ -26,6 +27,7 @@ from .sizes import Sized
 
 _PORTION = 512 << 20  # bytes of values that one run holds
 _MOST_PORTIONS = 8
+_MOST_WEIGHTS = 4 << 30  # bytes; every run has them three times: PyTorch's, the file's, onnxruntime's
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,9 @@ class Errors:
 def errors_of(program: Program, model: ir.Model, sized: Sized) -> Errors:
     """Compare the values of `model`, the program's own or a file that was made of it, on the program's example."""
     captured = program.captured
+    weights = sum(each.const_value.nbytes for each in model.graph.initializers.values() if each.const_value is not None)
+    if weights > _MOST_WEIGHTS:
+        return Errors(note=f"values were not compared with PyTorch's: the model has {readable(weights)} of weights")
     table = program.model.meta.get(ORIGINS, {})
     case = Case(captured, FileGraph(model), table, captured.example_inputs, program.example_feeds())
     if not case.known:

@@ -55,7 +55,7 @@ def _sum(counts: Iterable[int | None]) -> int | None:
 
 def peak_memory(sized: Sized) -> int | None:
     """The most bytes of inputs and intermediate values that are alive at once, if nodes run in the order of the file
-    and a value is let go after its last reader. Weights are not among them."""
+    and a value is let go after its last reader. Weights are not among them, nor what is computed of weights alone."""
     return _peak(sized.model.graph, sized)
 
 
@@ -67,7 +67,12 @@ def _peak(graph: ir.Graph, sized: Sized) -> int | None:
         return owner.get(value, value)
 
     last: dict[ir.Value, int] = {}
+    fixed: set[ir.Value] = set()
     for place, node in enumerate(nodes):
+        if all(value is None or value in fixed or _is_weight(value) for value in node.inputs) and not list(
+            bodies(node)
+        ):
+            fixed.update(node.outputs)
         if node.domain == "" and node.op_type in RENAMES and node.inputs and node.inputs[0] is not None:
             owner[node.outputs[0]] = root(node.inputs[0])
         for value in reads(node):
@@ -85,7 +90,7 @@ def _peak(graph: ir.Graph, sized: Sized) -> int | None:
     most = now = sum(alive.values())
     for place, node in enumerate(nodes):
         for value in node.outputs:
-            if value in owner or value not in last:
+            if value in owner or value not in last or value in fixed:
                 continue
             size = bytes_of(value, sized)
             if size is None:
@@ -100,6 +105,10 @@ def _peak(graph: ir.Graph, sized: Sized) -> int | None:
             if last.get(value) == place:
                 now -= alive.pop(value, 0)
     return most
+
+
+def _is_weight(value: ir.Value) -> bool:
+    return value.is_initializer() and not value.is_graph_input()
 
 
 def reads(node: ir.Node) -> set[ir.Value]:
