@@ -155,7 +155,7 @@ g (float[2, 4] x) => (float[2, 4] y) {
 
 def foreign(text: str = FOREIGN) -> ir.Model:
     model = ir.from_proto(onnx.parser.parse_model(text))
-    for node, name in zip(model.graph, ("/features/0/Relu", "/features/1/What", "/head/Add"), strict=True):
+    for node, name in zip(model.graph, ("/features/features.0/Relu", "/features/1/What", "/head/Add"), strict=True):
         node.name = name
     return model
 
@@ -176,7 +176,8 @@ def test_other_exporters() -> None:
     first.metadata_props.update({
         "pkg.torch.onnx.name_scopes": "['', 'features', 'features.0', 'relu']",
         "pkg.torch.onnx.class_hierarchy": "['net.Net', 'torch.Sequential', 'torch.ReLU', 'aten.relu.default']",
-        "pkg.torch.onnx.stack_trace": 'File "/home/somebody/net.py", line 12, in forward\n    return self.f(x)\n',
+        "pkg.torch.onnx.stack_trace": 'File "/home/somebody/net.py", line 12, in forward\n    return self.f(x)\n'
+        '  File "/lib/torch/nn/modules/activation.py", line 103, in forward\n    return F.relu(input)\n',
     })  # fmt: skip
     second.metadata_props["namespace"] = ": net.Net/features: torch.Sequential/features.1: net.What/what: aten.what"
     third.metadata_props["pkg.torch.onnx.name_scopes"] = "__import__('os')"

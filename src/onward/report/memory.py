@@ -67,12 +67,8 @@ def _peak(graph: ir.Graph, sized: Sized) -> int | None:
         return owner.get(value, value)
 
     last: dict[ir.Value, int] = {}
-    fixed: set[ir.Value] = set()
+    fixed = of_weights_alone(graph)
     for place, node in enumerate(nodes):
-        if all(value is None or value in fixed or _is_weight(value) for value in node.inputs) and not list(
-            bodies(node)
-        ):
-            fixed.update(node.outputs)
         if node.domain == "" and node.op_type in RENAMES and node.inputs and node.inputs[0] is not None:
             owner[node.outputs[0]] = root(node.inputs[0])
         for value in reads(node):
@@ -105,6 +101,17 @@ def _peak(graph: ir.Graph, sized: Sized) -> int | None:
             if last.get(value) == place:
                 now -= alive.pop(value, 0)
     return most
+
+
+def of_weights_alone(graph: ir.Graph) -> set[ir.Value]:
+    """What does not depend on any input: runtimes compute it once."""
+    fixed: set[ir.Value] = set()
+    for node in graph:
+        if any(True for _ in bodies(node)) or (not node.inputs and node.op_type != "Constant"):
+            continue
+        if all(value is None or value in fixed or _is_weight(value) for value in node.inputs):
+            fixed.update(node.outputs)
+    return fixed
 
 
 def _is_weight(value: ir.Value) -> bool:

@@ -40,7 +40,7 @@ class Places:
             return _own_levels(metadata.get("onward.scope", ""), metadata.get("onward.classes", ""))
         levels = _torch_levels(metadata) or _namespace_levels(metadata)
         if not levels and self.by_names and node.name and "/" in node.name:
-            return [[part, ""] for part in node.name.split("/")[:-1] if part]
+            return _path_levels(node.name)
         return levels
 
     def source(self, node: ir.Node) -> tuple[str | None, str | None]:
@@ -50,7 +50,8 @@ class Places:
         if own is None and trace:
             frames = _FRAME.findall(trace)
             if frames:
-                file, line, code = frames[-1]
+                own_code = [frame for frame in frames if not re.search(r"[/\\]torch[/\\]", frame[0])]
+                file, line, code = (own_code or frames)[-1]
                 return f"{_base(file)}:{line}", code.strip()[:_MOST_CODE] or None
         told = _LINE.match((node.doc_string or "").partition("\n")[0].strip())
         if told is not None and (own is None or own == f"{_base(told[1])}:{told[2]}"):
@@ -64,6 +65,15 @@ def places_of(model: ir.Model, files: Mapping[str, str] | None = None) -> Places
     nodes = list(model.graph)
     paths = sum("/" in (node.name or "") for node in nodes)
     return Places(2 * paths >= max(len(nodes), 1), files or {})
+
+
+def _path_levels(name: str) -> Levels:
+    """`/features/features.0/Conv` is in `0` of `features`."""
+    levels, above = [], ""
+    for part in filter(None, name.split("/")[:-1]):
+        levels.append([part.removeprefix(f"{above}.") if above else part, ""])
+        above = part
+    return levels
 
 
 def _own_levels(path: str, classes: str) -> Levels:

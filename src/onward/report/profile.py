@@ -30,6 +30,7 @@ import torch
 from onward.verify import Session, load_onnxruntime
 
 from .contents import Contents, Json
+from .memory import of_weights_alone
 from .sizes import named_bodies
 from .stretches import Stretch, cut, file_steps, runtime_steps, unique_names
 
@@ -157,9 +158,7 @@ def attach(found: Contents, profiled: Profile, at: str) -> None:
         data["notes"].append("times are of nodes that onnxruntime kept; what it fused is not told of so large a model")
         return
     graph = profiled.optimized.graph
-    constants = [each.name for each in graph.initializer] + [
-        name for node in graph.node if node.op_type == "Constant" for name in node.output
-    ]
+    constants = {str(value.name) for value in of_weights_alone(file)} | {each.name for each in graph.initializer}
     steps = [step for step in runtime_steps(graph) if step.op != "Constant"]
     parts = cut(file_steps(file), steps, constants)
     for stretch in parts.stretches:

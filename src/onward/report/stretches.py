@@ -100,7 +100,7 @@ def _reads(node: onnx.NodeProto) -> Iterator[str]:
 
 
 def cut(file: Sequence[Step], runtime: Sequence[Step], constants: Iterable[str]) -> Cut:
-    """`constants` are the weights of onnxruntime's graph: among them what it has computed of the file's nodes."""
+    """`constants` are names of what is computed at loading, unless onnxruntime's graph has a node for it."""
     return _Cutter(file, runtime, constants).cut()
 
 
@@ -119,6 +119,7 @@ class _Cutter:
         self.by_name = {name: step for step in runtime for name in step.gives}
         self.converters: list[Step] = []
         self._find_common(_ordered(runtime, self.by_name))
+        self.folded -= self.runtime.keys()
 
     def _find_common(self, runtime: Sequence[Step]) -> None:
         exact = {name for step in runtime for name in step.gives if name in self.makers}
