@@ -239,3 +239,27 @@ def test_report_true_writes_it(tmp_path: Path) -> None:
     (page,) = (tmp_path / "a").glob("*.html")
     data = data_of(page)
     assert data["verification"][0]["verdict"] == "ok" and data["nodes"][0]["microseconds"] is not None
+
+
+def test_other_runtimes_are_told_with_their_sources() -> None:
+    text = """<ir_version: 9, opset_import: ["" : 20]> g (float[4] x) => (float[4] y, int64[k] u)
+        { y = Relu (x)  u, v, w, c = Unique (x) }""".replace("int64[k] u", "float[k] u")
+    data = measured_data(View(text), Measuring({"x": torch.rand(4)}))
+    titles = [each["target"].split()[0] for each in data["compatibility"]]
+    assert titles[0] == "onnxruntime" and {"TensorRT", "OpenVINO"} <= set(titles)
+    assert all(each["source"] for each in data["compatibility"])
+    first, *others = data["compatibility"]
+    assert first["problems"] == [] and first["source"] == "it has run the model for this page"
+    told = [problem for each in others for problem in each["problems"] if problem["node"] == 1]
+    assert any("Unique" in problem["text"] for problem in told)
+    assert all(
+        problem["node"] != 0 for each in others if each["target"].startswith("TensorRT") for problem in each["problems"]
+    )
+    marked = [text for text in data["nodes"][1]["problems"] if text.startswith("TensorRT")]
+    assert marked and "Unique" in marked[0]
+
+
+def test_a_refusal_of_onnxruntimes_is_a_problem() -> None:
+    data = measured_data(View(UNLOADABLE), Measuring({"x": torch.rand(2)}))
+    problems = next(each["problems"] for each in data["compatibility"] if each["target"].startswith("onnxruntime"))
+    assert any("it does not load the model" in problem["text"] for problem in problems)

@@ -16,6 +16,7 @@ from .contents import Contents, Json
 from .data import report_data, sizes_text
 from .errors import attach_errors, errors_of
 from .profile import attach, observed_shapes, profile
+from .runtimes import attach_runtimes
 from .shown import Sections, Shown
 from .sizes import Sizes
 
@@ -57,16 +58,20 @@ def measured_data(
     found = report_data(program, verification, more, sizes=sizes, observe=observe)
     notes = found.data["notes"]
     notes += measuring.notes
+    ran = False
     if measuring.profile and feeds is not None:
         measuring.progress("timing nodes in onnxruntime")
         try:
             profiled = profile(program.model, feeds, path=measuring.path)
             attach(found, profiled, sizes_text(program.model, sizes or {}))
+            ran = True
         except ExportError as error:
             notes.append(f"no times: {error.what}")
     if measuring.against is not None:
         measuring.progress("comparing values with PyTorch's")
         _compare(found, measuring.against, program)
+    measuring.progress("looking at other runtimes")
+    attach_runtimes(found, program.model, ran=ran)
     return found.data
 
 
