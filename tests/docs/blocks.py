@@ -44,6 +44,13 @@ def blocks(markdown: str) -> list[Block]:
     return found
 
 
+def links(markdown: str) -> list[str]:
+    """Where the links of a page lead."""
+    tokens = MarkdownIt("commonmark").enable("table").parse(markdown)
+    inside = [child for token in tokens for child in token.children or () if child.type == "link_open"]
+    return [str(link.attrs["href"]) for link in inside]
+
+
 def name_of(page: Path) -> str:
     return page.relative_to(ROOT).as_posix()
 

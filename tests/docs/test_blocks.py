@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import torch
 
 import onward
 
-from .blocks import LANGUAGES, PAGES, Block, blocks, matches, name_of
+from .blocks import LANGUAGES, PAGES, ROOT, Block, blocks, links, matches, name_of
 from .running import run_page
 
 
@@ -46,6 +47,14 @@ def test_the_chinese_quick_start_has_the_same_code() -> None:
     assert english == chinese
 
 
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md", ROOT / "examples" / "README.md"], ids=name_of)
+def test_links_name_files(page: Path) -> None:
+    """As a repository browser follows them; the strict build of the site looks at the places in them."""
+    for link in links(page.read_text(encoding="utf-8")):
+        if not re.match(r"[a-z]+:|#", link):
+            assert (page.parent / link.partition("#")[0]).exists(), f"{name_of(page)} has a link to {link}"
+
+
 def test_what_a_page_shows_is_compared() -> None:
     assert matches("a\nb\n", "a\nb  \n")
     assert matches("a\n...\nd\n", "a\nb\nc\nd\n") and matches("a\n...\nd\n", "a\nd\n")
@@ -63,4 +72,5 @@ def test_comments_belong_to_the_block_behind_them() -> None:
         Block("sh", "onward\n", 9),
         Block("", "old\n", 13),
     ]
+    assert links("a [b](c.md#d) `[e](f)`\n\n| [g](h) |\n|---|\n") == ["c.md#d", "h"]
     assert blocks("<!-- not run: why -->\n\ntext\n\n```sh\nls\n```\n")[0].said == {}
