@@ -98,6 +98,23 @@ def test_values_that_are_no_tensors_are_baked_in(tmp_path: Path) -> None:
     assert not np.allclose(run(tmp_path / "m.onnx", x=x), once, atol=1e-2)
 
 
+def test_axes_with_bounds(tmp_path: Path) -> None:
+    more = ["-i", "x:f32[batch=3,8]; mask:bool[batch=3,8]", "--dynamic", "x:0=batch[2..9]"]
+    told = exported("tests.cli.nets:Net", tmp_path, *more)
+    assert told["inputs"][0]["shape"] == told["inputs"][1]["shape"] == ["batch", 8]
+    assert told["inputs"][0]["bounds"] == {"batch": [2, 9]}
+    assert told["verified"]["runs"] == ["example", "batch=2", "batch=4"]
+    metadata = {each.key: each.value for each in onnx.load(tmp_path / "m.onnx").metadata_props}
+    assert metadata["onward.axis.batch"] == "2..9"
+    for more, code, message in [
+        (["-i", X, "--dynamic", "x:0=batch[3..9]"], 1, "axis 0 of 'x' is 2 in the example, and"),
+        (["-i", "x:f32[n=2,8]", "--dynamic", "x:0=m"], 2, "axis 0 of 'x' is 'n' in --input and 'm' in --dynamic"),
+        (["-i", X, "--dynamic", "x:0=batch[9..3]"], 2, "  x:0=batch[9..3]\n            ^\n"),
+    ]:
+        done = invoke("export", "tests.cli.nets:Net", "-o", tmp_path / "never.onnx", *more)
+        assert done.exit_code == code and message in done.stderr, done.stderr
+
+
 def test_archives(tmp_path: Path) -> None:
     net = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU()).eval()
     example = (torch.randn(2, 4),)

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from onward.cli.mistakes import SpecMistake
-from onward.cli.specs import FileSpec, Fill, TensorSpec, ValueSpec, parse_arguments, parse_dynamic, parse_inputs
+from onward.cli.specs import Axis, FileSpec, Fill, TensorSpec, ValueSpec, parse_arguments, parse_dynamic, parse_inputs
 from onward.cli.values import make
 from onward.errors import InputError
 
@@ -68,8 +68,13 @@ def test_a_mistake_has_a_caret_under_it(text: str, at: int, message: str) -> Non
 
 def test_dynamic_axes_and_arguments() -> None:
     assert parse_dynamic(["x:0=batch,2=h", "y:0=batch", "x:-1"]) == {
-        "x": {0: "batch", 2: "h", -1: "x_-1"},
-        "y": {0: "batch"},
+        "x": {0: Axis("batch"), 2: Axis("h"), -1: Axis("x_-1")},
+        "y": {0: Axis("batch")},
+    }
+    assert parse_dynamic(["x:0=batch[1..64], 1 = t [ 2 .. ]", "y:0=batch[1..64],1=u[..9]", "z:0=batch"]) == {
+        "x": {0: Axis("batch", 1, 64), 1: Axis("t", 2)},
+        "y": {0: Axis("batch", 1, 64), 1: Axis("u", None, 9)},
+        "z": {0: Axis("batch")},
     }
     assert parse_arguments(["depth=50", "name=small", "sizes=[1, 2]", "text='a b'", "on=True"]) == {
         "depth": 50, "name": "small", "sizes": [1, 2], "text": "a b", "on": True,
@@ -83,6 +88,14 @@ def test_dynamic_axes_and_arguments() -> None:
         (parse_dynamic, "x:batch", 2, "'batch' is no axis: axes have numbers, the first is 0"),
         (parse_dynamic, "x:0=", 4, "a name for the axis is expected here"),
         (parse_dynamic, "x:0=b,0=c", 6, "axis 0 of 'x' is given twice"),
+        (parse_dynamic, "x:0=batch[1-64]", 11, "'..' and the largest size are expected here"),
+        (parse_dynamic, "x:0=batch[a..64]", 10, "a size is expected here"),
+        (parse_dynamic, "x:0=batch[1..64", 15, "']' is expected here"),
+        (parse_dynamic, "x:0=batch[1..", 13, "a size is expected here"),
+        (parse_dynamic, "x:0=batch[..]", 10, "a smallest or a largest size is expected here"),
+        (parse_dynamic, "x:0=batch[64..1]", 10, "64..1 leaves no two sizes"),
+        (parse_dynamic, "x:0=b[1..64],1=b[1..8]", 17, "the axis 'b' has other bounds elsewhere"),
+        (parse_dynamic, "x:0=a-b[1..64]", 4, "needs a name of letters"),
         (parse_arguments, "depth", 5, "'=' and a value are expected here"),
         (parse_arguments, "3=4", 0, "the name of an argument is expected here"),
         (parse_arguments, "on=true", 3, "'true' is written True"),

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from .command import EXIT_CODES, Answer, Debug, Force, Json, check_free, plain, working
+from .mistakes import UsageMistake
 from .rebuild import Args, Function, Inputs, Seed, Strict, WeightsFile, asked, example_call, rebuild
-from .specs import parse_dynamic
+from .specs import Axis, parse_dynamic
 
 EPILOG = f"""Examples:
   onward export mynets.resnet:build --arg depth=50 -i "x:f32[1,3,224,224]" --dynamic x:0=batch -o m.onnx
@@ -31,7 +33,8 @@ def export(
     arg: Args = [],  # noqa: B006 (typer copies it)
     input: Inputs = [],  # noqa: B006
     dynamic: Annotated[
-        list[str], typer.Option("--dynamic", metavar="NAME:AXIS=NAME", help="An axis that may have any size: x:0=batch")
+        list[str],
+        typer.Option("--dynamic", metavar="NAME:AXIS=NAME", help="It may change: x:0=batch, x:0=batch[1..64]"),
     ] = [],  # noqa: B006
     weights: WeightsFile = None,
     strict: Strict = True,
@@ -67,7 +70,7 @@ def export(
         built = rebuild(what)
         call = example_call(what, built.target)
     for name, named in what.given.axes.items():
-        axes.setdefault(str(name), {}).update(named)
+        _join(axes.setdefault(str(name), {}), named, str(name))
     with working(f"exporting {target}"):
         program = onward.export(
             built.model,
@@ -75,7 +78,8 @@ def export(
             kwargs=call.kwargs,
             input_names=call.input_names,
             output_names=output_names.split(",") if output_names else None,
-            dynamic_axes=axes or None,
+            dynamic_axes=_unbounded(axes) or None,
+            dynamic_shapes=_bounded(axes) or None,
             opset_version=opset,
             training=onward.TrainingMode.TRAINING if training else None,
             external_data=external_data,
@@ -110,8 +114,33 @@ def export(
     return Answer(data, lambda: _show(program, verification, data))
 
 
+def _join(axes: dict[int, Axis], named: Mapping[int, str], name: str) -> None:
+    """The axes that --input names, with those of --dynamic, which may have bounds."""
+    for number, axis in named.items():
+        known = axes.setdefault(number, Axis(axis))
+        if known.name != axis:
+            raise UsageMistake(f"axis {number} of '{name}' is '{axis}' in --input and '{known.name}' in --dynamic")
+
+
+def _unbounded(axes: dict[str, dict[int, Axis]]) -> dict[str, dict[int, str]]:
+    chosen = {name: {n: axis.name for n, axis in each.items() if not axis.bounded} for name, each in axes.items()}
+    return {name: each for name, each in chosen.items() if each}
+
+
+def _bounded(axes: dict[str, dict[int, Axis]]) -> dict[str, dict[int, Any]]:
+    from torch.export import Dim
+
+    def dim(axis: Axis) -> Any:
+        return Dim(axis.name, min=axis.least, max=axis.most)
+
+    chosen = {name: {n: dim(axis) for n, axis in each.items() if axis.bounded} for name, each in axes.items()}
+    return {name: each for name, each in chosen.items() if each}
+
+
 def _port(port: Any) -> dict[str, Any]:
-    return {"name": port.name, "dtype": str(port.dtype).removeprefix("torch."), "shape": list(port.shape)}
+    bounds = {port.axes[axis]: list(each) for axis, each in port.bounds.items()}
+    told = {"name": port.name, "dtype": str(port.dtype).removeprefix("torch."), "shape": list(port.shape)}
+    return {**told, "bounds": bounds} if bounds else told
 
 
 def verification_data(verification: Any) -> dict[str, Any] | None:

@@ -5,7 +5,7 @@
            NAME=LITERAL                   scale=2.0            (baked into the file)
            several, with ; between them
 FILL       random, zeros, ones, arange, a number, or a range: 0..9 (both ends for integers), -1.0..1.0
---dynamic  NAME:AXIS[=AXIS NAME],...      x:0=batch,2=height
+--dynamic  NAME:AXIS[=AXIS NAME],...      x:0=batch,2=height   x:0=batch[1..64]   x:2=height[32..]   (bounds)
 --arg      NAME=LITERAL                   depth=50   name=small
 """
 
@@ -14,14 +14,14 @@ from __future__ import annotations
 import ast
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from .mistakes import SpecMistake
 
 INPUT_HINT = 'for example --input "x:f32[1,3,224,224]", "ids:i64[1,16]=0..999", "x=picture.npy"'
-DYNAMIC_HINT = "for example --dynamic x:0=batch,2=height"
+DYNAMIC_HINT = "for example --dynamic x:0=batch,2=height or, with bounds, x:0=batch[1..64]"
 ARG_HINT = "for example --arg depth=50"
 
 DTYPES = {
@@ -33,6 +33,7 @@ DTYPES = {
 FILLS = ("random", "zeros", "ones", "arange")
 _FILE = re.compile(r"(?P<path>.*\.(npy|npz|pt|pth))(:(?P<key>[^:]+))?", re.IGNORECASE)
 _NAME = re.compile(r"[^\s:=\[\];,()]+")
+_COUNT = re.compile(r"[0-9]+")
 _NUMBER = re.compile(r"[-+]?(\d+\.(?!\.)\d*|\.\d+|\d+)([eE][-+]?\d+)?")
 
 
@@ -54,6 +55,19 @@ class TensorSpec:
     sizes: tuple[int, ...]
     fill: Fill = Fill()
     axes: dict[int, str] = field(default_factory=dict)  # those with a name are dynamic
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A dynamic axis: its name, and its smallest and largest size if they were given."""
+
+    name: str
+    least: int | None = None
+    most: int | None = None
+
+    @property
+    def bounded(self) -> bool:
+        return self.least is not None or self.most is not None
 
 
 @dataclass(frozen=True)
@@ -230,9 +244,9 @@ def _number(scan: Scanner, whole: bool) -> float:
     return float(text)
 
 
-def parse_dynamic(texts: Iterable[str]) -> dict[str, dict[int, str]]:
+def parse_dynamic(texts: Iterable[str]) -> dict[str, dict[int, Axis]]:
     """Dynamic axes by input. An axis without a name gets one of its input and its number."""
-    found: dict[str, dict[int, str]] = {}
+    found: dict[str, dict[int, Axis]] = {}
     for text in texts:
         scan = Scanner(text, 0, len(text), DYNAMIC_HINT)
         name = scan.match(_NAME, "the name of an input is expected here")
@@ -242,15 +256,46 @@ def parse_dynamic(texts: Iterable[str]) -> dict[str, dict[int, str]]:
             number = scan.match(_NAME, "the number of an axis is expected here")
             if not re.fullmatch(r"-?[0-9]+", number):
                 raise scan.mistake(f"'{number}' is no axis: axes have numbers, the first is 0", at)
-            axis = int(number)
-            if axis in found.get(name, {}):
-                raise scan.mistake(f"axis {axis} of '{name}' is given twice", at)
-            named = scan.match(_NAME, "a name for the axis is expected here") if scan.take("=") else f"{name}_{axis}"
-            found.setdefault(name, {})[axis] = named
+            number_of = int(number)
+            if number_of in found.get(name, {}):
+                raise scan.mistake(f"axis {number_of} of '{name}' is given twice", at)
+            known = {axis.name: axis for axes in found.values() for axis in axes.values() if axis.bounded}
+            found.setdefault(name, {})[number_of] = _axis(scan, f"{name}_{number_of}", known)
             if scan.done:
                 break
             scan.expect(",", "',' and another axis, or nothing, are expected here")
     return found
+
+
+def _axis(scan: Scanner, default: str, known: Mapping[str, Axis]) -> Axis:
+    """`=batch[1..64]`; the same name is the same axis, so its bounds are the same too."""
+    if not scan.take("="):
+        return Axis(default)
+    at = scan.at
+    name = scan.match(_NAME, "a name for the axis is expected here")
+    start = scan.at
+    if not scan.take("["):
+        return Axis(name)
+    if not name.isidentifier():
+        raise scan.mistake(f"an axis with bounds needs a name of letters, digits and _, and '{name}' is none", at)
+    least = _count(scan) if not scan.take("..") else None
+    if least is not None:
+        scan.expect("..", "'..' and the largest size are expected here: [1..64], or [1..] without one")
+    most = _count(scan) if not scan.take("]") else None
+    if most is not None:
+        scan.expect("]", "']' is expected here")
+    axis = Axis(name, least, most)
+    if least is not None and most is not None and most <= least:
+        raise scan.mistake(f"{least}..{most} leaves no two sizes: leave the axis out to have it fixed", start + 1)
+    if not axis.bounded:
+        raise scan.mistake("a smallest or a largest size is expected here", start + 1)
+    if known.get(name, axis) != axis:
+        raise scan.mistake(f"the axis '{name}' has other bounds elsewhere", start + 1)
+    return axis
+
+
+def _count(scan: Scanner) -> int:
+    return int(scan.match(_COUNT, "a size is expected here"))
 
 
 def parse_arguments(texts: Iterable[str]) -> dict[str, Any]:

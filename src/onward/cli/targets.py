@@ -21,6 +21,7 @@ import json
 import os
 import sys
 import traceback
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -257,6 +258,7 @@ def _exported_program(path: str) -> Any:
 
 
 def _package(name: str, prefix: str) -> Any:
+    _import_torchvision()
     try:
         return importlib.import_module(name)
     except ImportError as error:
@@ -268,6 +270,31 @@ def _package(name: str, prefix: str) -> Any:
             f"the package {name} cannot be imported: {type(error).__name__}: {first_line(error)}",
             hint=f"does it fit the torch that is installed ({torch.__version__})?",
         ) from error
+
+
+_declared = torch.library.Library("torchvision", "FRAGMENT")  # its declarations last as long as it does
+
+
+def _import_torchvision() -> None:
+    """timm and transformers import torchvision, which fails where its compiled operators do not load: in a build for
+    another PyTorch (one with CUDA beside one without, for instance) it registers fake kernels for operators that are
+    not there. Few models use these operators: once they are declared the import succeeds, and a model that calls one
+    ends in an error that names it.
+    """
+    try:
+        importlib.import_module("torchvision")
+    except RuntimeError as error:
+        if "torchvision::nms does not exist" not in str(error):
+            return  # whoever imports it next will say so
+        for name in ("nms", "qnms"):
+            if not hasattr(torch.ops.torchvision, name):
+                _declared.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+        warnings.warn(
+            f"torchvision's compiled operators do not load beside torch {torch.__version__}; going on without them",
+            stacklevel=2,
+        )
+    except ImportError:
+        return  # not installed, and not always needed
 
 
 def _nearest(what: str, name: str, known: Sequence[str]) -> InputError:
