@@ -108,6 +108,12 @@ CASES: list[tuple[str, Any, list[Row]]] = [
             ("problem", "StringConcat", "not supported"),
         ],
     ),
+    ("tensorrt", model("y = LSTM<hidden_size=1>(x, w, w)", "float[2, 1, 1] x, float[1, 4, 1] w"), []),
+    (
+        "tensorrt",
+        model('y = RNN<hidden_size=1, activations=["Relu"]>(x, w, w)', "float[2, 1, 1] x, float[1, 1, 1] w"),
+        [("condition", "RNN", "both directions of a bidirectional layer need the same activation functions")],
+    ),
     ("openvino", model("y = Conv(x, w)", "float[2, 3, 8, 8] x, float[4, 3, 3, 3] w", opset=22), []),
     ("openvino", model("y = Det(x)"), [("problem", "Det", "not supported")]),
     ("openvino", model("y = com.microsoft.QuickGelu(x)"), []),
@@ -237,8 +243,18 @@ def test_bodies_and_functions_are_walked_and_calls_are_no_operators() -> None:
     }
     rows = said(proto, "tensorrt")
     assert ("problem", "BitwiseNot", "not supported") in rows and not any("local" in row[1] for row in rows)
-    assert ("unknown", "Mish", "what it takes depends on a type that is not known (of 'v')") in rows
+    assert not any(verdict == "unknown" for verdict, _, _ in rows)  # types go into the functions
     assert onward.compatibility(proto, "onnxruntime").ok
+    proto.functions[0].opset_import[0].version = 19
+    rows = said(proto, "tensorrt")
+    assert ("unknown", "Mish", "what it takes depends on a type that is not known (of 'v')") in rows
+
+
+def test_functions_that_call_themselves() -> None:
+    proto = onnx.parser.parse_model(NESTED.replace("Mish (v)", "local.twice (v)"))
+    proto.functions[0].opset_import.append(onnx.helper.make_opsetid("local", 1))
+    with pytest.raises(onward.InputError, match="call each other in a circle"):
+        onward.compatibility(proto, "tensorrt")
 
 
 class Net(torch.nn.Module):

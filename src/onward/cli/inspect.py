@@ -10,8 +10,8 @@ import onnx_ir as ir
 import typer
 
 from onward.errors import ExportError, InputError
-from onward.files import Compatibility, check_target, compatibility, infer_shapes
-from onward.files.compat import Finding
+from onward.files import Compatibility, check_target, infer_shapes
+from onward.files.compat import Finding, held_against
 from onward.write.files import readable
 
 from .command import EXIT_CODES, FAILED, Answer, Debug, Json, plain, table, working
@@ -43,11 +43,12 @@ def inspect(
     for target in targets:
         _check(target)
     with working(f"reading {model}"):
-        data = described(open_file(model), top)
+        opened = open_file(model)
+        data = described(opened, top) if as_json or not targets else {}
     if not targets:
         return Answer(data, lambda: _show(data))
     with working(f"holding {model} against {', '.join(targets)}"):
-        found = [compatibility(model, target) for target in dict.fromkeys(targets)]
+        found = held_against(opened.path, list(dict.fromkeys(targets)))
     data["compatibility"] = [each.to_dict() for each in found]
     return Answer(data, lambda: _show_compatibility(found), 0 if all(each.ok for each in found) else FAILED)
 

@@ -8,16 +8,17 @@ model has no problem means that the sources know of none; only onnxruntime, whic
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import onnx
 import onnx_ir as ir
+from onnx_ir.passes.common import InlinePass
 
 from ..errors import ExportError, InputError
 from . import compat_kernels, compat_opsets, compat_tables
-from .compat_facts import Finding, Findings, Place, Said, Step, steps
+from .compat_facts import Finding, Findings, Place, Said, Step, domain_of, steps
 from .load import AnyModel, load, load_copy
 from .shapes import infer
 
@@ -119,10 +120,20 @@ def compatibility(model: AnyModel, target: str) -> Compatibility:
     model   a path, bytes, a ModelProto, an onnx_ir.Model or what export returned
     target  "onnxruntime", "tensorrt", "openvino", "coreml", or an opset to bring the model to: "opset-13"
     """
-    opset = check_target(target)
+    return held_against(model, [target])[0]
+
+
+def held_against(model: AnyModel, targets: Sequence[str]) -> list[Compatibility]:
+    """The same for several targets; the model is read once."""
+    opsets = [check_target(target) for target in targets]
     typed = _typed(model)
-    if opset is not None:
-        return _for_opset(typed, target, opset)
+    return [
+        _for_opset(typed, target, opset) if opset is not None else _for_runtime(model, typed, target)
+        for target, opset in zip(targets, opsets, strict=True)
+    ]
+
+
+def _for_runtime(model: AnyModel, typed: ir.Model, target: str) -> Compatibility:
     table = compat_tables.table_of(target)
     if target == "onnxruntime":
         return _for_onnxruntime(model, typed, table)
@@ -148,8 +159,22 @@ def check_target(target: str) -> int | None:
 
 
 def _typed(model: AnyModel) -> ir.Model:
-    """The model with the types and shapes of what it computes, as far as they can be known."""
+    """The model with the types and shapes of what it computes, as far as they can be known.
+
+    Calls of its own functions are replaced by what they do, which is where types are known, unless a function is
+    written for another opset than the model.
+    """
     copied = load_copy(model)
+    opsets = {domain_of(domain): version for domain, version in copied.opset_imports.items()}
+    if all(
+        opsets.get(domain_of(domain), version) == version
+        for function in copied.functions.values()
+        for domain, version in function.opset_imports.items()
+    ):
+        try:
+            InlinePass()(copied)
+        except ir.passes.InvariantError as error:
+            raise InputError(f"the functions of the model call each other in a circle: {error}") from error
     try:
         infer(copied)
     except ExportError:  # a graph that contradicts itself: what it declares has to do
@@ -207,4 +232,4 @@ def _answer(target: str, table: Mapping[str, Any], found: Findings, remarks: tup
     )
 
 
-__all__ = ["Compatibility", "Finding", "Place", "check_target", "compatibility", "targets"]
+__all__ = ["Compatibility", "Finding", "Place", "check_target", "compatibility", "held_against", "targets"]
