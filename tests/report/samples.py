@@ -95,6 +95,16 @@ def nested(layers: int) -> Json:
     return sample.data()
 
 
+def dense(length: int) -> Json:
+    """Every node reads all that came before it."""
+    sample = Sample("Dense")
+    results: list[int | None] = [sample.enter()]
+    for _ in range(length):
+        results.append(sample.node("Concat", list(results)))
+    sample.leave(sample.nodes[-1]["out"][0])
+    return sample.data()
+
+
 def branching() -> Json:
     """An If whose branches read a value from outside, and a Loop in one of them."""
     sample = Sample("Branching")

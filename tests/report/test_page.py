@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from onward.report.template import page
-from tests.report.samples import ATTACK, Json, Sample, branching, flat, hostile, nested
+from tests.report.samples import ATTACK, Json, Sample, branching, dense, flat, hostile, nested
 
 Open = Callable[..., Any]
 PHONE = {"width": 390, "height": 844}
@@ -230,7 +230,7 @@ def test_help_lists_the_keys(show: Open) -> None:
 def test_colours_by_time_and_error(show: Open) -> None:
     data = nested(1)
     data["nodes"][0]["microseconds"] = 100.0
-    data["nodes"][1]["error"] = {"max": 1.0, "scaled": 0.5, "ok": False}
+    data["nodes"][1]["error"] = {"max": None, "scaled": None, "ok": False, "problem": "float16 instead of float32"}
     tab = show(data)
     tab.get_by_label("open all groups").click()
 
@@ -243,6 +243,8 @@ def test_colours_by_time_and_error(show: Open) -> None:
     assert "100 µs" in tab.locator(".legend").inner_text()
     tab.get_by_label("colour by").select_option("error")
     assert box(tab, "LayerNormalization").locator(".shape").get_attribute("data-heat") == "wrong"
+    box(tab, "LayerNormalization").click()
+    assert "float16 instead of float32" in tab.locator(".panel").inner_text()
 
 
 def test_tabs_and_tables(show: Open) -> None:
@@ -323,6 +325,21 @@ def test_three_thousand_nodes(show: Open, data: Json, nodes: int) -> None:
     for i, (left, _, right, bottom) in enumerate(places):
         for other in itertools.takewhile(lambda place: place[1] < bottom - 0.01, places[i + 1 : i + 60]):  # noqa: B023
             assert other[0] >= right - 0.01 or left >= other[2] - 0.01
+
+
+def test_edges_that_others_imply_run_beside_the_boxes(show: Open) -> None:
+    """All of a dense graph's edges are there, each from its producer to its reader, and none behind a box."""
+    tab = show(dense(16))
+    assert tab.locator(".edge").count() == 16 * 17 / 2 + 1
+    crossed = tab.evaluate("""() => {
+        const boxes = [...document.querySelectorAll('.box')].map(e => e.getBoundingClientRect());
+        const inside = (p, b) => p.x > b.x + 1 && p.x < b.right - 1 && p.y > b.y + 1 && p.y < b.bottom - 1;
+        return [...document.querySelectorAll('.edge')].filter(edge => {
+            const matrix = edge.getScreenCTM(), length = edge.getTotalLength();
+            return Array.from({length: 40}, (_, i) => edge.getPointAtLength(length * i / 39).matrixTransform(matrix))
+                .some(p => boxes.some(b => inside(p, b)));
+        }).length }""")
+    assert crossed == 0
 
 
 def test_bodies_are_inside_their_nodes(show: Open) -> None:

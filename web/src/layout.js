@@ -6,9 +6,11 @@
 
 import dagre from "@dagrejs/dagre";
 import { boxSize } from "./sizes.js";
+import { thin, trunks } from "./trunks.js";
 
 const GAP = 28; // between boxes of a stack
 const RANKS = 34; // between ranks, where edges have to turn
+const LANE = 7; // between lines that run beside the boxes
 const PADDING = { side: 14, top: 34, bottom: 14 };
 const PORT = { width: 6, height: 6 };
 const MOST_PORTS = 24; // values through one border of a group, beyond which they share a port
@@ -97,7 +99,10 @@ function solve({ list, edges }) {
   const graph = new dagre.graphlib.Graph();
   graph.setGraph({ nodesep: 22, edgesep: 14, ranksep: RANKS, ranker: "network-simplex" });
   list.forEach(({ width, height }, i) => graph.setNode(String(i), { width, height }));
-  for (const [from, to] of edges) graph.setEdge(String(from), String(to), { weight: 1 });
+  const { kept, aside } = thin(list.length, edges);
+  const shared = trunks(list.length, kept);
+  for (let i = 0; i < shared.junctions; i += 1) graph.setNode(String(list.length + i), { width: 1, height: 1 });
+  for (const [from, to] of shared.edges) graph.setEdge(String(from), String(to), { weight: 1 });
   // Ports belong on the border: one point above them all and one below keep them in the first and in the last rank.
   const pin = (side, edge) => {
     const pinned = list.flatMap((one, i) => (one[side] ? [String(i)] : []));
@@ -109,9 +114,24 @@ function solve({ list, edges }) {
   pin("bottom", (i) => [i, "bottom"]);
   dagre.layout(graph);
   const at = list.map((_, i) => graph.node(String(i)));
-  const bends = new Map(edges.map(([from, to]) => [`${from}>${to}`, graph.edge(String(from), String(to)).points.slice(1, -1)]));
+  const along = ([from, to], i) => [...(i ? [corner(graph.node(String(from)))] : []), ...graph.edge(String(from), String(to)).points.slice(1, -1)];
+  const bends = new Map([...shared.paths].map(([key, path]) => [key, path.flatMap(along)]));
+  lanes(list, at, aside, bends);
   return { x: at.map((node) => node.x), y: at.map((node) => node.y), bends };
 }
+
+/** Edges that dagre was spared run down beside all boxes, one lane for each box that they come from. */
+function lanes(list, at, aside, bends) {
+  const right = list.reduce((most, one, i) => Math.max(most, at[i].x + one.width / 2), 0);
+  const lane = new Map();
+  for (const [from, to] of aside) {
+    if (!lane.has(from)) lane.set(from, right + LANE * (lane.size + 2));
+    const x = lane.get(from);
+    bends.set(`${from}>${to}`, [{ x, y: at[from].y + list[from].height / 2 + GAP / 2 }, { x, y: at[to].y - list[to].height / 2 - GAP / 2 }]);
+  }
+}
+
+const corner = ({ x, y }) => ({ x, y });
 
 /** Positions in the group, its size, and the routes of its edges. */
 function apply(group, stacks, edges, { x, y, bends }) {
@@ -133,7 +153,7 @@ function apply(group, stacks, edges, { x, y, bends }) {
   const right = high(points, (p) => p.x, high(all, (one) => one.x + one.width, -Infinity)) + PADDING.side;
   const hasIn = all.some((one) => one.port === "i");
   const hasOut = all.some((one) => one.port === "o");
-  const top = low(boxes, (one) => one.y, Infinity) - PADDING.top - (hasIn ? 14 : 0);
+  const top = low(boxes, (one) => one.y, Infinity) - PADDING.top - (hasIn ? 20 : 0);
   const bottom = high(boxes, (one) => one.y + one.height, -Infinity) + PADDING.bottom + (hasOut ? 10 : 0);
   const title = boxSize(group).width + 30;
   const spare = Math.max(0, title - (right - left)) / 2;
@@ -149,17 +169,27 @@ function apply(group, stacks, edges, { x, y, bends }) {
 /** The lines of one edge: one in all, or several where its ends are open groups and its values enter at several ports. */
 function routes(group, edge, unit, shift, bends) {
   const [from, to] = [unit.get(edge.from), unit.get(edge.to)];
-  const turn = ({ x, y }) => ({ x, y: Math.min(Math.max(y, from.port ? PADDING.top + 8 : -Infinity), to.port ? group.height - 14 : Infinity) });
+  const turn = ({ x, y }) => ({ x, y: Math.min(Math.max(y, from.port ? PADDING.top + 4 : -Infinity), to.port ? group.height - 14 : Infinity) });
   const middle = bends.map(shift).map(turn); // ports are moved to the border: leave edges room to turn there
   const lines = new Map();
   for (const value of edge.values) {
     const start = from.port ? { x: group.ports.get(edge.from), y: group.ports.get(edge.from) > boxSize(group).width ? 0 : PADDING.top - 8 } : { x: from.box.x + portX(from.box, `o${value}`), y: from.box.y + from.box.height };
     const end = to.port ? { x: group.ports.get(edge.to), y: group.height } : { x: to.box.x + portX(to.box, `i${value}`), y: to.box.y };
     const key = `${start.x},${end.x}`;
-    if (!lines.has(key)) lines.set(key, { points: [start, ...middle, end], values: [], arrow: !to.port, into: to.box, out: from.box });
+    if (!lines.has(key)) lines.set(key, { points: [start, ...straight(start, middle, end), end], values: [], arrow: !to.port, into: to.box, out: from.box });
     lines.get(key).values.push(value);
   }
   return [...lines.values()];
+}
+
+/** A box lower than others in its rank: an edge goes straight down to the end of the rank before it turns. */
+function straight(start, middle, end) {
+  if (!middle.length) return middle;
+  const [first, last] = [middle[0], middle.at(-1)];
+  const far = 1.5 * RANKS;
+  const head = first.y - start.y > far ? [{ x: start.x, y: first.y - RANKS / 2 }] : [];
+  const tail = end.y - last.y > far ? [{ x: end.x, y: last.y + RANKS / 2 }] : [];
+  return [...head, ...middle, ...tail];
 }
 
 /** Where on the border of a box a value passes. */

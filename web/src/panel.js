@@ -4,6 +4,12 @@ import { h } from "./dom.js";
 import { bytes, count, error, plural, time, typed, whole } from "./format.js";
 import { ancestors } from "./model.js";
 
+/** An error in words; where types or shapes differ there is no number, but a problem. */
+function errorText({ max, scaled, ok, problem }) {
+  if (problem) return problem;
+  return `${error(scaled)} of the scale, ${error(max)} at most${ok ? "" : ": beyond tolerance"}`;
+}
+
 export class Panel {
   /** @param {HTMLElement} element @param {import("./model.js").Model} model @param {(box: object) => void} go @param {() => void} close */
   constructor(element, model, go, close) {
@@ -35,7 +41,7 @@ export class Panel {
       this.facts([
         ["module", this.path(box)],
         ["source", node.source && h("span", null, h("code", null, node.source), node.code ? h("pre", null, node.code.trim()) : null)],
-        ["error against PyTorch", node.error && h("span", { class: node.error.ok ? "good" : "bad" }, `${error(node.error.scaled)} of the scale, ${error(node.error.max)} at most${node.error.ok ? "" : ": beyond tolerance"}`)],
+        ["error against PyTorch", node.error && h("span", { class: node.error.ok ? "good" : "bad" }, errorText(node.error))],
         ["time", node.microseconds !== null ? this.share(time(node.microseconds), node.microseconds, this.model.root.sums.microseconds) : node.fused_into && `fused into ${node.fused_into}`],
         ["in onnxruntime", node.runtime_note],
         ["FLOPs", node.flops !== null && this.share(count(node.flops), node.flops, this.model.root.sums.flops)],
