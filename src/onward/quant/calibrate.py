@@ -36,7 +36,7 @@ def calibration(model: nn.Module) -> Iterator[nn.Module]:
         seen = controller.observers
     finally:
         controller.observers = None
-    if not seen and not controller.is_weight_only:
+    if not seen and not controller.reached and not controller.is_weight_only:
         raise QuantizationError(
             "nothing was seen inside `with onward.calibration(model):`",
             hint="call the model there with some batches; a part of it that is called alone counts too",

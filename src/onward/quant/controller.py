@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -34,7 +35,6 @@ class Controller:
         self.followers: dict[str, Any] = {}  # the batch norm that was seen to follow a product, by the product's site
         self.warned: set[str] = set()  # the products whose sums may have no room
         self._settings = settings  # by the path of a module
-        self.quantises_all = None not in settings.values()
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "observers": None, "study": None, "reached": set(), "followers": {}}
@@ -105,8 +105,7 @@ class Enter:
                     "a quantised model is exported in evaluation mode: in training its numbers are no integers",
                     hint="leave `training` out, or give TrainingMode.EVAL",
                 )
-            if self.controller.quantises_all:
-                _check_type(module)
+            _check_type(self.controller, module, self.path)
             session = Session(self.controller, phase)
             session.enter_module(module, self.path)
             session.__enter__()
@@ -116,14 +115,20 @@ class Enter:
         return stack[-1].arguments(args, kwargs)
 
 
-def _check_type(module: nn.Module) -> None:
-    """`init` has looked at every parameter; a model that was cast since is known by its first."""
-    first = next((each for each in module.parameters() if each.is_floating_point()), None)
+def _check_type(controller: Controller, module: nn.Module, path: str) -> None:
+    """`init` has looked at every parameter; a model that was cast since is known by the first that is quantised."""
+    first = next(_quantised_parameters(controller, module, path), None)
     if first is not None and first.dtype in (torch.float64, torch.float16, torch.bfloat16):
         raise QuantizationError(
             f"the parameters are of {first.dtype} by now, and what is quantised is float32",
             hint="call model.float(); autocast may still compute in half precision",
         )
+
+
+def _quantised_parameters(controller: Controller, module: nn.Module, path: str) -> Iterator[Tensor]:
+    for name, each in module.named_modules(prefix=path):
+        if controller.settings_for(name) is not None:
+            yield from (one for one in each._parameters.values() if one is not None and one.is_floating_point())
 
 
 class Leave:

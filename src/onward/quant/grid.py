@@ -193,6 +193,17 @@ def weight_scale(high: Tensor, spec: Weights) -> Tensor:
     return torch.where(scale < torch.finfo(torch.float32).tiny, 1.0, scale).to(torch.float32)
 
 
+def with_room_for_bias(grid: Grid, high: Tensor, bias: Tensor, x: Grid, spec: Weights) -> Grid:
+    """A weight's grid (of the largest magnitudes `high`) on which the bias, counted in the steps of the sums, has half
+    of int32 at most. Those of a channel whose weights are next to nothing, pruned or switched off by a batch norm, are
+    too small for that. Weights of zero have any scale, and take one that is fine enough for the bias."""
+    least = bias.double().abs() / x.scale.double() / torch.where(high == 0, 2.0**23, 2.0**30)
+    least = least if grid.per_channel else least.amax()
+    least = _power_of_two(least) if spec.power_of_two else least
+    scale = torch.maximum(torch.where(high == 0, 0.0, grid.scale.double()), least)
+    return replace(grid, scale=torch.where(scale < torch.finfo(torch.float32).tiny, 1.0, scale).to(torch.float32))
+
+
 def weight_grid(high: Tensor, spec: Weights, axis: int | None = 0) -> Grid:
     """The grid of a weight with the largest magnitude `high`, 0-d, or 1-d along `axis`. A channel of zeros has scale 1.
 

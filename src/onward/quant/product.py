@@ -17,8 +17,8 @@ from . import ops
 from .caution import warn_of_overflow
 from .config import Resolved
 from .fake import fake_quantize_weight
-from .grid import Grid, weight_grid
-from .ranges import weight_range
+from .grid import Grid, weight_grid, with_room_for_bias
+from .ranges import RangeError, weight_range
 from .session import Call, Phase, Session
 
 _TINY = 1e-6  # a channel that batch norm switches off
@@ -126,7 +126,7 @@ def compute_exactly(
     """In integers where the runtime does. `before` is the product without the batch norm that was folded in."""
     before = before or product
     found = session.integers(product.x)
-    weight, w_grid = quantized_weight(product, call.settings)
+    weight, w_grid = quantized_weight(product, call.settings, None if found is None else found[1])
     if found is None:  # weight-only, or an activation without a grid
         y = product.in_float(product.x, ops.stored(weight, w_grid, product.x), product.bias)
         return session.wait(y, call, product=before, folded=folded)
@@ -153,11 +153,17 @@ def _in_values(product: Product, x: Tensor, x_grid: Grid, weight: Tensor, w_grid
     return product.in_float(torch.mul(ops.centred(x, x_grid), x_grid.scale), ops.stored(weight, w_grid, x), values)
 
 
-def quantized_weight(product: Product, settings: Resolved) -> tuple[Tensor, Grid]:
+def quantized_weight(product: Product, settings: Resolved, x_grid: Grid | None = None) -> tuple[Tensor, Grid]:
     """The integers of the weight, halves to even whatever the activations do (linger's too), and their grid."""
-    weight = product.weight.detach()
-    high = weight_range(weight, settings.weights, product.channels)
-    grid = weight_grid(high, settings.weights, product.channels)
+    weight, spec = product.weight.detach(), settings.weights
+    high = weight_range(weight, spec, product.channels)
+    grid = weight_grid(high, spec, product.channels)
+    if x_grid is not None and product.bias is not None:
+        bias = product.bias.detach()
+        bad = int((~bias.isfinite()).sum())
+        if bad:
+            raise RangeError(f"{bad} of {bias.numel()} values of the bias are NaN or infinite")
+        grid = with_room_for_bias(grid, high, bias, x_grid, spec)
     return ops.quantize(weight, grid), grid
 
 

@@ -31,6 +31,7 @@ from .fake import UNBOUNDED, Bounds, fake_quantize, fake_quantize_learned, withi
 from .functions.registry import ABOUT, HANDLERS, SWITCHED_OFF, WEIGHT_ONLY
 from .grid import Grid, grid_from_range
 from .modules import is_one_function
+from .observers import RangeError
 from .sites import MASK, Site
 from .tags import (
     Entered,
@@ -175,7 +176,13 @@ class Session(TorchFunctionMode):
         handler = handlers.get(func)
         if handler is not None:
             args, kwargs = self.current(args, kwargs)
-            result = handler(self, func, *args, **kwargs)
+            try:
+                result = handler(self, func, *args, **kwargs)
+            except RangeError as error:
+                raise QuantizationError(
+                    f"{self.frames[-1].path or 'the model itself'}: {error}",
+                    hint="look for the cause in the float model; a rule with off=True leaves a module in float",
+                ) from error
             if result is not NotImplemented:
                 return result
         return self.in_float(func, *args, **kwargs)

@@ -12,6 +12,7 @@ from .. import ops
 from ..config import Activations, Resolved
 from ..fake import fake_quantize
 from ..grid import grid_from_range
+from ..observers import RangeError
 from ..session import Phase, Session
 from ..tags import OnGrid
 from .registry import handles
@@ -36,6 +37,8 @@ def embedding(
     settings = session.call("embedding").settings
     spec = table_settings(settings)
     low, high = torch.aminmax(weight.detach())
+    if not bool((high - low).isfinite()):
+        raise RangeError("values of the table are NaN or infinite")
 
     def looked_up(table: Tensor) -> Tensor:
         result: Tensor = F.embedding(input, table, padding_idx, None, norm_type, scale_grad_by_freq, sparse)

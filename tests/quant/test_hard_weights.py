@@ -1,0 +1,188 @@
+"""Weights and layers at the ends of what there is: nothing in them, too much, not a number, or used more than once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import onward
+from onward.quant import Activations, QuantConfig, Rule, Weights
+
+from .harness import left_in_float, quantised, through_onnxruntime
+
+
+def mlp() -> nn.Sequential:
+    return nn.Sequential(nn.Linear(16, 8), nn.ReLU(), nn.Linear(8, 4))
+
+
+def rows() -> Tensor:
+    return torch.randn(4, 16)
+
+
+POWERS = QuantConfig(weights=Weights(power_of_two=True), activations=Activations(power_of_two=True))
+ONE_SCALE = QuantConfig(weights=Weights(per_channel=False))
+
+
+@pytest.mark.parametrize("config", [None, POWERS, ONE_SCALE], ids=["default", "powers of two", "one scale"])
+@pytest.mark.parametrize("size", [0.0, 1e-8, 1e-20, 1e-42])
+def test_a_bias_survives_weights_of_next_to_nothing(size: float, config: QuantConfig | None, tmp_path: Path) -> None:
+    """Its steps are those of the sums, which shrink with the weights: int32 would have no room."""
+    torch.manual_seed(0)
+    model = mlp()
+    with torch.no_grad():
+        model[2].weight[:] = model[2].weight.sign() * size
+        model[2].bias[:] = torch.tensor([0.5, -0.3, 0.0, 2.0])
+    quantised(model, rows, config)
+    outcome = through_onnxruntime(model, rows(), tmp_path, fresh=rows())
+    assert outcome.equal == 1
+    step = 2.5 / 255 if config is not POWERS else 2**-6
+    torch.testing.assert_close(model(rows()), model[2].bias.expand(4, 4), atol=step, rtol=0)
+
+
+def test_channels_that_a_batch_norm_has_switched_off(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4)).eval()
+    with torch.no_grad():
+        model[1].weight[:2] = torch.tensor([1e-9, 0.0])
+        model[1].bias[:2] = torch.tensor([0.7, -0.4])
+    quantised(model, lambda: torch.randn(2, 3, 8, 8))
+    outcome = through_onnxruntime(model, torch.randn(2, 3, 8, 8), tmp_path, fresh=torch.randn(2, 3, 8, 8))
+    assert outcome.equal == 1
+    y = model(torch.randn(2, 3, 8, 8))
+    assert float((y[:, 0] - 0.7).abs().max()) < 0.02
+    assert float((y[:, 1] + 0.4).abs().max()) < 0.02
+
+
+class Recurrent(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(16, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = self.lstm(x)[0]
+        return result
+
+
+def ids() -> Tensor:
+    return torch.randint(0, 9, (2, 5))
+
+
+# the model, its input, the parameter that is spoilt, and what is said of it
+SPOILT: dict[str, tuple[Callable[[], nn.Module], Callable[[], Tensor], str, str]] = {
+    "linear": (mlp, rows, "2.weight", "2: 1 of 32 values of the weight"),
+    "bias": (mlp, rows, "2.bias", "2: 1 of 4 values of the bias"),
+    "conv": (lambda: nn.Sequential(nn.Conv1d(4, 2, 1)), lambda: torch.randn(2, 4, 4), "0.weight", "0: 1 of 8 values"),
+    "up": (
+        lambda: nn.Sequential(nn.ConvTranspose1d(4, 2, 2)), lambda: torch.randn(2, 4, 4), "0.bias", "0: 1 of 2 values",
+    ),
+    "table": (lambda: nn.Sequential(nn.Embedding(9, 4)), ids, "0.weight", "0: values of the table"),
+    "lstm": (Recurrent, rows, "lstm.weight_hh_l0", "lstm: 1 of 64 values of the weight"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@pytest.mark.parametrize("case", SPOILT)
+def test_what_is_no_number_is_named(case: str, value: float) -> None:
+    make, example, name, said = SPOILT[case]
+    model = quantised(make(), example)
+    model.get_parameter(name).data.view(-1)[0] = value
+    for run in (lambda: model(example()), lambda: onward.export(model, (example(),))):
+        with pytest.raises(onward.QuantizationError, match=f"^{said}.* NaN or infinite"):
+            run()
+
+
+def test_more_products_than_int32_has_room_for() -> None:
+    model = nn.Sequential(nn.Linear(70000, 1, bias=False))
+    nn.init.ones_(model[0].weight)
+    quantised(model, lambda: torch.ones(1, 70000))
+    with pytest.warns(onward.QuantizationWarning, match=r"^0 \(linear_0\) adds up so much .* 32 bits"):
+        model(torch.ones(1, 70000))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("config", [None, QuantConfig(rules=[Rule("0", off=True)])], ids=["all", "some"])
+def test_a_model_that_was_cast(dtype: torch.dtype, config: QuantConfig | None) -> None:
+    model = quantised(mlp(), rows, config).to(dtype)
+    with pytest.raises(onward.QuantizationError, match=f"parameters are of {dtype} by now"):
+        model(rows().to(dtype))
+
+
+def padded(mode: str) -> Callable[[], nn.Module]:
+    return lambda: nn.Sequential(
+        nn.Conv2d(3, 4, 3, padding=1, padding_mode=mode),
+        nn.ReLU(),
+        nn.Conv2d(4, 4, 3, padding=(1, 2), padding_mode=mode),
+    )
+
+
+def shared() -> nn.Module:
+    model = nn.Sequential(nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 16))
+    model[2].weight = model[0].weight
+    return model
+
+
+class Twice(nn.Module):
+    """Its results are of two sizes: each call has a range of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(16, 16)
+
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = self.layer(torch.relu(self.layer(x)) * 100)
+        return result
+
+
+class Tied(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.head = nn.Embedding(9, 16), nn.Linear(16, 9, bias=False)
+        self.head.weight = self.words.weight
+
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = self.head(torch.relu(self.words(x)))
+        return result
+
+
+class TwoNames(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.one = self.other = nn.Linear(16, 16)
+
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = self.one(x) + self.other(2 * x)
+        return result
+
+
+def image() -> Tensor:
+    return torch.randn(2, 3, 8, 8)
+
+
+USES: dict[str, tuple[Callable[[], nn.Module], Callable[[], Tensor]]] = {
+    **{f"padded by {mode}": (padded(mode), image) for mode in ("reflect", "circular", "replicate", "zeros")},
+    "groups": (lambda: nn.Sequential(nn.Conv2d(3, 6, 3, groups=3), nn.ReLU(), nn.Conv2d(6, 6, 3, groups=6)), image),
+    "no bias": (lambda: nn.Sequential(nn.Conv2d(3, 4, 3, bias=False), nn.Conv2d(4, 2, 1, bias=False)), image),
+    "a shared weight": (shared, rows),
+    "called twice": (Twice, rows),
+    "tied to a table": (Tied, ids),
+    "two names": (TwoNames, rows),
+}
+
+
+@pytest.mark.parametrize("name", USES)
+def test_unusual_use(name: str, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    make, example = USES[name]
+    seen: Any = example()
+    in_float = make()
+    wanted = in_float(seen).detach()
+    model = quantised(in_float, lambda: seen, batches=1)  # a range that fits: what is left are steps
+    assert float((model(seen) - wanted).abs().max()) < 0.05 * float(wanted.abs().max())
+    outcome = through_onnxruntime(model, seen, tmp_path, fresh=example())
+    assert outcome.equal == 1
+    assert left_in_float(outcome) == {}
