@@ -61,6 +61,7 @@ class _Warnings(logging.Handler):
 def test_every_public_name_is_in_the_reference_once(site: Path) -> None:
     page = (site / "api.html").read_text(encoding="utf-8")
     headings = re.findall(r'<h3 id="onward\.([\w.]+)"', page)
+    assert not re.findall(r'<h4 id="onward\.(\w+)\.\1"', page), "a module is shown in the place of its function"
     assert sorted(headings) == sorted([*onward.__all__, *(f"backend.{name}" for name in onward.backend.__all__)])
 
 

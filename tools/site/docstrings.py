@@ -59,13 +59,18 @@ class Tables(griffe.Extension):
             obj.docstring.value = as_markdown(obj.docstring.value)
 
     def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
-        """`onward.optimize` is the function of that name, where griffe sees the module that has it."""
-        for name, member in pkg.members.items():
-            if isinstance(member, griffe.Alias):
-                *parents, last = member.target_path.split(".")[1:]
-                home: griffe.Object | griffe.Alias = pkg
-                for parent in parents:
-                    home = home.members[parent]
-                found = home.members.get(last) if parents else None
-                if isinstance(found, griffe.Module) and last in found.members:
-                    pkg.members[name] = griffe.Alias(name, f"{found.path}.{last}", parent=pkg)
+        """`from .files import optimize` is the function of that name, where griffe sees the module that has it."""
+        for module in (pkg, *pkg.modules.values()):
+            for name, member in module.members.items():
+                if isinstance(member, griffe.Alias) and not member.wildcard:
+                    found = _at(pkg, member.target_path)
+                    if isinstance(found, griffe.Module) and name in found.members and found.name == name:
+                        member.target = found.members[name]
+
+
+def _at(pkg: griffe.Module, path: str) -> griffe.Object | griffe.Alias | None:
+    """What is at a path inside of the package."""
+    found: griffe.Object | griffe.Alias | None = pkg
+    for part in path.split(".")[1:]:
+        found = found.members.get(part) if isinstance(found, griffe.Module) else None
+    return found if path.split(".")[0] == pkg.name else None
