@@ -178,6 +178,30 @@ def test_blocked_convolutions_are_found_by_their_names() -> None:
     assert [step.name for step in found.inserted] == ["ReorderOutput"]
 
 
+def test_operators_on_integers_are_found_by_their_names() -> None:
+    file = [
+        _step(0, "dq", "DequantizeLinear", "x", "dq"),
+        _step(1, "conv", "Conv", "dq w", "conv"),
+        _step(2, "relu", "Relu", "conv", "relu"),
+        _step(3, "q", "QuantizeLinear", "relu", "q"),
+        _step(4, "dq2", "DequantizeLinear", "q", "dq2"),
+        _step(5, "pool", "GlobalAveragePool", "dq2", "pool"),
+        _step(6, "q2", "QuantizeLinear", "pool", "q2"),
+    ]
+    runtime = [
+        _step(0, "Transpose", "Transpose", "x", "t"),
+        _step(1, "conv_token_1", "QLinearConv", "t w", "conv_token_0", "com.microsoft"),
+        _step(2, "pool", "QLinearGlobalAveragePool", "conv_token_0", "pool_token_3", "com.microsoft"),
+        _step(3, "Transpose_token_4", "Transpose", "pool_token_3", "q2"),
+    ]
+    found = cut(file, runtime, [])
+    assert [(part.file, [step.name for step in part.runtime]) for part in found.stretches] == [
+        ([0, 1, 2, 3], ["Transpose", "conv_token_1"]),
+        ([4, 5, 6], ["pool"]),
+    ]
+    assert [step.name for step in found.inserted] == ["Transpose_token_4"]
+
+
 def test_a_median_is_taken_node_by_node() -> None:
     runs = [{"a": 1.0, "b": 50.0}, {"a": 90.0, "b": 2.0}, {"a": 1.5, "b": 2.5}]
     profiled = Profile(runs, [100.0] * 3, None)

@@ -38,6 +38,7 @@ _WARM_UP, _FEWEST, _MOST, _SECONDS = 1, 5, 20, 0.5
 _MOST_WEIGHTS = 1 << 30  # bytes; onnxruntime writes its graph with the weights, and above this it is not asked to
 _KERNEL = "_kernel_time"
 Shapes = dict[str, list[tuple[int, ...]]]
+_AROUND = ("QuantizeLinear", "DequantizeLinear")  # they are around what is computed in integers
 _LOADED = "computed once, when onnxruntime loads the model"
 _NAMELESS = "onnxruntime runs it as several nodes without names, so its time is not known"
 
@@ -178,7 +179,7 @@ def _share(nodes: Sequence[Json], stretch: Stretch, profiled: Profile) -> None:
         return
     if spent is None:
         return
-    carrier = max(reversed(members), key=lambda node: node["flops"] or 0)
+    carrier = max(reversed(members), key=lambda node: (node["op"] not in _AROUND, node["flops"] or 0))
     carrier["microseconds"] = spent
     if len(members) == 1:
         return

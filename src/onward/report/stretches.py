@@ -3,7 +3,8 @@
 Values keep their names through onnxruntime's optimizations, but for convolutions that work on blocks of channels: their
 results are called `reorder_token_7`, and the node is called after the value that it stands for, `conv1_nchwc`. Such a
 node may have taken in more since it got its name: a sum with what it reads besides, an activation. Other nodes between
-two of them keep their own names.
+two of them keep their own names. Operators on integers that work on channels last are called after the node that they
+stand for, and their results after nothing.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ import onnx_ir as ir
 from .memory import reads
 
 _BLOCKED = "com.microsoft.nchwc"
+_OWN = "com.microsoft"
+_TOKEN = re.compile(r"_token_\d+$")
 _BLOCKED_NAME = re.compile(r"^(.+?)(?:_bn)?_nchwc(?:_token_\d+)?$", re.DOTALL)
 _TAKEN_IN = frozenset({
     "Add", "Sum", "Relu", "LeakyRelu", "Sigmoid", "Tanh", "Clip", "HardSigmoid", "HardSwish", "Elu", "Gelu",
@@ -130,6 +133,12 @@ class _Cutter:
                 self.same[step.gives[0]] = value
                 self.runtime[value] = step
                 continue
+            if step.domain == _OWN and step.op.startswith("Q") and not set(step.gives) & self.makers.keys():
+                quantized = self._on_grid(_TOKEN.sub("", step.name))
+                if quantized is not None:
+                    self.same[step.gives[0]] = quantized
+                    self.runtime[quantized] = step
+                    continue
             kept = self.names.get(step.name)
             if kept is not None and kept.op == step.op and not set(step.gives) & self.makers.keys():
                 self.same.update(zip(step.gives, kept.gives, strict=False))
@@ -156,6 +165,16 @@ class _Cutter:
                 break
             value = readers[0].gives[0]
         return value
+
+    def _on_grid(self, name: str) -> str | None:
+        """What an operator on integers computes that is called after a node: the node's result, quantised."""
+        node = self.names.get(name)
+        value = node.gives[0] if node is not None else ""
+        while node is not None and node.op != "QuantizeLinear":
+            readers = self.readers.get(value, [])
+            node = readers[0] if len(readers) == 1 and readers[0].op in {*_TAKEN_IN, "QuantizeLinear"} else None
+            value = node.gives[0] if node is not None else ""
+        return value or None
 
     def cut(self) -> Cut:
         found = Cut()
