@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import onnx_ir as ir
 
 from onward.errors import ExportError
-from onward.files import compatibility
-from onward.files.compat import Compatibility, Finding
+from onward.files.compat import Compatibility, Finding, held_against
 from onward.verify import load_onnxruntime
 
 from .contents import Contents, Json
@@ -24,13 +23,18 @@ def attach_runtimes(found: Contents, model: ir.Model, *, ran: bool) -> None:
     if ran:
         title = f"onnxruntime {load_onnxruntime().__version__}"
         data["compatibility"].append({"target": title, "problems": [], "source": "it has run the model for this page"})
-    for target in _OTHERS if ran else ("onnxruntime", *_OTHERS):
+    for targets in (_OTHERS,) if ran else (("onnxruntime",), _OTHERS):
         try:
-            answer = compatibility(model, target)
-        except ExportError as error:
-            data["notes"].append(f"nothing is known about {target}: {error.what}")
+            answers = held_against(model, targets)
+        except ExportError as error:  # onnxruntime is not installed, for one
+            data["notes"].append(f"nothing is known about {', '.join(targets)}: {error.what}")
             continue
-        data["compatibility"].append({
+        _enter(answers, found)
+
+
+def _enter(answers: Iterable[Compatibility], found: Contents) -> None:
+    for answer in answers:
+        found.data["compatibility"].append({
             "target": answer.title,
             "problems": list(_problems(answer, found)),
             "source": "; ".join(answer.cited.values()),
