@@ -141,6 +141,7 @@ def test_nodes_of_a_body_are_timed() -> None:
     (choice,) = data["nodes"]
     taken, other = (graph["nodes"][0] for graph in choice["graphs"])
     assert choice["microseconds"] >= taken["microseconds"] > 0 and other["microseconds"] is None
+    assert data["totals"]["microseconds"] == choice["microseconds"]
 
 
 def _step(place: int, name: str, op: str, reads: str, gives: str, domain: str = "") -> Step:
