@@ -65,6 +65,12 @@ def test_every_public_name_is_in_the_reference_once(site: Path) -> None:
     assert sorted(headings) == sorted([*onward.__all__, *(f"backend.{name}" for name in onward.backend.__all__)])
 
 
+def test_every_method_of_a_program_is_in_the_reference(site: Path) -> None:
+    page = (site / "api.html").read_text(encoding="utf-8")
+    shown = set(re.findall(r'<h4 id="onward\.Program\.(\w+)"', page))
+    assert shown == {name for name in dir(onward.Program) if not name.startswith("_")} | {"__call__"}
+
+
 def test_no_table_of_names_runs_together_in_the_reference(site: Path) -> None:
     page = (site / "api.html").read_text(encoding="utf-8")
     wide = [text for text in re.findall(r"<p>(.*?)</p>", page, re.DOTALL) if re.search(r"\w {3,}\w", text)]
