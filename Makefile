@@ -32,7 +32,7 @@ help: ## show this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)$$/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
 install: $(COMMAND) ## the onward command, .venv/bin/onward, with the packages that it needs and no others
-	@echo "$(BIN)/onward is ready: $(BIN)/onward --help"
+	@echo "$(CURDIR)/$(BIN)/onward is ready"
 
 demo: $(COMMAND) ## export a few models, verify them, show what came out
 	@$(BIN)/python -m onward.demo

@@ -13,13 +13,19 @@ from typer.testing import CliRunner
 from onward.cli.app import app
 
 ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = Path(sys.executable).with_name("onward")  # what installing the package puts beside Python
+COMMAND = [str(SCRIPT)] if SCRIPT.exists() else [sys.executable, "-m", "onward"]
 
 
-def onward(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """The real thing; each start costs seconds."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "COLUMNS": "160", "NO_COLOR": "1"}
-    command = [sys.executable, "-W", "ignore", "-m", "onward", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False, cwd=cwd)
+def environment(**more: str) -> dict[str, str]:
+    plain = {"PYTHONPATH": str(ROOT / "src"), "PYTHONWARNINGS": "ignore", "COLUMNS": "160", "NO_COLOR": "1"}
+    return {**os.environ, **plain, **more}
+
+
+def onward(*arguments: str, cwd: Path | None = None, **more: str) -> subprocess.CompletedProcess[str]:
+    """The real thing, with `more` in its environment; each start costs seconds."""
+    command = [*COMMAND, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, env=environment(**more), check=False, cwd=cwd)
 
 
 def invoke(*arguments: str | Path) -> Any:

@@ -25,6 +25,7 @@ from .command import EXIT_CODES, FAILED, Answer, Debug, Force, Json, check_free,
 from .feeds import ModelFile, Opened, feeds_of, given_inputs, open_file
 from .mistakes import UsageMistake
 from .rebuild import Args, Asked, Function, Inputs, Seed, Strict, WeightsFile, asked
+from .serve import PageServer, listen, serve
 from .targets import Target
 from .values import Given
 from .verify import bound, eager_target
@@ -32,6 +33,7 @@ from .verify import bound, eager_target
 EPILOG = f"""Examples:
   onward report m.onnx                          writes m.html, with the time of every node
   onward report m.onnx -o page.html --open      and shows it in a browser
+  onward report m.onnx --serve --port 8000      and shows it at http://127.0.0.1:8000/ until Ctrl-C
   onward report m.onnx -i "x:f32[8,3,224,224]"  times, FLOPs and memory at these sizes
   onward report m.onnx --against train.py:Net --weights w.pt
                                                 and the error of every value against PyTorch
@@ -56,6 +58,8 @@ def report(
     training: Annotated[bool, typer.Option("--training", help="That model in training mode.")] = False,
     function: Function = False,
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    serving: Annotated[bool, typer.Option("--serve", help="Show the page on a port of this machine, too.")] = False,
+    port: Annotated[int | None, typer.Option(help="That port; without, one that is free.", min=1, max=65535)] = None,
     force: Force = False,
     as_json: Json = False,
     debug: Debug = False,
@@ -68,6 +72,7 @@ def report(
         what = asked(against, arg, input, weights, strict, seed, function)
     elif arg or weights is not None or function or training:
         raise UsageMistake("--arg, --weights, --function and --training are about a model", hint="name it: --against")
+    server = _server(serving, port, as_json)
     with _telling(f"reading {model}") as tell:
         opened = open_file(model)
         if what is None:
@@ -79,7 +84,8 @@ def report(
             measuring, verification = _held_against(opened, what, target, profile)
         text = render(FileView(opened.model), verification, measuring=replace(measuring, progress=tell))
     write_page(page, text)
-    seen = _open(page) if open_page else None
+    address = server.url if server is not None else page.resolve().as_uri()
+    seen = _open(address) if open_page else None
     data = {"ok": seen is not False, "file": str(page), "opened": seen, "notes": list(measuring.notes)}
 
     def show() -> None:
@@ -87,7 +93,11 @@ def report(
         for note in measuring.notes:
             print(f"note: {plain(note)}", file=sys.stderr)
         if seen is False:
-            print(f"error: no browser was found; open this file in one: {page.resolve()}", file=sys.stderr)
+            where = f"address in one: {address}" if server is not None else f"file in one: {page.resolve()}"
+            print(f"error: no browser was found; open this {where}", file=sys.stderr)
+        if server is not None:
+            print(f"it is at {server.url} until Ctrl-C", flush=True)
+            serve(server, text)
 
     return Answer(data, show, FAILED if seen is False else 0)
 
@@ -137,10 +147,19 @@ def _held_against(opened: Opened, what: Asked, target: Target, profile: bool) ->
     return replace(measuring, against=program), verification
 
 
-def _open(page: Path) -> bool:
+def _server(serving: bool, port: int | None, as_json: bool) -> PageServer | None:
+    """With its port, which is taken before any work is done."""
+    if serving and as_json:
+        raise UsageMistake("--serve goes on until it is ended, and --json is one answer", hint="leave one of them out")
+    if port is not None and not serving:
+        raise UsageMistake("--port is for --serve", hint="add --serve, or leave it out")
+    return listen(port or 0) if serving else None
+
+
+def _open(address: str) -> bool:
     """Whether a browser was there to show it."""
     try:
-        return webbrowser.open(page.resolve().as_uri())
+        return webbrowser.open(address)
     except webbrowser.Error:
         return False
 
