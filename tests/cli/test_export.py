@@ -31,12 +31,12 @@ def run(path: Path, **inputs: np.ndarray[Any, Any]) -> Any:
 def test_a_module_of_the_folder_one_is_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
-    (tmp_path / "nets_of_this_folder.py").write_text(NETS.read_text())
+    (tmp_path / "nets_here.py").write_text(NETS.read_text())
     torch.manual_seed(3)
     given = nets.Net(depth=3)
     torch.save(given.state_dict(), tmp_path / "w.pt")
     done = invoke(
-        "export", "nets_of_this_folder:build", "--arg", "depth=3", "-i", X, "--dynamic", "x:0=batch", "--weights", "w.pt",
+        "export", "nets_here:build", "--arg", "depth=3", "-i", X, "--dynamic", "x:0=batch", "--weights", "w.pt",
         "-o", "m.onnx", "--opset", "17",
     )  # fmt: skip
     assert done.exit_code == 0, done.stderr
