@@ -267,10 +267,26 @@ def test_tabs_and_tables(show: Open) -> None:
 
 def test_a_problem_leads_to_its_node(show: Open) -> None:
     problem = {"target": "tensorrt", "problems": [{"node": 1, "text": "no such kernel"}], "source": "a table"}
-    tab = show(nested(1) | {"compatibility": [problem]})
+    data = nested(1) | {"compatibility": [problem]}
+    data["nodes"][1]["problems"] = ["tensorrt: no such kernel"]
+    tab = show(data)
+    tab.get_by_label("colour by").select_option("problems")
+    assert box(tab, "MatMul, stem").locator(".shape").get_attribute("style") == "--heat: 0%"
     tab.get_by_role("tab", name="Compatibility").click()
     tab.locator("#compatibility .link").click()
     assert tab.locator(".panel h2").inner_text() == "LayerNormalization"
+    assert "tensorrt: no such kernel" in tab.locator(".panel").inner_text()
+    assert tab.locator(".box.selected > .shape").get_attribute("style") == "--heat: 100%"
+
+
+def test_two_fingers_zoom(show: Open) -> None:
+    tab = show(nested(3), viewport=PHONE, has_touch=True)
+    start = scale(tab)
+    fingers = tab.context.new_cdp_session(tab)
+    for kind, apart in (("touchStart", 40), ("touchMove", 60), ("touchMove", 80), ("touchEnd", None)):
+        points = [] if apart is None else [{"x": 200, "y": 500 - apart, "id": 0}, {"x": 200, "y": 500 + apart, "id": 1}]
+        fingers.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+    assert scale(tab) == pytest.approx(start * 2, rel=0.1)
 
 
 def test_dark_by_the_system_and_by_the_button(show: Open) -> None:

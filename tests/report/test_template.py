@@ -108,6 +108,10 @@ def test_the_verdict_comes_first() -> None:
     row = {"sizes": "as given", "output": "y", "error": 0.5, "verdict": "off by 0.5", "skipped": None}
     skipped = row | {"verdict": "skipped", "error": None, "skipped": "too large"}
     assert "differs from PyTorch in 1 of 1 checks" in Elements(page(nested(1) | {"verification": [row, skipped]})).text
+    problem = {"problems": [{"node": None, "text": "no kernel"}], "source": "itself"}
+    both = [problem | {"target": name} for name in ("onnxruntime 1.31", "TensorRT 10")]
+    first = page(nested(1) | {"compatibility": both}).split("<main>")[0]
+    assert "1 problem in onnxruntime 1.31" in first and "TensorRT" not in first
     assert "verified" not in Elements(page(nested(1) | {"verification": [skipped]})).text
 
 

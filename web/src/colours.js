@@ -1,6 +1,6 @@
 /** What the colour of a box says: its kind of operator, or how much of something it costs. */
 
-import { bytes, error, time } from "./format.js";
+import { bytes, error, time, whole } from "./format.js";
 
 const FAMILIES = {
   convolution: "Conv ConvTranspose ConvInteger QLinearConv DeformConv Col2Im",
@@ -28,11 +28,13 @@ const MODES = {
   time: { title: "time in onnxruntime", key: "microseconds", write: time },
   error: { title: "error against PyTorch", key: "error", write: error },
   memory: { title: "memory traffic", key: "memory", write: bytes },
+  problems: { title: "problems elsewhere", key: "problems", write: (value) => whole(Math.ceil(value)) },
 };
 
 /** The ways of colouring for which there is data. */
 export function modes(root) {
-  return Object.entries(MODES).filter(([, { key }]) => !key || root.sums[key] !== null).map(([id, { title }]) => [id, title]);
+  const told = (key) => (key === "problems" ? root.sums.problems > 0 : root.sums[key] !== null);
+  return Object.entries(MODES).filter(([, { key }]) => !key || told(key)).map(([id, { title }]) => [id, title]);
 }
 
 export class Colours {
@@ -75,6 +77,7 @@ export class Colours {
     const steps = this.mode === "error" ? [1e-8, 1e-6, 1e-4, 1e-2] : [0, this.most / 16, this.most / 4, this.most];
     const rows = steps.map((value) => [{ "data-heat": "known", style: `--heat: ${Math.round(this.heat(value) * 100)}%` }, write(value)]);
     if (this.mode === "error") rows.push([{ "data-heat": "wrong" }, "beyond tolerance"]);
-    return [...rows, [{ "data-heat": "unknown" }, "not known"]];
+    const different = rows.filter(([, text], i) => i === 0 || text !== rows[i - 1][1]);
+    return this.mode === "problems" ? different : [...different, [{ "data-heat": "unknown" }, "not known"]];
   }
 }

@@ -55,8 +55,7 @@ export class Drawing {
     if (holds) parts.push(s("text", { class: "toggle", x: 8, y: 18, "data-toggle": box.id, "aria-hidden": "true" }, opened ? "⊟" : "⊞"));
     parts.push(s("text", { class: "large", x: left, y: 18 }, large, small ? s("tspan", { class: "small", dx: 7 }, small) : null));
     if (below && !opened) parts.push(s("text", { class: "below", x: holds ? 24 : 10, y: 33 }, below));
-    if (box.sums?.wrong) parts.push(s("circle", { class: "mark wrong", cx: box.width - 9, cy: 9, r: 4 }, s("title", null, "differs from PyTorch")));
-    else if (box.sums?.problems) parts.push(s("circle", { class: "mark problem", cx: box.width - 9, cy: 9, r: 4 }, s("title", null, "compatibility")));
+    if (box.sums?.wrong) parts.push(s("circle", { class: "mark", cx: box.width, cy: 0, r: 5 }, s("title", null, "differs from PyTorch")));
     if (opened) parts.push(...this.inside(box));
     const element = s("g", {
       class: `box ${box.kind}${opened ? " open" : ""}${box.synthetic ? " synthetic" : ""}`, "data-id": box.id, tabindex: 0, role: "button",

@@ -37,7 +37,6 @@ export class Panel {
     const { node } = box;
     const domain = node.domain ? `${node.domain}.` : "";
     this.fill(`${domain}${node.op}`, node.name,
-      node.problems.map((text) => h("p", { class: "notice" }, text)),
       this.facts([
         ["module", this.path(box)],
         ["source", node.source && h("span", null, h("code", null, node.source), node.code ? h("pre", null, node.code.trim()) : null)],
@@ -48,6 +47,7 @@ export class Panel {
         ["memory traffic", bytes(node.memory)],
         ["parameters", node.parameters ? whole(node.parameters) : null],
       ]),
+      this.section("Problems elsewhere", node.problems.length ? node.problems.map((text) => h("p", { class: "notice" }, text)) : null),
       this.section("Attributes", node.attributes.length ? this.facts(node.attributes.map(([name, text]) => [name, h("code", null, text)])) : null),
       this.section("Inputs", this.ports(node.in, true)),
       this.section("Outputs", this.ports(node.out, false)));

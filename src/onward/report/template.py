@@ -103,9 +103,9 @@ def _badges(data: Data) -> str:
         elif ran:
             found.append(("good", f"verified: {len(ran)} of {len(ran)} checks"))
     found += [("notice", _counted(data[key], word)) for key, word in _READ_FIRST if data[key]]
-    problems = [problem for target in data["compatibility"] for problem in target["problems"]]
-    if problems:
-        found.append(("notice", _counted(problems, "compatibility problem")))
+    for target in data["compatibility"]:  # others than the runtime that the file is verified with have a tab
+        if target["problems"] and target["target"].startswith("onnxruntime"):
+            found.append(("bad", f"{_counted(target['problems'], 'problem')} in {target['target']}"))
     spans = "".join(f'<span class="badge {kind}">{_text(text)}</span>' for kind, text in found)
     return f'<p class="badges">{spans}</p>' if spans else ""
 
