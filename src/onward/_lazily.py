@@ -10,6 +10,7 @@ import sys
 from typing import Any
 
 _PACKAGE = __name__.rpartition(".")[0]
+_ON_DEMAND = ("backend",)  # parts that most have no use for: imported when they are asked for
 
 
 def __getattr__(name: str) -> Any:
@@ -23,6 +24,8 @@ def __getattr__(name: str) -> Any:
             package[each] = getattr(public, each)
         if name == "__all__" and hasattr(public, name):
             package[name] = list(public.__all__)
+        if name in _ON_DEMAND:
+            return importlib.import_module(f".{name}", _PACKAGE)
         if name in package:  # a public name, or a module that came with them
             return package[name]
     raise AttributeError(f"module {_PACKAGE!r} has no attribute {name!r}")

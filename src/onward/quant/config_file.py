@@ -104,6 +104,8 @@ def _plain(config: QuantConfig) -> dict[str, Any]:
 
 def load_config(path: str | os.PathLike[str]) -> QuantConfig:
     """Read a configuration that `save_config`, a person or linger wrote."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise InputError(f"a configuration is read from the path of a file, not from {path!r}")
     name = os.fspath(path)
     found = _parsed(name)
     if is_lingers(found):

@@ -93,15 +93,18 @@ def controller_of(model: Any, what: str) -> Controller:
 def switched_off(types: Any, names: Any) -> Sequence[Rule]:
     """linger's `disable_module` and `disable_submodel` as rules."""
     return [
-        *(Rule(type=each, off=True) for each in _several(types)),
-        *(Rule(each, off=True) for each in _several(names)),
+        *(Rule(type=each, off=True) for each in _several("disable_module", types)),
+        *(Rule(each, off=True) for each in _several("disable_submodel", names)),
     ]
 
 
-def _several(given: Any) -> Iterable[Any]:
+def _several(name: str, given: Any) -> Iterable[Any]:
     """One or many, as linger takes them."""
     if given is None:
         return ()
+    if not isinstance(given, (str, type, Iterable)):
+        what = "classes of modules, or their names" if name == "disable_module" else "paths of submodules, or patterns"
+        raise InputError(f"{name} must be one or several {what}, not {given!r}")
     return (given,) if isinstance(given, (str, type)) else tuple(given)
 
 

@@ -235,6 +235,6 @@ def _replace(graph: ir.Graph, node: ir.Node, place: int, axis: int, more: int) -
     new = ir.Node("", "DequantizeLinear", inputs, old.attributes.values(), name=f"{old.name}.wide")
     new.metadata_props.update(old.metadata_props)
     result, before = new.outputs[0], old.outputs[0]
-    result.name, result.type, result.shape = f"{before.name}.wide", before.type, inputs[0].shape
+    result.name, result.type, result.shape = f"{before.name}.wide", before.type or inputs[1].type, inputs[0].shape
     graph.insert_before(node, new)
     node.replace_input_with(place, result)

@@ -1,0 +1,50 @@
+"""What `init` and `load_config` are given by mistake, and what an export says that nobody asked for."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import onward
+from onward.quant import initialise
+
+from .harness import quantised
+
+ARGUMENTS: dict[str, tuple[dict[str, Any], str]] = {
+    "a number of classes": ({"disable_module": 3}, "disable_module must be one or several classes of modules"),
+    "a number of paths": ({"disable_submodel": 3}, "disable_submodel must be one or several paths of submodules"),
+    "a class that is not there": ({"disable_module": nn.LSTM}, "speaks of no module of Sequential"),
+    "a path that is not there": ({"disable_submodel": ["1", "2"]}, r"Rule\('2'\) speaks of no module"),
+}
+
+
+@pytest.mark.parametrize("case", ARGUMENTS)
+def test_arguments_of_init(case: str) -> None:
+    given, said = ARGUMENTS[case]
+    with pytest.raises(onward.InputError, match=said):
+        initialise(nn.Sequential(nn.Linear(2, 2), nn.ReLU()), **given)
+
+
+def test_a_configuration_is_read_from_a_path() -> None:
+    with pytest.raises(onward.InputError, match="read from the path of a file, not from 3"):
+        onward.load_config(3)  # type: ignore[arg-type]
+
+
+def test_the_backend_is_there_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the documentation calls it, where nobody has imported it yet."""
+    monkeypatch.delattr(onward, "backend", raising=False)
+    assert onward.backend.prepare is importlib.import_module("onward.backend").prepare
+
+
+def test_an_export_at_the_newest_opsets_is_quiet(caplog: pytest.LogCaptureFixture, tmp_path: Any) -> None:
+    """Weights that get channels of zeros have a type in the file."""
+    torch.manual_seed(0)
+    model = quantised(
+        nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 16, 3)), lambda: torch.randn(1, 3, 9, 9)
+    )
+    onward.export(model, (torch.randn(1, 3, 9, 9),), tmp_path / "m.onnx", opset_version=23)
+    assert [record.getMessage() for record in caplog.records] == []
