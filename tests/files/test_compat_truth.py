@@ -70,6 +70,13 @@ def checker_says(model: onnx.ModelProto) -> str | None:
     return None
 
 
+def _refused_anyway(label: str, opset: int) -> bool:
+    """Whether the same node written for that opset is refused too (onnx 1.23 cannot infer a MeanVarianceNormalization
+    without axes from opset 13 on): then the opset is not the reason."""
+    written = dict(single_nodes(opset))
+    return label in written and checker_says(written[label]) is not None
+
+
 def compare_opsets(here: int, there: int, every: int = 1) -> tuple[Counter[tuple[bool, bool]], list[str]]:
     """Each model that is right in its own opset, with the other opset written over it."""
     counts: Counter[tuple[bool, bool]] = Counter()
@@ -83,6 +90,8 @@ def compare_opsets(here: int, there: int, every: int = 1) -> tuple[Counter[tuple
             model.opset_import[0].version = there
             model.ir_version = onnx.helper.find_min_ir_version_for(model.opset_import)
             true = checker_says(model)
+            if true is not None and not said and _refused_anyway(label, there):
+                continue
             counts[bool(said), true is not None] += 1
             if bool(said) != (true is not None):
                 wrong.append(f"{label} {more}: {said}, and the checker: {true}")

@@ -14,7 +14,6 @@ from typing import Any
 
 import onnx
 import onnx_ir as ir
-from onnx_ir.passes.common import InlinePass
 
 from ..errors import ExportError, InputError
 from . import compat_kernels, compat_opsets, compat_tables
@@ -165,21 +164,29 @@ def _typed(model: AnyModel) -> ir.Model:
     written for another opset than the model.
     """
     copied = load_copy(model)
-    opsets = {domain_of(domain): version for domain, version in copied.opset_imports.items()}
-    if all(
-        opsets.get(domain_of(domain), version) == version
-        for function in copied.functions.values()
-        for domain, version in function.opset_imports.items()
-    ):
-        try:
-            InlinePass()(copied)
-        except ir.passes.InvariantError as error:
-            raise InputError(f"the functions of the model call each other in a circle: {error}") from error
+    if copied.functions:
+        _take_apart(copied)
     try:
         infer(copied)
     except ExportError:  # a graph that contradicts itself: what it declares has to do
         return load(model)
     return copied
+
+
+def _take_apart(model: ir.Model) -> None:
+    from onnx_ir.passes.common import InlinePass  # all of its passes come along, and most models have no functions
+
+    opsets = {domain_of(domain): version for domain, version in model.opset_imports.items()}
+    if any(
+        opsets.get(domain_of(domain), version) != version
+        for function in model.functions.values()
+        for domain, version in function.opset_imports.items()
+    ):
+        return
+    try:
+        InlinePass()(model)
+    except ir.passes.InvariantError as error:
+        raise InputError(f"the functions of the model call each other in a circle: {error}") from error
 
 
 def _found(model: ir.Model, judge: Callable[[Step], Iterator[Said]]) -> Findings:
