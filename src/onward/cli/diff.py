@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from onward.report import write_page
+
 from .command import FAILED, MISUSED, Answer, Debug, Force, Json, check_free, plain, working
 from .compare_files import Change, compare_files
 from .feeds import open_file
@@ -39,7 +41,7 @@ def diff(
     with working(f"comparing {first} with {second}"):
         changes = compare_files(a, b, tolerance)
     if html is not None:
-        html.write_text(_page(str(first), str(second), changes), encoding="utf-8")
+        write_page(html, _page(str(first), str(second), changes))
     data = {
         "same": not changes,
         "a": str(first),

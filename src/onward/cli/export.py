@@ -94,7 +94,8 @@ def export(
     if page is not None:
         from onward.report import write_report
 
-        write_report(program, page, verification)
+        with working(f"writing {page}"):
+            write_report(program, page, verification)
     seconds = time.perf_counter() - start
     size = sum(os.path.getsize(path) for path in (output, Path(f"{output}.data")) if path.exists())
     data: dict[str, Any] = {
