@@ -16,8 +16,10 @@ from torch import nn
 import onward
 from onward.report import Measuring, measured_data, measuring_of, write_page
 from onward.report.errors import _portions
+from onward.report.inline import inlined
 from onward.report.profile import Profile
 from onward.report.stretches import Step, cut
+from onward.verify import Session
 
 
 def data_of(page: Path) -> dict[str, Any]:
@@ -144,6 +146,50 @@ def test_nodes_of_a_body_are_timed() -> None:
     assert data["totals"]["microseconds"] == choice["microseconds"]
 
 
+def test_nodes_of_functions_are_timed() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU()), nn.Sequential(nn.Conv2d(8, 8, 3), nn.Tanh()))
+    program = onward.export(model.eval(), (torch.rand(1, 3, 9, 9),), export_modules_as_functions=True)
+    data = measured_data(program, measuring_of(program))
+    first, second = data["nodes"]
+    for call, activation in ((first, "Relu"), (second, "Tanh")):
+        inner = {node["op"]: node for each in call["graphs"][0]["nodes"] for node in each["graphs"][0]["nodes"]}
+        assert {"Conv", activation} == set(inner)
+        assert inner["Conv"]["microseconds"] > 0 and inner[activation]["microseconds"] is None
+        assert inner[activation]["fused_into"] == inner["Conv"]["fused_into"]
+        assert call["microseconds"] == inner["Conv"]["microseconds"]
+        assert call["error"]["ok"]
+
+
+def test_functions_are_written_out_as_they_are_called() -> None:
+    """Attributes of the call, inputs that are left out, a body in a function, a function in a function."""
+    text = """<ir_version: 9, opset_import: ["" : 20, "own" : 1]>
+        g (float[3] x, bool c) => (float[3] y, float[3] z) {
+          y = own.Twice <by = 2.0> (x, c)
+          z = own.Scaled <by = 3.0> (y)
+        }
+        <domain: "own", opset_import: ["" : 20, "own" : 1]>
+        Twice <by> (a, c) => (r) {
+          h = own.Scaled <by: float = @by> (a)
+          r = If (c) <then_branch = t () => (p) { p = Neg (h) }, else_branch = e () => (q) { q = Exp (h) }>
+        }
+        <domain: "own", opset_import: ["" : 20]>
+        Scaled <by> (a, low) => (s) {
+          k = Constant <value_float: float = @by> ()
+          m = Mul (a, k)
+          s = Clip (m, low)
+        }"""
+    model = View(text).model
+    written_out, paths = inlined(model)
+    assert {node.op_type for node in written_out.graph} == {"Constant", "Mul", "Clip", "If"}
+    assert sorted(paths.values()) == [(0, 0, 0), (0, 0, 1), (0, 0, 2), (0, 1), (1, 0), (1, 1), (1, 2)]
+    feeds = {"x": torch.tensor([1.0, -2.0, 3.0]), "c": torch.tensor(True)}
+    for given, wanted in zip(Session(model).run(feeds), Session(written_out).run(feeds), strict=True):
+        assert isinstance(given, torch.Tensor) and isinstance(wanted, torch.Tensor) and torch.equal(given, wanted)
+    data = measured_data(View(text), Measuring(feeds))
+    assert data["notes"] == [] and all(node["microseconds"] > 0 for node in data["nodes"])
+
+
 def _step(place: int, name: str, op: str, reads: str, gives: str, domain: str = "") -> Step:
     return Step(place, name, op, domain, tuple(reads.split()), tuple(gives.split()))
 
@@ -205,7 +251,7 @@ def test_operators_on_integers_are_found_by_their_names() -> None:
 
 def test_a_median_is_taken_node_by_node() -> None:
     runs = [{"a": 1.0, "b": 50.0}, {"a": 90.0, "b": 2.0}, {"a": 1.5, "b": 2.5}]
-    profiled = Profile(runs, [100.0] * 3, None)
+    profiled = Profile(runs, [100.0] * 3, None, ir.Graph([], [], nodes=[]))
     assert profiled.median(["a", "b"]) == 4.0 and profiled.median(["c"]) is None
 
 

@@ -30,6 +30,7 @@ import torch
 from onward.verify import Session, load_onnxruntime
 
 from .contents import Contents, Json
+from .inline import Path, inlined
 from .memory import of_weights_alone
 from .sizes import named_bodies
 from .stretches import Stretch, cut, file_steps, runtime_steps, unique_names
@@ -50,12 +51,15 @@ class Profile:
     runs       microseconds of every node of onnxruntime's by its name, run by run
     whole      microseconds of the whole run, run by run
     optimized  onnxruntime's graph, without weights; None of a model that is too large to ask for it
+    file       the graph that was run, functions written out; `paths` say where its nodes are in the file
     shapes     of what the nodes of onnxruntime's gave, by their names
     """
 
     runs: Sequence[Mapping[str, float]]
     whole: Sequence[float]
     optimized: onnx.ModelProto | None
+    file: ir.Graph
+    paths: Mapping[ir.Node, Path] = field(default_factory=dict)
     shapes: Mapping[str, list[tuple[int, ...]]] = field(default_factory=dict)
 
     def median(self, names: Sequence[str]) -> float | None:
@@ -92,13 +96,14 @@ def profile(
                     "session.optimized_model_external_initializers_min_size_in_bytes", "1024"
                 )
 
-        session = Session(_to_run(model, path), optimize=optimize, prepare=prepare)
+        written_out, paths = inlined(model)
+        session = Session(_to_run(model, written_out, path), optimize=optimize, prepare=prepare)
         spent = _run(session, feeds, seconds if optimize else 0.0)
         with open(session.end_profiling(), encoding="utf-8") as file:
             events = json.load(file)
         optimized = onnx.load(graph, load_external_data=False) if graph is not None else None
     runs, whole, shapes = _read(events)
-    return Profile(runs[spent:], whole[spent:], optimized, shapes)
+    return Profile(runs[spent:], whole[spent:], optimized, written_out.graph, paths, shapes)
 
 
 def _run(session: Session, feeds: Mapping[str, torch.Tensor], seconds: float) -> int:
@@ -116,14 +121,13 @@ def _run(session: Session, feeds: Mapping[str, torch.Tensor], seconds: float) ->
     return _WARM_UP
 
 
-def _to_run(model: ir.Model, path: str | os.PathLike[str] | None) -> ir.Model | str | os.PathLike[str]:
-    """The file, or a copy in which every node has a name of its own: onnxruntime tells times by names."""
+def _to_run(
+    model: ir.Model, written_out: ir.Model, path: str | os.PathLike[str] | None
+) -> ir.Model | str | os.PathLike[str]:
+    """The file, if its nodes have names of their own and call no functions: a large one need not be written again."""
     if path is not None and all(node.name == name for node, name in unique_names(model.graph).items()):
-        return path  # a large one need not be written again
-    copy = model.clone()
-    for node, name in unique_names(copy.graph).items():
-        node.name = name
-    return copy
+        return path if not model.functions else written_out
+    return written_out
 
 
 def _read(events: Sequence[Json]) -> tuple[list[dict[str, float]], list[float], Shapes]:
@@ -147,15 +151,17 @@ def attach(found: Contents, profiled: Profile, at: str) -> None:
     data, totals = found.data, found.data["totals"]
     onnxruntime = load_onnxruntime()
     whole = statistics.median(profiled.whole)
-    totals["microseconds"] = profiled.median(_outer_names(found, profiled))
+    totals["microseconds"] = profiled.median(_outer_names(profiled))
     totals["run_microseconds"] = whole
     totals["profiled_at"] = (
         f"{at}{'; ' if at else ''}medians of {len(profiled.whole)} runs in onnxruntime {onnxruntime.__version__} "
         f"on the CPU, optimized as it does by default; a whole run took {whole / 1e3:.3g} ms"
     )
-    file = found.sized.model.graph
+    file = profiled.file
+    told = [_at(data["nodes"], profiled.paths[node]) for node in file]
     if profiled.optimized is None:
-        _by_name(file, data["nodes"], unique_names(file), profiled)
+        _by_name(file, told, profiled)
+        _sum_up(data["nodes"], found.sized.model)
         data["notes"].append("times are of nodes that onnxruntime kept; what it fused is not told of so large a model")
         return
     graph = profiled.optimized.graph
@@ -163,20 +169,39 @@ def attach(found: Contents, profiled: Profile, at: str) -> None:
     steps = [step for step in runtime_steps(graph) if step.op != "Constant"]
     parts = cut(file_steps(file), steps, constants)
     for stretch in parts.stretches:
-        _share(data["nodes"], stretch, profiled)
+        _share(told, stretch, profiled)
     for place in parts.loaded:
-        data["nodes"][place]["runtime_note"] = _LOADED
+        told[place]["runtime_note"] = _LOADED
     totals["inserted_microseconds"] = profiled.median([step.name for step in parts.inserted])
-    _of_bodies(file, data["nodes"], unique_names(file), profiled)
+    _of_bodies(file, told, profiled)
+    _sum_up(data["nodes"], found.sized.model)
 
 
-def _outer_names(found: Contents, profiled: Profile) -> list[str]:
+def _at(nodes: Sequence[Json], path: Path) -> Json:
+    """The data of a node; a function that is called is the first graph of the call."""
+    first, *rest = path
+    return nodes[first] if not rest else _at(nodes[first]["graphs"][0]["nodes"], tuple(rest))
+
+
+def _sum_up(told: Sequence[Json], model: ir.Model) -> None:
+    """The time of a call is that of the nodes of the function."""
+    functions = {(domain, name) for domain, name, _ in model.functions}
+    for data in told:
+        if (data["domain"], data["op"]) not in functions or data["microseconds"] is not None:
+            continue
+        inner = data["graphs"][0]["nodes"]
+        _sum_up(inner, model)
+        spent = [each["microseconds"] for each in inner if each["microseconds"] is not None]
+        data["microseconds"] = sum(spent) if spent else None
+        if not spent and inner:
+            data["runtime_note"] = inner[-1]["runtime_note"]
+
+
+def _outer_names(profiled: Profile) -> list[str]:
     """The nodes of onnxruntime's that are in no other: the time of a loop is that of its body too."""
     if profiled.optimized is not None:
         return list({node.name for node in profiled.optimized.graph.node})
-    graph = found.sized.model.graph
-    names = unique_names(graph)
-    inner = set(names.values()) - {names[node] for node in graph}
+    inner = {str(node.name) for node in profiled.file.all_nodes()} - {str(node.name) for node in profiled.file}
     return list({name for run in profiled.runs for name in run} - inner)
 
 
@@ -200,27 +225,26 @@ def _share(nodes: Sequence[Json], stretch: Stretch, profiled: Profile) -> None:
             node["runtime_note"] = f"part of the time of '{carrier['name']}'"
 
 
-def _by_name(graph: ir.Graph, told: Sequence[Json], names: Mapping[ir.Node, str], profiled: Profile) -> None:
+def _by_name(graph: ir.Graph, told: Sequence[Json], profiled: Profile) -> None:
     for node, data in zip(graph, told, strict=True):
-        data["microseconds"] = profiled.median([names[node]])
-    _of_bodies(graph, told, names, profiled)
+        data["microseconds"] = profiled.median([str(node.name)])
+    _of_bodies(graph, told, profiled)
 
 
-def _of_bodies(graph: ir.Graph, told: Sequence[Json], names: Mapping[ir.Node, str], profiled: Profile) -> None:
+def _of_bodies(graph: ir.Graph, told: Sequence[Json], profiled: Profile) -> None:
     """Nodes inside of others; all turns of a loop together."""
     for node, data in zip(graph, told, strict=True):
         for (_, body), inner in zip(named_bodies(node), data["graphs"], strict=False):
-            _by_name(body, inner["nodes"], names, profiled)
+            _by_name(body, inner["nodes"], profiled)
 
 
 def observed_shapes(model: ir.Model, feeds: Mapping[str, torch.Tensor]) -> dict[str, tuple[int, ...]]:
     """The shape of every value in a run without optimizations, by name: data decides over some."""
-    shapes = profile(model, feeds, optimize=False).shapes
+    profiled = profile(model, feeds, optimize=False)
     found: dict[str, tuple[int, ...]] = {}
-    copy = _to_run(model, None)
-    for node in copy.graph.all_nodes() if isinstance(copy, ir.Model) else ():
+    for node in profiled.file.all_nodes():
         given = [value for value in node.outputs if value.name]
-        seen = shapes.get(str(node.name), [])
+        seen = profiled.shapes.get(str(node.name), [])
         if len(seen) == len(given):
             found.update((str(value.name), shape) for value, shape in zip(given, seen, strict=True))
     return found

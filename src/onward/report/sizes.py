@@ -128,7 +128,7 @@ def called(node: ir.Node, model: ir.Model) -> ir.Function | None:
 def opened(node: ir.Node, function: ir.Function, sized: Sized) -> Sized:
     """The body of a function for one call of it: a model whose inputs are what the call gives."""
     body = function.clone()
-    _bind_attributes(body.graph, node, function)
+    bind_attributes(body.graph, node, function)
     graph = body.graph
     for value, given in zip(graph.inputs, node.inputs, strict=False):
         if given is not None:
@@ -143,7 +143,7 @@ def opened(node: ir.Node, function: ir.Function, sized: Sized) -> Sized:
     return with_sizes(model, inputs)
 
 
-def _bind_attributes(graph: ir.Graph, call: ir.Node, function: ir.Function) -> None:
+def bind_attributes(graph: ir.Graph, call: ir.Node, function: ir.Function) -> None:
     """What the body reads of the call's attributes, and of their defaults, written out."""
     for node in graph:
         for name, attribute in list(node.attributes.items()):
@@ -156,4 +156,4 @@ def _bind_attributes(graph: ir.Graph, call: ir.Node, function: ir.Function) -> N
                 else:
                     del node.attributes[name]
         for body in bodies(node):
-            _bind_attributes(body, call, function)
+            bind_attributes(body, call, function)
