@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import logging
 import re
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -12,6 +14,7 @@ from types import ModuleType
 import pytest
 
 import onward.backend
+from tests.report.conftest import chromium
 
 from .blocks import ROOT
 
@@ -83,6 +86,16 @@ def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
         assert not fetched.findall(page.read_text(encoding="utf-8")), page.relative_to(site)
     for sheet in site.rglob("*.css"):
         assert not re.search(r"url\([\"']?(?:https?:)?//", sheet.read_text(encoding="utf-8")), sheet.relative_to(site)
+
+
+def test_it_opens_from_a_folder(site: Path) -> None:
+    chromium()
+    command = [sys.executable, "-m", "tests.docs.browse", str(site)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    seen = json.loads(done.stdout)
+    assert "Quantisation" in seen.pop("found"), "the search works without a server"
+    assert seen == {"asked elsewhere": [], "complaints": [], "wider than a phone": []}
 
 
 def test_the_pages_that_are_no_files_of_docs(site: Path) -> None:

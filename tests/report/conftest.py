@@ -16,8 +16,8 @@ FLAGS = [
 ]  # fmt: skip
 
 
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
+def chromium() -> str:
+    """Where it is. Without one the test fails, unless somebody has said that there is none."""
     if os.environ.get("ONWARD_NO_BROWSER") == "1":
         pytest.skip("ONWARD_NO_BROWSER=1")
     found = next(filter(None, map(shutil.which, NAMES)), None)
@@ -26,9 +26,15 @@ def browser() -> Iterator[Any]:
             f"no Chromium here ({', '.join(NAMES)}): install one (`make test` does, as root on Debian), "
             "or leave these tests out with ONWARD_NO_BROWSER=1"
         )
+    return found
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    found = chromium()
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=found, args=FLAGS)
-        yield chromium
-        chromium.close()
+        started = playwright.chromium.launch(executable_path=found, args=FLAGS)
+        yield started
+        started.close()
