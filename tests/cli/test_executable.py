@@ -32,10 +32,11 @@ def test_the_installed_script_is_what_is_started() -> None:
 
 
 def test_help_comes_without_pytorch() -> None:
-    done = onward("--help", PYTHONPROFILEIMPORTTIME="1")
-    assert done.returncode == 0 and "\n  export " in done.stdout
-    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
-    assert "onward.cli.app" in imported and not imported & {"torch", "onnx", "onnxruntime", "numpy", "onward.api"}
+    for arguments, says in ((["--help"], "\n  export "), (["export", "-h"], "--dynamic")):
+        done = onward(*arguments, PYTHONPROFILEIMPORTTIME="1")
+        assert done.returncode == 0 and says in done.stdout
+        imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+        assert "onward.cli.app" in imported and not imported & {"torch", "onnx", "onnxruntime", "numpy", "onward.api"}
     done = onward("exprot", "x")
     assert done.returncode == 2 and "No such command 'exprot'. Did you mean 'export'?" in done.stderr
 
@@ -124,7 +125,7 @@ def test_timm_through_the_executable(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
 def test_completion(tmp_path: Path) -> None:
-    """Of names without PyTorch, of options with; installed into a home of its own."""
+    """Of commands and of options; installed into a home of its own."""
 
     def complete(*words: str) -> list[str]:
         line = {"COMP_WORDS": " ".join(("onward", *words)), "COMP_CWORD": str(len(words))}

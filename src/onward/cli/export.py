@@ -6,14 +6,15 @@ import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from .command import EXIT_CODES, Answer, Debug, Force, Json, check_free, plain, working
-from .mistakes import UsageMistake
 from .rebuild import Args, Function, Inputs, Seed, Strict, WeightsFile, asked, example_call, rebuild
-from .specs import Axis, parse_dynamic
+
+if TYPE_CHECKING:  # it needs PyTorch, and --help does not
+    from .specs import Axis
 
 EPILOG = f"""Examples:
   onward export mynets.resnet:build --arg depth=50 -i "x:f32[1,3,224,224]" --dynamic x:0=batch -o m.onnx
@@ -58,6 +59,8 @@ def export(
 ) -> Answer:
     """Export a model to ONNX and verify the file in onnxruntime, on the example and at other sizes."""
     import onward
+
+    from .specs import parse_dynamic
 
     axes = parse_dynamic(dynamic)
     what = asked(target, arg, input, weights, strict, seed, function)
@@ -117,6 +120,9 @@ def export(
 
 def _join(axes: dict[int, Axis], named: Mapping[int, str], name: str) -> None:
     """The axes that --input names, with those of --dynamic, which may have bounds."""
+    from .mistakes import UsageMistake
+    from .specs import Axis
+
     for number, axis in named.items():
         known = axes.setdefault(number, Axis(axis))
         if known.name != axis:

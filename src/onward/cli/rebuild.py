@@ -1,20 +1,19 @@
-"""The options by which `export` and `verify` come to a model, and what they make of them."""
+"""The options by which `export` and `verify` come to a model, and what they make of them.
+
+PyTorch is imported by the functions: the options alone, which --help and completion want, come without it.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import torch
 import typer
 
-from onward.errors import InputError
-
-from .specs import parse_arguments, parse_inputs
-from .targets import Target, load_target
-from .values import ExampleCall, Given, arrange, make, signature_of
-from .weights import load_weights
+if TYPE_CHECKING:
+    from .targets import Target
+    from .values import ExampleCall, Given
 
 Args = Annotated[list[str], typer.Option("--arg", metavar="NAME=VALUE", help="An argument of the builder.")]
 Inputs = Annotated[
@@ -46,6 +45,11 @@ def asked(
     target: str, args: list[str], inputs: list[str], weights: Path | None, strict: bool, seed: int, function: bool
 ) -> Asked:
     """The options, read."""
+    from onward.errors import InputError
+
+    from .specs import parse_arguments, parse_inputs
+    from .values import make
+
     if weights is not None and not weights.is_file():
         raise InputError(f"there is no file '{weights}'")
     return Asked(
@@ -67,6 +71,9 @@ class Rebuilt:
 
 def rebuild(what: Asked) -> Rebuilt:
     """Build the model and load its weights."""
+    from .targets import load_target
+    from .weights import load_weights
+
     target = load_target(what.target, what.args, function=what.function, seed=what.seed)
     remarks: list[str] = []
     if what.weights is not None:
@@ -76,6 +83,12 @@ def rebuild(what: Asked) -> Rebuilt:
 
 def example_call(what: Asked, target: Target) -> ExampleCall:
     """The example that the command line gives, or the target's own."""
+    import torch
+
+    from onward.errors import InputError
+
+    from .values import ExampleCall, arrange, signature_of
+
     if what.given.values:
         return arrange(target.model, what.given)
     if target.example is not None:
