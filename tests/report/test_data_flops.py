@@ -20,6 +20,7 @@ PRODUCTS = {"Conv", "ConvTranspose", "Gemm", "MatMul", "Einsum"}
 
 
 def _bert() -> nn.Module:
+    torchvision_models()  # transformers imports it, wherever it is installed
     from transformers import BertConfig, BertModel
 
     config = BertConfig(
