@@ -105,6 +105,19 @@ def dense(length: int) -> Json:
     return sample.data()
 
 
+def cached(layers: int) -> Json:
+    """Layers that each take and give a part of a cache."""
+    sample = Sample("Cached")
+    x = sample.enter()
+    for i in range(layers):
+        past = sample.enter(f"past.{i}")
+        now = sample.node("Concat", [past, x], f"layers.{i}")
+        sample.leave(now)
+        x = sample.node("Attention", [x, now], f"layers.{i}")
+    sample.leave(x)
+    return sample.data()
+
+
 def branching() -> Json:
     """An If whose branches read a value from outside, and a Loop in one of them."""
     sample = Sample("Branching")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from onward.report.template import page
-from tests.report.samples import ATTACK, Json, Sample, branching, dense, flat, hostile, nested
+from tests.report.samples import ATTACK, Json, Sample, branching, cached, dense, flat, hostile, nested
 
 Open = Callable[..., Any]
 PHONE = {"width": 390, "height": 844}
@@ -343,19 +343,35 @@ def test_three_thousand_nodes(show: Open, data: Json, nodes: int) -> None:
             assert other[0] >= right - 0.01 or left >= other[2] - 0.01
 
 
-def test_edges_that_others_imply_run_beside_the_boxes(show: Open) -> None:
-    """All of a dense graph's edges are there, each from its producer to its reader, and none behind a box."""
-    tab = show(dense(16))
-    assert tab.locator(".edge").count() == 16 * 17 / 2 + 1
-    crossed = tab.evaluate("""() => {
-        const boxes = [...document.querySelectorAll('.box')].map(e => e.getBoundingClientRect());
-        const inside = (p, b) => p.x > b.x + 1 && p.x < b.right - 1 && p.y > b.y + 1 && p.y < b.bottom - 1;
-        return [...document.querySelectorAll('.edge')].filter(edge => {
-            const matrix = edge.getScreenCTM(), length = edge.getTotalLength();
-            return Array.from({length: 40}, (_, i) => edge.getPointAtLength(length * i / 39).matrixTransform(matrix))
-                .some(p => boxes.some(b => inside(p, b)));
-        }).length }""")
-    assert crossed == 0
+CROSSED = """() => {
+    const boxes = [...document.querySelectorAll('.box:not(.open)')].map(e => e.getBoundingClientRect());
+    const inside = (p, b) => p.x > b.x + 2 && p.x < b.right - 2 && p.y > b.y + 2 && p.y < b.bottom - 2;
+    return [...document.querySelectorAll('.edge')].filter(edge => {
+        const matrix = edge.getScreenCTM(), length = edge.getTotalLength();
+        return Array.from({length: 60}, (_, i) => edge.getPointAtLength(length * i / 59).matrixTransform(matrix))
+            .some(p => boxes.some(b => inside(p, b)));
+    }).length }"""
+
+
+@pytest.mark.parametrize(
+    ("data", "edges"), [(dense(16), 16 * 17 // 2 + 1), (nested(4), None), (cached(8), None)],
+    ids=["dense", "nested", "cached"],
+)  # fmt: skip
+def test_no_edge_is_hidden_by_a_box(show: Open, data: Json, edges: int | None) -> None:
+    """Where all is read by all that follows, and where something tall stands beside an edge."""
+    tab = show(data)
+    tab.get_by_label("open all groups").click()
+    if edges is not None:
+        assert tab.locator(".edge").count() == edges
+    assert tab.evaluate(CROSSED) == 0
+
+
+def test_many_inputs_are_one_box(show: Open) -> None:
+    tab = show(cached(20))
+    assert box(tab, "module 21 inputs, 21 values").count() == 1
+    assert box(tab, "module 21 outputs, 21 values").count() == 1
+    box(tab, "module 21 inputs").dblclick()
+    assert box(tab, "input past.19").count() == 1
 
 
 def test_bodies_are_inside_their_nodes(show: Open) -> None:

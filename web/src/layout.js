@@ -114,7 +114,9 @@ function solve({ list, edges }) {
   pin("bottom", (i) => [i, "bottom"]);
   dagre.layout(graph);
   const at = list.map((_, i) => graph.node(String(i)));
-  const along = ([from, to], i) => [...(i ? [corner(graph.node(String(from)))] : []), ...graph.edge(String(from), String(to)).points.slice(1, -1)];
+  // dagre bends an edge in every rank that it passes and in every gap between two, beginning with a gap
+  const inside = (from, to) => graph.edge(String(from), String(to)).points.slice(1, -1).map(({ x, y }, i) => ({ x, y, gap: i % 2 === 0 }));
+  const along = ([from, to], i) => [...(i ? [corner(graph.node(String(from)))] : []), ...inside(from, to)];
   const bends = new Map([...shared.paths].map(([key, path]) => [key, path.flatMap(along)]));
   lanes(list, at, aside, bends);
   return { x: at.map((node) => node.x), y: at.map((node) => node.y), bends };
@@ -127,7 +129,8 @@ function lanes(list, at, aside, bends) {
   for (const [from, to] of aside) {
     if (!lane.has(from)) lane.set(from, right + LANE * (lane.size + 2));
     const x = lane.get(from);
-    bends.set(`${from}>${to}`, [{ x, y: at[from].y + list[from].height / 2 + GAP / 2 }, { x, y: at[to].y - list[to].height / 2 - GAP / 2 }]);
+    const [start, end] = [at[from].y + list[from].height / 2 + GAP / 2, at[to].y - list[to].height / 2 - GAP / 2];
+    bends.set(`${from}>${to}`, [{ x, y: start, gap: true }, { x, y: end, gap: true }]);
   }
 }
 
@@ -157,8 +160,8 @@ function apply(group, stacks, edges, { x, y, bends }) {
   const bottom = high(boxes, (one) => one.y + one.height, -Infinity) + PADDING.bottom + (hasOut ? 10 : 0);
   const title = boxSize(group).width + 30;
   const spare = Math.max(0, title - (right - left)) / 2;
-  const shift = (p) => ({ x: p.x - left + spare, y: p.y - top });
-  for (const one of boxes) Object.assign(one.box, shift(one));
+  const shift = ({ x, y, gap }) => ({ x: x - left + spare, y: y - top, gap });
+  for (const one of boxes) Object.assign(one.box, { x: shift(one).x, y: shift(one).y });
   group.width = Math.max(right - left, title);
   group.height = bottom - top;
   group.ports = new Map();
@@ -169,27 +172,30 @@ function apply(group, stacks, edges, { x, y, bends }) {
 /** The lines of one edge: one in all, or several where its ends are open groups and its values enter at several ports. */
 function routes(group, edge, unit, shift, bends) {
   const [from, to] = [unit.get(edge.from), unit.get(edge.to)];
-  const turn = ({ x, y }) => ({ x, y: Math.min(Math.max(y, from.port ? PADDING.top + 4 : -Infinity), to.port ? group.height - 14 : Infinity) });
+  const turn = ({ x, y, gap }) => ({ x, gap, y: Math.min(Math.max(y, from.port ? PADDING.top + 4 : -Infinity), to.port ? group.height - 14 : Infinity) });
   const middle = bends.map(shift).map(turn); // ports are moved to the border: leave edges room to turn there
   const lines = new Map();
   for (const value of edge.values) {
     const start = from.port ? { x: group.ports.get(edge.from), y: group.ports.get(edge.from) > boxSize(group).width ? 0 : PADDING.top - 8 } : { x: from.box.x + portX(from.box, `o${value}`), y: from.box.y + from.box.height };
     const end = to.port ? { x: group.ports.get(edge.to), y: group.height } : { x: to.box.x + portX(to.box, `i${value}`), y: to.box.y };
     const key = `${start.x},${end.x}`;
-    if (!lines.has(key)) lines.set(key, { points: [start, ...straight(start, middle, end), end], values: [], arrow: !to.port, into: to.box, out: from.box });
+    if (!lines.has(key)) lines.set(key, { points: straight([start, ...middle, end]), values: [], arrow: !to.port, into: to.box, out: from.box });
     lines.get(key).values.push(value);
   }
   return [...lines.values()];
 }
 
-/** A box lower than others in its rank: an edge goes straight down to the end of the rank before it turns. */
-function straight(start, middle, end) {
-  if (!middle.length) return middle;
-  const [first, last] = [middle[0], middle.at(-1)];
-  const far = 1.5 * RANKS;
-  const head = first.y - start.y > far ? [{ x: start.x, y: first.y - RANKS / 2 }] : [];
-  const tail = end.y - last.y > far ? [{ x: end.x, y: last.y + RANKS / 2 }] : [];
-  return [...head, ...middle, ...tail];
+/** In a rank with something tall in it, an edge goes straight down to where the rank ends, and turns between ranks. */
+function straight(points) {
+  const far = 1.2 * RANKS;
+  const beside = (point, other) => Math.abs(other.y - point.y) > far && Math.abs(other.x - point.x) > 1;
+  return points.flatMap((point, i) => {
+    if (!point.gap) return [point];
+    const [before, after] = [points[i - 1], points[i + 1]];
+    const head = beside(point, before) ? [{ x: before.x, y: point.y - RANKS / 2 }] : [];
+    const tail = beside(point, after) ? [{ x: after.x, y: point.y + RANKS / 2 }] : [];
+    return [...head, point, ...tail];
+  });
 }
 
 /** Where on the border of a box a value passes. */

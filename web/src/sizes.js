@@ -1,6 +1,7 @@
 /** What is written in a box, and how large that makes it. */
 
 import { clipped, count, plural, shape } from "./format.js";
+import { inner } from "./model.js";
 
 const FONT = "600 13px system-ui, sans-serif";
 const SMALL = "11px system-ui, sans-serif";
@@ -31,7 +32,7 @@ export function boxText(box) {
   let below = "";
   if (box.kind === "group") {
     const { nodes, parameters } = box.sums;
-    below = nodes ? plural(nodes, "node") + (parameters ? ` · ${count(parameters)} params` : "") : plural(box.children.length, "value");
+    below = nodes ? plural(nodes, "node") + (parameters ? ` · ${count(parameters)} params` : "") : plural([...inner(box)].length, "value");
   } else {
     const value = values[(box.kind === "output" ? box.reads : box.gives)[0]];
     if (value) below = clipped(box.kind === "node" ? shape(value.shape) : `${value.type} ${shape(value.shape)}`, 30);

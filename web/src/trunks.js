@@ -3,7 +3,7 @@
  *
  * Lines that share a trunk. What is read again and again further down (a mask by every layer, a feature by every later
  * block) costs dagre one chain of invisible nodes per reader, which is most of its time, and a bundle of lines to look
- * at. With junctions on the way all readers hang on one line.
+ * at. With junctions on the way all readers hang on one line; and so do all producers of what is collected at the end.
  *
  *     a → b, a → c, a → d, a → e    becomes    a → b, a → 1, 1 → c, 1 → 2, 2 → d, 2 → 3, 3 → e
  *
@@ -22,28 +22,46 @@ const DENSE = { edges: 60, each: 3 }; // more edges than this, and more for each
  */
 export function trunks(count, edges) {
   const rank = ranks(count, edges);
-  const readers = grouped(edges, ([from]) => from);
-  const made = [];
-  const paths = new Map();
-  let next = count;
-  for (const [from, out] of readers) {
-    const levels = [...grouped(out, ([, to]) => rank[to])].sort(([a], [b]) => a - b);
-    const apart = levels.length >= LEAST;
-    let trunk = [];
-    let at = from;
+  const made = { junctions: 0, edges: [], paths: new Map() };
+  const rest = hang(edges, ([from]) => from, ([, to]) => rank[to], false, count, made);
+  const last = hang(rest, ([, to]) => to, ([from]) => -rank[from], true, count, made);
+  for (const edge of last) {
+    made.edges.push(edge);
+    made.paths.set(edge.join(">"), [edge]);
+  }
+  return made;
+}
+
+/**
+ * Hang the edges of every box that has many, at many distances, on a trunk: down from what is read, or up from what reads.
+ * @returns {[number, number][]} the edges of the other boxes
+ */
+function hang(edges, box, distance, upward, count, made) {
+  const turned = (near, far) => (upward ? [far, near] : [near, far]);
+  const rest = [];
+  for (const [start, mine] of grouped(edges, box)) {
+    const levels = [...grouped(mine, distance)].sort(([a], [b]) => a - b);
+    if (levels.length < LEAST) {
+      rest.push(...mine);
+      continue;
+    }
+    const trunk = [];
+    let at = start;
     levels.forEach(([, level], i) => {
-      for (const [, to] of level) {
-        made.push([at, to]);
-        paths.set(`${from}>${to}`, [...trunk, [at, to]]);
+      for (const edge of level) {
+        const end = turned(at, upward ? edge[0] : edge[1]);
+        made.edges.push(end);
+        made.paths.set(edge.join(">"), upward ? [end, ...[...trunk].reverse()] : [...trunk, end]);
       }
-      if (!apart || i === levels.length - 1) return;
-      made.push([at, next]);
-      trunk = [...trunk, [at, next]];
-      at = next;
-      next += 1;
+      if (i === levels.length - 1) return;
+      const junction = count + made.junctions;
+      made.junctions += 1;
+      trunk.push(turned(at, junction));
+      made.edges.push(turned(at, junction));
+      at = junction;
     });
   }
-  return { junctions: next - count, edges: made, paths };
+  return rest;
 }
 
 /**
