@@ -44,7 +44,7 @@ def warn_of_overflow(
     if call.label in warned or _is_small(weight, room) or largest_sum(x, weight, bias) <= room:
         return
     warned.add(call.label)
-    where = f"{call.frame.path or 'the model itself'} ({call.name})"
+    where = f"{call.path or 'the model itself'} ({call.name})"
     if room == IN_FLOAT32:
         text = (
             f"{where} is computed in float32, and its sums may exceed 2**24, up to where whole numbers are exact: "

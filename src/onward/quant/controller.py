@@ -12,8 +12,10 @@ from torch import Tensor, nn
 
 from ..capture.session import is_capturing
 from ..errors import QuantizationError
+from .calls import Known
 from .config import QuantConfig, Resolved
 from .fake import Bounds, follow_, within
+from .modules import is_one_function
 from .sites import MASK, PREFIX, Site, hold_range
 
 if TYPE_CHECKING:
@@ -21,7 +23,16 @@ if TYPE_CHECKING:
     from .study import Study
 
 ATTRIBUTE = "_onward_quantisation"
-_running = threading.local()
+
+
+class _Running(threading.local):
+    """The sessions of a thread: one for each quantised model that runs inside of another."""
+
+    def __init__(self) -> None:
+        self.stack: list[Session] = []
+
+
+_running = _Running()
 
 
 class Controller:
@@ -85,34 +96,44 @@ class Controller:
 class Enter:
     """Before a module's forward: the outermost one starts a session."""
 
-    def __init__(self, controller: Controller, path: str) -> None:
+    def __init__(self, controller: Controller, path: str, module: nn.Module) -> None:
         self.controller, self.path = controller, path
+        self.settings = controller.settings_for(path)
+        self.is_whole = self.settings is not None and not self.settings.weight_only and is_one_function(module)
+        self.known: Known = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "known": {}}
 
     def __call__(self, module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> Any:
-        stack = _stack()
-        if not stack or stack[-1].controller is not self.controller:
-            from .session import Phase, Session
-
-            study = self.controller.study
-            if study is not None:
-                phase = Phase.EXACT if study.exact else Phase.CALIBRATE
-            elif self.controller.observers is not None:
-                phase = Phase.CALIBRATE
-            else:
-                phase = Phase.TRAIN if module.training else Phase.EXACT
-            if phase is Phase.TRAIN and is_capturing():
-                raise QuantizationError(
-                    "a quantised model is exported in evaluation mode: in training its numbers are no integers",
-                    hint="leave `training` out, or give TrainingMode.EVAL",
-                )
-            _check_type(self.controller, module, self.path)
-            session = Session(self.controller, phase)
-            session.enter_module(module, self.path)
+        stack = _running.stack
+        if stack and stack[-1].controller is self.controller:
+            session = stack[-1]
+            session.enter_module(module, self.path, self.settings, self.is_whole, self.known)
+        else:
+            session = self._new_session(module)
+            session.enter_module(module, self.path, self.settings, self.is_whole, self.known)
             session.__enter__()
             stack.append(session)
+        return session.arguments(args, kwargs)
+
+    def _new_session(self, module: nn.Module) -> Session:
+        from .session import Phase, Session
+
+        study = self.controller.study
+        if study is not None:
+            phase = Phase.EXACT if study.exact else Phase.CALIBRATE
+        elif self.controller.observers is not None:
+            phase = Phase.CALIBRATE
         else:
-            stack[-1].enter_module(module, self.path)
-        return stack[-1].arguments(args, kwargs)
+            phase = Phase.TRAIN if module.training else Phase.EXACT
+        if phase is Phase.TRAIN and is_capturing():
+            raise QuantizationError(
+                "a quantised model is exported in evaluation mode: in training its numbers are no integers",
+                hint="leave `training` out, or give TrainingMode.EVAL",
+            )
+        _check_type(self.controller, module, self.path)
+        return Session(self.controller, phase)
 
 
 def _check_type(controller: Controller, module: nn.Module, path: str) -> None:
@@ -138,7 +159,7 @@ class Leave:
         self.controller = controller
 
     def __call__(self, module: nn.Module, args: tuple, kwargs: dict[str, Any], result: Any) -> Any:
-        stack = _stack()
+        stack = _running.stack
         if not stack or stack[-1].frames[-1].module is not module:  # the error came before the module was entered
             return None
         session = stack[-1]
@@ -148,13 +169,6 @@ class Leave:
         stack.pop()
         session.__exit__(None, None, None)
         return session.outputs(result) if self.controller.config.outputs else result
-
-
-def _stack() -> list[Session]:
-    if not hasattr(_running, "stack"):
-        _running.stack = []
-    stack: list[Session] = _running.stack
-    return stack
 
 
 def load_ranges(module: nn.Module, learned: bool, state: dict[str, Any], prefix: str, *_: Any) -> None:

@@ -50,7 +50,7 @@ def initialise(
     controller = Controller(config, config.for_model(model))
     _check_types(model, controller)
     for path, module in model.named_modules():
-        module.register_forward_pre_hook(Enter(controller, path), with_kwargs=True)
+        module.register_forward_pre_hook(Enter(controller, path, module), with_kwargs=True)
         module.register_forward_hook(Leave(controller), with_kwargs=True, always_call=True)
         settings = controller.settings_for(path)
         learned = (settings.activations if settings else config.activations).learned

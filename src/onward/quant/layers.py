@@ -60,15 +60,15 @@ def trace_layers(model: nn.Module, batch: Any) -> Layers:
     by_norm = {frame.path: label for label, (_, frames) in found.items() for frame in frames}
     layers = []
     for call, frames in found.values():
-        if call.frame.path in by_norm and call.name.startswith("batch_norm"):
+        if call.path in by_norm and call.name.startswith("batch_norm"):
             continue  # an activation behind a folded batch norm: told with the product
         parts = list(frames)
         for frame in frames:
-            behind = next((rest for first, rest in found.values() if first.frame.path == frame.path and rest), [])
+            behind = next((rest for first, rest in found.values() if first.path == frame.path and rest), [])
             parts += [each for each in behind if all(each.module is not one.module for one in parts)]
         names = tuple(each.path for each in parts)
         kinds = tuple(type(each.module).__name__ for each in parts)
-        layers.append(Layer(call.frame.path, call.name, names, kinds))
+        layers.append(Layer(call.path, call.name, names, kinds))
     return Layers(tuple(layers))
 
 

@@ -14,9 +14,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import enum
-from collections import Counter
+import functools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -26,11 +26,11 @@ from torch.utils import _pytree as pytree
 
 from ..errors import QuantizationError
 from . import ops
+from .calls import Call, Frame, Known
 from .config import Activations, Resolved
 from .fake import UNBOUNDED, Bounds, fake_quantize, fake_quantize_learned, within
 from .functions.registry import ABOUT, HANDLERS, SWITCHED_OFF, WEIGHT_ONLY
 from .grid import Grid, grid_from_range
-from .modules import is_one_function
 from .observers import RangeError
 from .sites import MASK, Site
 from .tags import (
@@ -58,50 +58,6 @@ class Phase(enum.Enum):
     EXACT = enum.auto()
 
 
-@dataclass
-class Frame:
-    """A module that is running: how often each function was called in it, and what its settings are."""
-
-    module: nn.Module
-    path: str
-    settings: Resolved | None  # None: not to be quantised
-    repeat: int = 0
-    whole: Resolved | None = None  # one function from grid to grid, in float inside: then `settings` is None
-    calls: Counter[str] = field(default_factory=Counter)
-
-
-@dataclass(frozen=True)
-class Call:
-    """A function called in a module: `conv_0` is the first convolution of one run of it."""
-
-    frame: Frame
-    name: str
-    settings: Resolved
-
-    @property
-    def label(self) -> str:
-        return f"{self.frame.path}:{self.name}"
-
-    def with_weights(self, **changes: Any) -> Call:
-        """The same call with other settings for its weights."""
-        return replace(self, settings=replace(self.settings, weights=replace(self.settings.weights, **changes)))
-
-    def with_activations(self, **changes: Any) -> Call:
-        """The same call with other settings for its results."""
-        changed = replace(self.settings.activations, **changes)
-        return replace(self, settings=replace(self.settings, activations=changed))
-
-    def site(self, role: str) -> Site:
-        """Where a tensor of this call is put on its grid."""
-        return Site(
-            self.frame.module,
-            self.frame.path,
-            f"{self.name}_{role}",
-            self.settings.activations,
-            self.settings.rounding,
-        )
-
-
 class Session(TorchFunctionMode):
     """See the top of this file. Handlers get it as their first argument."""
 
@@ -110,30 +66,31 @@ class Session(TorchFunctionMode):
         self.controller, self.phase = controller, phase
         self.study = controller.study
         self.frames: list[Frame] = []
-        self._runs: Counter[int] = Counter()
+        self._runs: dict[int, int] = {}  # of each module, by its id
+        self._overwrote = False  # whether a waiting result was changed in place
 
     # Modules come and go
 
-    def enter_module(self, module: nn.Module, path: str) -> None:
+    def enter_module(
+        self, module: nn.Module, path: str, settings: Resolved | None, is_whole: bool, known: Known
+    ) -> None:
         """A module's forward begins."""
-        settings = self.controller.settings_for(path)
         if self.study is not None and self.study.only is not None and path not in self.study.only:
             settings = None
         if self.phase is Phase.CALIBRATE:
             self.controller.reached.add(path)
-        whole = settings if settings is not None and not settings.weight_only and is_one_function(module) else None
-        self.frames.append(Frame(module, path, None if whole else settings, self._runs[id(module)], whole))
-        self._runs[id(module)] += 1
+        repeat = self._runs.get(id(module), 0)
+        self._runs[id(module)] = repeat + 1
+        inside, whole = (None, settings) if is_whole else (settings, None)
+        self.frames.append(Frame(module, path, inside, repeat, whole, known))
 
     def leave_module(self, result: Any) -> Any:
         """It ends, with a result that is put on its grid if the module is one function."""
         frame = self.frames.pop()
         if frame.whole is None or not isinstance(result, Tensor) or result.dtype is not torch.float32:
             return result
-        again = f"_call{frame.repeat}" if frame.repeat else ""
-        call = Call(frame, f"module_0{again}", frame.whole)
         with self._paused():
-            return self.finish(self.values(result), call.site("output"))
+            return self.finish(self.values(result), frame.call("module").site("output"))
 
     def arguments(self, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]] | None:
         """What a module that is one function gets instead of its arguments; None for those as they are.
@@ -141,7 +98,7 @@ class Session(TorchFunctionMode):
         onnxruntime 1.31 gives everybody who reads from a DequantizeLinear one of his own, and then recognises no norm
         that reads its input twice. The multiplication by the scale, apart, is read by all.
         """
-        if self.frames[-1].whole is None or self.phase is not Phase.EXACT:
+        if self.phase is not Phase.EXACT or self.frames[-1].whole is None:
             return None
         with self._paused():
             given: tuple[tuple, dict[str, Any]] = pytree.tree_map_only(Tensor, self.apart, (args, kwargs))
@@ -168,7 +125,7 @@ class Session(TorchFunctionMode):
         kwargs = kwargs or {}
         if func in ABOUT:
             return func(*args, **kwargs)
-        if kwargs.get("out") is not None:
+        if "out" in kwargs and kwargs["out"] is not None:
             return self._into(func, *args, **kwargs)
         kwargs.pop("out", None)
         settings = self.frames[-1].settings
@@ -191,23 +148,26 @@ class Session(TorchFunctionMode):
         """Call a function on the values themselves; what it gives lies on no grid."""
         args, kwargs = self.current(args, kwargs)
         first = args[0] if args else None
-        if any(isinstance(self.tag(each), (Pending, Entered)) for each in _tensors(args, kwargs)):
+        tensors = _tensors(args, kwargs)
+        if any(isinstance(self.tag(each), (Pending, Entered)) for each in tensors):
             args, kwargs = pytree.tree_map_only(Tensor, self.values, (args, kwargs))
-        made = all(is_made(each) for each in _tensors(args, kwargs) if each.is_floating_point())
+            tensors = _tensors(args, kwargs)
+        made = all(is_made(each) for each in tensors if each.is_floating_point())
         result = func(*args, **kwargs)
         if isinstance(first, Tensor) and writes(func):
             self.written(args[0])
             if args[0] is not first:  # it waited, and was put on its grid for this
                 self.put(first, Overwritten(args[0]))
-        if self.is_weight(next(_tensors(args, kwargs), None)) and all(map(self.is_weight, _tensors(args, kwargs))):
+        if tensors and all(map(self.is_weight, tensors)):
             pytree.tree_map_only(Tensor, mark_weight, result)
         elif made:
             pytree.tree_map_only(Tensor, mark_made, args[0] if result is None and writes(func) else result)
         return result
 
-    def is_weight(self, x: Tensor | None) -> bool:
+    def is_weight(self, x: Tensor) -> bool:
         """Whether a tensor is one of the model's own: a parameter, or worked out from parameters alone."""
-        return isinstance(x, nn.Parameter) or (x is not None and is_marked_weight(x))
+        kind = type(x)  # asking `isinstance` about parameters is slow
+        return kind is nn.Parameter or is_marked_weight(x) or (kind is not Tensor and isinstance(x, nn.Parameter))
 
     def written(self, x: Tensor, tag: Tag | None = None) -> Tensor:
         """A tensor was written to: it is what the tag says, and views of it have lost their grids."""
@@ -227,7 +187,7 @@ class Session(TorchFunctionMode):
 
     def current(self, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
         """Arguments with what was changed in place as it is now."""
-        if not any(isinstance(self.tag(each), Overwritten) for each in _tensors(args, kwargs)):
+        if not self._overwrote:
             return args, kwargs
         changed: tuple[tuple, dict[str, Any]] = pytree.tree_map_only(Tensor, self._now, (args, kwargs))
         return changed
@@ -252,12 +212,7 @@ class Session(TorchFunctionMode):
 
     def call(self, name: str) -> Call:
         """The next call of a function in the module that is running."""
-        frame = self.frames[-1]
-        number = frame.calls[name]
-        frame.calls[name] += 1
-        assert frame.settings is not None  # a module without settings never gets to a handler
-        again = f"_call{frame.repeat}" if frame.repeat else ""
-        return Call(frame, f"{name}_{number}{again}", frame.settings)
+        return self.frames[-1].call(name)
 
     @property
     def for_a_chip(self) -> bool:
@@ -272,6 +227,7 @@ class Session(TorchFunctionMode):
 
     def put(self, x: Tensor, tag: Tag | None) -> Tensor:
         """Let it say something else."""
+        self._overwrote = self._overwrote or isinstance(tag, Overwritten)
         return put(x, tag, self)
 
     # Grids
@@ -332,13 +288,13 @@ class Session(TorchFunctionMode):
             self.study.saw(site, result, q, grid)
         return result
 
-    def finish_within(self, y: Tensor, low: Tensor, high: Tensor, spec: Activations, rounding: str) -> Tensor:
+    def finish_within(self, y: Tensor, low: float, high: float, spec: Activations, rounding: str) -> Tensor:
         """Put a result on the grid of a range that is known beforehand."""
         if self.phase is Phase.CALIBRATE:
             return self.put(y, OnGrid())
         if self.phase is Phase.TRAIN:
             return self.put(fake_quantize(y, low, high, spec, rounding=rounding), OnGrid())
-        grid = grid_from_range(low, high, spec)
+        grid = grid_from_range(torch.tensor(low), torch.tensor(high), spec)
         return self.on_grid(ops.quantize(y, grid, rounding), grid)
 
     def _from_integers(self, tag: OnGrid) -> Tensor:
@@ -454,6 +410,8 @@ class Session(TorchFunctionMode):
 
     def outputs(self, result: Any) -> Any:
         """What leaves the model: on its grid where one waits."""
+        if isinstance(result, Tensor):
+            return self._output(result)
         return pytree.tree_map(self._output, result)
 
     def _widen(self, x: Tensor) -> None:
@@ -481,6 +439,7 @@ def _is_mask(x: Tensor) -> bool:
     return x.numel() > 0 and float(x.detach().amin()) < MASK
 
 
+@functools.lru_cache(4096)
 def writes(func: Any) -> bool:
     """Whether a function changes its first argument: add_, __iadd__, __setitem__."""
     name = getattr(func, "__name__", "")
@@ -494,9 +453,11 @@ _IN_PLACE = frozenset(
 )
 
 
-def _tensors(args: tuple, kwargs: dict[str, Any]) -> Iterator[Tensor]:
-    for each in (*args, *kwargs.values()):
+def _tensors(args: tuple, kwargs: dict[str, Any]) -> list[Tensor]:
+    found: list[Tensor] = []
+    for each in (*args, *kwargs.values()) if kwargs else args:
         if isinstance(each, Tensor):
-            yield each
+            found.append(each)
         elif isinstance(each, (list, tuple)):
-            yield from (one for one in each if isinstance(one, Tensor))
+            found += [one for one in each if isinstance(one, Tensor)]
+    return found

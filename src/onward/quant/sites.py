@@ -8,6 +8,7 @@ checkpoint of the quantised one brings its ranges along.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import torch
@@ -30,7 +31,7 @@ class Site:
     settings: Activations
     rounding: str = "half_even"
 
-    @property
+    @functools.cached_property
     def key(self) -> str:
         return f"{PREFIX}{self.name}"
 
@@ -41,8 +42,8 @@ class Site:
     @property
     def range(self) -> Tensor | None:
         """[low, high], or None as long as nothing was seen."""
-        held: Tensor | None = getattr(self.owner, self.key, None)
-        return held
+        held = self.owner._buffers.get(self.key)
+        return getattr(self.owner, self.key, None) if held is None else held
 
     def set_range(self, low: Tensor | float, high: Tensor | float) -> None:
         """Keep a range."""

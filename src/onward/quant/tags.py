@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _ATTRIBUTE = "_onward_tag"
 _WEIGHT = "_onward_weight"
 _MADE = "_onward_made"
+_UNMARKED = object()
 
 
 class Memory:
@@ -113,9 +114,9 @@ def tag_of(tensor: Tensor, run: object) -> Tag | None:
     if said is None or said.run() is not run:
         return None
     tag = said.tag
-    if isinstance(tag, (OnGrid, Entered)) and tag.version != _version(tensor):
-        return None
-    if isinstance(tag, OnGrid) and tag.writes != tag.memory.writes:
+    if isinstance(tag, (Pending, Overwritten)):
+        return tag
+    if tag.version != _version(tensor) or (isinstance(tag, OnGrid) and tag.writes != tag.memory.writes):
         return None
     return tag
 
@@ -132,7 +133,8 @@ def mark_weight(tensor: Tensor) -> Tensor:
 
 def is_marked_weight(tensor: Tensor) -> bool:
     """Whether it was, and was not written to since."""
-    return hasattr(tensor, _WEIGHT) and getattr(tensor, _WEIGHT) == _version(tensor)
+    said = getattr(tensor, _WEIGHT, _UNMARKED)
+    return said is not _UNMARKED and said == _version(tensor)
 
 
 def mark_made(tensor: Tensor) -> Tensor:
@@ -144,4 +146,5 @@ def mark_made(tensor: Tensor) -> Tensor:
 
 def is_made(tensor: Tensor) -> bool:
     """Whether it was, and was not written to since."""
-    return hasattr(tensor, _MADE) and getattr(tensor, _MADE) == _version(tensor)
+    said = getattr(tensor, _MADE, _UNMARKED)
+    return said is not _UNMARKED and said == _version(tensor)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
@@ -53,6 +54,7 @@ def embedding(
     return ops.dequantize(q, grid) if settings.weight_only else session.on_grid(q, grid)
 
 
+@functools.cache
 def table_settings(settings: Resolved) -> Activations:
     """A table is a weight that is read as an activation: the bits of the one, the scheme of the other."""
     return Activations(

@@ -69,12 +69,12 @@ def share(session: Session, call: Call, func: Any, x: Tensor) -> Tensor:
     """sigmoid(x) or hardsigmoid(x), on the grid of 0 to 1."""
     spec = replace(call.settings.activations, bits=8, symmetric=False, learned=False)
     # 255 steps to 1 would put sigmoid(0) on a tie, and hardsigmoid reaches 1
-    low, high = torch.tensor(0.0), torch.tensor(255 / 256 if func is torch.sigmoid else 1.0)
+    low, high = 0.0, 255 / 256 if func is torch.sigmoid else 1.0
     found = session.integers(x)
     if session.phase is not Phase.EXACT or found is None:
         return session.finish_within(func(x), low, high, spec, call.settings.rounding)
     q, x_grid = found
-    grid = grid_from_range(low, high, spec)
+    grid = grid_from_range(torch.tensor(low), torch.tensor(high), spec)
     if func is F.hardsigmoid and not spec.power_of_two:
         return session.on_grid(_hard(q, x_grid, grid), grid)
     if spec.power_of_two:

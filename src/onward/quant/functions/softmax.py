@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from .. import ops
-from ..config import Resolved
+from ..config import Activations, Resolved
 from ..grid import is_power_of_two
 from ..session import Session
 from ..tags import Pending
@@ -70,8 +71,11 @@ def onto_grid_of_shares(session: Session, y: Tensor, settings: Resolved) -> Tens
     as uint8 whatever they are.
 
     NaN, what is left of a row in which everything is masked, is 0 there."""
-    symmetric = session.for_a_chip and settings.activations.symmetric  # no zero point there, whatever it costs
-    bits = settings.activations.bits if session.for_a_chip else max(8, settings.activations.bits)
-    spec = replace(settings.activations, symmetric=symmetric, learned=False, bits=bits)
-    last = 1 - 0.5 ** (spec.bits - symmetric)
-    return session.finish_within(y, torch.zeros(()), torch.tensor(last), spec, settings.rounding)
+    spec = _grid_of_shares(settings.activations, session.for_a_chip)
+    return session.finish_within(y, 0.0, 1 - 0.5 ** (spec.bits - spec.symmetric), spec, settings.rounding)
+
+
+@functools.cache
+def _grid_of_shares(given: Activations, for_a_chip: bool) -> Activations:
+    symmetric = for_a_chip and given.symmetric  # no zero point there, whatever it costs
+    return replace(given, symmetric=symmetric, learned=False, bits=given.bits if for_a_chip else max(8, given.bits))

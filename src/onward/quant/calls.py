@@ -1,0 +1,91 @@
+"""The modules that are running, and the functions that are called in them.
+
+A model calls the same functions in the same modules at every step. What is known of such a call (its name, its
+settings, the sites where its tensors are put on their grids) is kept with the hook of the module, and looked up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from torch import nn
+
+from .config import Resolved
+from .sites import Site
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """A function called in a module: `conv_0` is the first convolution of one run of it."""
+
+    module: nn.Module
+    path: str
+    name: str
+    settings: Resolved
+    _sites: dict[str, Site] = field(default_factory=dict, init=False, repr=False)
+
+    @property
+    def label(self) -> str:
+        return f"{self.path}:{self.name}"
+
+    def with_weights(self, **changes: Any) -> Call:
+        """The same call with other settings for its weights."""
+        return replace(self, settings=replace(self.settings, weights=replace(self.settings.weights, **changes)))
+
+    def with_activations(self, **changes: Any) -> Call:
+        """The same call with other settings for its results."""
+        changed = replace(self.settings.activations, **changes)
+        return replace(self, settings=replace(self.settings, activations=changed))
+
+    def site(self, role: str) -> Site:
+        """Where a tensor of this call is put on its grid."""
+        found = self._sites.get(role)
+        if found is None:
+            settings = self.settings
+            found = Site(self.module, self.path, f"{self.name}_{role}", settings.activations, settings.rounding)
+            self._sites[role] = found
+        return found
+
+
+Known = dict[tuple[str, int, int], Call]  # by function, number, and how often the module ran before
+
+
+class Frame:
+    """A module that is running.
+
+    settings  what it is quantised with; None: not at all
+    whole     the same for one function from grid to grid, in float inside: then `settings` is None
+    repeat    how often it ran before, in this run of the model
+    known     its calls of earlier runs
+    """
+
+    __slots__ = ("_counts", "known", "module", "path", "repeat", "settings", "whole")
+
+    def __init__(
+        self,
+        module: nn.Module,
+        path: str,
+        settings: Resolved | None,
+        repeat: int,
+        whole: Resolved | None,
+        known: Known,
+    ) -> None:
+        self.module, self.path, self.settings, self.repeat, self.whole = module, path, settings, repeat, whole
+        self.known = known
+        self._counts: dict[str, int] = {}
+
+    def call(self, name: str) -> Call:
+        """The next call of a function. A module without settings never gets to a handler, and one that is a whole has
+        no calls but the one for its result."""
+        number = self._counts.get(name, 0)
+        self._counts[name] = number + 1
+        settings = self.whole or self.settings
+        assert settings is not None
+        key = name, number, self.repeat
+        found = self.known.get(key)
+        # A copy that shares its hooks (DataParallel makes such) has ranges of its own.
+        if found is None or found.module is not self.module or found.settings is not settings:
+            again = f"_call{self.repeat}" if self.repeat else ""
+            found = self.known[key] = Call(self.module, self.path, f"{name}_{number}{again}", settings)
+        return found
