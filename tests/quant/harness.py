@@ -91,3 +91,8 @@ IN_FLOAT = ("Conv", "Gemm", "MatMul", "FusedConv", "FusedGemm", "FusedMatMul")
 def left_in_float(outcome: Outcome) -> dict[str, int]:
     """The products that onnxruntime would compute in float."""
     return {op: outcome.fused[op] for op in IN_FLOAT if outcome.fused[op]}
+
+
+def products_of_activations(outcome: Outcome) -> int:
+    """Those that run in integers, to integers or, before a softmax, to floats."""
+    return outcome.fused["QLinearMatMul"] + outcome.fused["MatMulIntegerToFloat"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import onward
 import onward.backend
 from onward.quant import Activations, QuantConfig, Rule, Weights, calibration, initialise
 
-from .harness import left_in_float, quantised, through_onnxruntime
+from .harness import left_in_float, products_of_activations, quantised, through_onnxruntime
 
 
 class Attention(nn.Module):
@@ -98,7 +99,7 @@ def test_forms(form: str, tmp_path: Path) -> None:
     assert outcome.equal >= 0.999
     assert outcome.steps < 1.01
     assert left_in_float(outcome) == {}
-    assert outcome.fused["QLinearMatMul"] == 2
+    assert products_of_activations(outcome) == 2
     assert _noise(model(*given), wanted) < 0.04
 
 
@@ -232,7 +233,7 @@ def test_multihead_attention(form: str, tmp_path: Path) -> None:
     assert outcome.close >= 0.999
     assert outcome.steps < 2.01
     assert left_in_float(outcome) == {}
-    assert (outcome.fused["QGemm"], outcome.fused["QLinearMatMul"]) == (4, 2)
+    assert (outcome.fused["QGemm"], products_of_activations(outcome)) == (4, 2)
     first = model(*given)
     assert (
         _noise(first[0] if isinstance(first, tuple) else first, wanted[0] if isinstance(wanted, tuple) else wanted)
@@ -416,3 +417,36 @@ def test_a_mask_that_calibration_has_not_seen(how: str, tmp_path: Path) -> None:
     assert outcome.equal == 1
     model.train()
     assert error() < 1.2 * unmasked
+
+
+class Scores(nn.Module):
+    """A product of activations, times a number, and what becomes of that."""
+
+    def __init__(self, end: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.one, self.two, self.end = nn.Linear(16, 16), nn.Linear(16, 16), end
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.end(self.one(x) @ self.two(x).transpose(-2, -1))
+
+
+@pytest.mark.parametrize(
+    ("end", "kernel", "sites"),
+    [
+        (lambda y: torch.softmax(y, -1), "MatMulIntegerToFloat", []),
+        (lambda y: torch.softmax(y * 0.3, -1), "MatMulIntegerToFloat", []),
+        (lambda y: torch.softmax(y / 3, -1), "MatMulIntegerToFloat", []),
+        (lambda y: torch.relu(y * 0.3), "QLinearMatMul", ["quant_relu_0_output"]),
+        (lambda y: y * 0.3, "QLinearMatMul", ["quant_matmul_0_scaled_output"]),
+        (lambda y: y * 0.3 + y * 0.3, "QLinearMatMul", ["quant_matmul_0_scaled_output", "quant_add_0_output"]),
+    ],
+)
+def test_scores_are_rounded_where_no_softmax_follows(
+    end: Callable[[Tensor], Tensor], kernel: str, sites: list[str], tmp_path: Path
+) -> None:
+    torch.manual_seed(0)
+    model = quantised(Scores(end), lambda: torch.randn(2, 6, 16))
+    outcome = through_onnxruntime(model, torch.randn(2, 6, 16), tmp_path, fresh=torch.randn(2, 6, 16))
+    assert outcome.equal == 1
+    assert outcome.fused[kernel] >= 1
+    assert sorted(name for name, _ in model.named_buffers(recurse=False)) == sorted(sites)

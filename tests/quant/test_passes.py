@@ -189,3 +189,62 @@ def test_other_moves_are_no_shuffles(move: Callable[[Tensor], Tensor], tmp_path:
     found = outcome(Moved(nn.Conv2d(16, 24, 1)), (2, 16, 6, 6), tmp_path)
     assert found.equal == 1
     assert not found.nodes["Gather"]
+
+
+class Last(nn.Module):
+    """The end of a sequence, from a table through a recurrent layer to a linear one."""
+
+    def __init__(self, layer: nn.Module, pick: Callable[[Tensor], Tensor], rows: int = 20) -> None:
+        super().__init__()
+        self.table, self.layer, self.head, self.pick = nn.Embedding(rows, 16), layer, nn.Linear(16, 8), pick
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.layer(self.table(x))
+        return self.head(self.pick(y[0] if isinstance(y, tuple) else y))
+
+
+def last(model: nn.Module, folder: Path) -> tuple[Outcome, onnx.GraphProto]:
+    torch.manual_seed(0)
+    quantised(model, lambda: torch.randint(20, (2, 7)))
+    how = {"fresh": torch.randint(20, (3, 7)), "dynamic_shapes": ({0: "n"},)}
+    found = through_onnxruntime(model, torch.randint(20, (2, 7)), folder, **how)
+    assert found.equal >= 0.99 and found.close == 1
+    return found, onnx.load(found.path).graph
+
+
+def rank_of_first_quantised(graph: onnx.GraphProto) -> int:
+    """The rank of what is quantised behind the layer."""
+    ranks = {each.name: len(each.type.tensor_type.shape.dim) for each in graph.value_info}
+    return next(ranks[node.input[0]] for node in graph.node if node.op_type == "QuantizeLinear")
+
+
+@pytest.mark.parametrize(
+    ("layer", "pick", "rank"),
+    [
+        (lambda: nn.LSTM(16, 16, batch_first=True), lambda y: y[:, -1], 2),
+        (lambda: nn.GRU(16, 16, batch_first=True), lambda y: y[:, -1], 2),
+        (lambda: nn.LayerNorm(16), lambda y: y[:, 0], 2),
+        (lambda: nn.LSTM(16, 16, batch_first=True), lambda y: y, 3),
+    ],
+)
+def test_what_is_left_is_quantised(layer: Any, pick: Callable[[Tensor], Tensor], rank: int, tmp_path: Path) -> None:
+    found, graph = last(Last(layer(), pick), tmp_path)
+    assert not left_in_float(found)
+    assert rank_of_first_quantised(graph) == rank
+
+
+def test_what_others_read_too_is_quantised_as_a_whole(tmp_path: Path) -> None:
+    model = Last(nn.LSTM(16, 16, batch_first=True), lambda y: y[:, -1] + y.amax(1))
+    _, graph = last(model, tmp_path)
+    assert rank_of_first_quantised(graph) == 3
+
+
+@pytest.mark.parametrize(("rows", "is_turned"), [(20, True), ((1 << 14) + 1, False)])
+def test_small_tables_are_floats_once_loaded(rows: int, is_turned: bool, tmp_path: Path) -> None:
+    found, graph = last(Last(nn.LSTM(16, 16, batch_first=True), lambda y: y[:, -1], rows), tmp_path)
+    stored = next(each for each in graph.initializer if tuple(each.dims) == (rows, 16))
+    assert stored.data_type == onnx.TensorProto.UINT8
+    made = {node.output[0]: node.op_type for node in graph.node}
+    gather = next(node for node in graph.node if node.op_type == "Gather" and node.input[1] == "x")
+    assert made.get(gather.input[0]) == ("Mul" if is_turned else None)
+    assert found.fused["Cast"] == found.fused["Sub"] == 0

@@ -54,6 +54,7 @@ class Pending:
     requantise   the integers for an output grid (evaluation only)
     product      the product that it is, for a batch norm to be folded into
     folded       the batch norm that is in it already, since it followed the last time
+    scaled       the same times a positive number, waiting too, where that is no operation of its own
     settled      the same on its grid, once somebody asked for that
     """
 
@@ -61,6 +62,7 @@ class Pending:
     requantise: Callable[[Grid], Tensor] | None = None
     product: Product | None = None
     folded: BatchNorm | None = None
+    scaled: Callable[[float], Tensor] | None = None
     settled: Tensor | None = None
 
 

@@ -59,13 +59,17 @@ def _weights(
     scale: float | None = None,
 ) -> Tensor:
     """softmax(q @ k.T * scale + mask), on its grid."""
-    scores = of_activations(session, call, q, session.again(torch.transpose, k, -2, -1))
-    waiting = session.tag(scores)
-    scores = session.finish(scores, call.site("scores"), getattr(waiting, "requantise", None))
     factor = 1 / math.sqrt(q.size(-1)) if scale is None else scale
     if is_causal:
         mask = torch.ones(q.size(-2), k.size(-2), dtype=torch.bool, device=q.device).tril()
-    raw = values_for_softmax(session, scores, factor, alone=mask is None)
+    turned = session.again(torch.transpose, k, -2, -1)
+    if session.for_a_chip or factor <= 0:
+        scores = of_activations(session, call, q, turned)
+        waiting = session.tag(scores)
+        scores = session.finish(scores, call.site("scores"), getattr(waiting, "requantise", None))
+        raw = values_for_softmax(session, scores, factor, alone=mask is None)
+    else:  # the sums as floats: nothing but the softmax reads them
+        raw = of_activations(session, call, q, turned, factor)
     return onto_grid_of_shares(session, _shares(raw, mask, session.phase is not Phase.EXACT), call.settings)
 
 

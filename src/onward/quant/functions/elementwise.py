@@ -10,7 +10,7 @@ from torch import Tensor
 from .. import ops
 from ..grid import Grid, is_power_of_two
 from ..session import Call, Phase, Session
-from ..tags import is_made
+from ..tags import Pending, is_made
 from .activation import in_place
 from .registry import HANDLERS, handles
 
@@ -63,11 +63,25 @@ def _binary(session: Session, func: Any, name: str, input: Any, other: Any) -> A
         return _with_number(session, func, name, input, other)
     # A mask may be there in one run and not in another: it is not counted among the others.
     call = session.call(f"{name}_made" if any(map(is_made, operands)) else name)
+    for scores, mask, role in ((input, other, "other"), (other, input, "input")):
+        if are_scores(session, scores) and not session.is_on_grid(session.settle(mask, call.site(role))):
+            return func(input, other)
     a, b = session.settle(input, call.site("input")), session.settle(other, call.site("other"))
     y = func(a, b)
     if not (session.is_on_grid(a) and session.is_on_grid(b)):  # a mask, which no grid can hold
         return y
     return session.wait(y, call, _requantise(session, call, name, a, b))
+
+
+def are_scores(session: Session, x: Tensor) -> bool:
+    """Whether a tensor is a product of activations that waits: as one of attention it is masked as it is, in float."""
+    waiting = session.tag(x)
+    return (
+        isinstance(waiting, Pending)
+        and waiting.settled is None
+        and waiting.call.name.startswith("matmul")
+        and not session.for_a_chip
+    )
 
 
 def _requantise(session: Session, call: Call, name: str, a: Tensor, b: Tensor) -> Any:
@@ -95,6 +109,9 @@ def _with_number(session: Session, func: Any, name: str, input: Any, other: Any)
     if _changes_nothing(func, name, other) and isinstance(input, Tensor):
         return input
     call = session.call(name)
+    scaled = _scaled(session, func, name, input, other)
+    if scaled is not None:
+        return scaled
     input, other = (session.settle(each) if isinstance(each, Tensor) else each for each in (input, other))
     y = func(input, other)
     factor = _factor(name, input, other)
@@ -104,6 +121,17 @@ def _with_number(session: Session, func: Any, name: str, input: Any, other: Any)
     if session.for_a_chip and not is_power_of_two(factor):  # its scales are
         return session.wait(y, call)
     return session.rescaled(y, tensor, factor)
+
+
+def _scaled(session: Session, func: Any, name: str, input: Any, other: Any) -> Tensor | None:
+    """A product that waits, times a positive number: it waits on, with the number in one of its scales."""
+    tensor, factor = input if isinstance(input, Tensor) else other, _factor(name, input, other)
+    waiting = session.tag(tensor)
+    if not isinstance(waiting, Pending) or waiting.settled is not None or waiting.scaled is None:
+        return None
+    if factor is None or factor <= 0 or func is Tensor.__rtruediv__:
+        return None
+    return waiting.scaled(factor)
 
 
 def _changes_nothing(func: Any, name: str, number: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from .. import ops
 from ..grid import Grid
 from ..product import Product, compute
 from ..session import Call, Phase, Session
+from ..tags import Pending
 from .registry import handles
 
 
@@ -64,8 +66,8 @@ def matmul(session: Session, func: Any, input: Tensor, other: Tensor | None = No
     return of_activations(session, call, a, b)
 
 
-def of_activations(session: Session, call: Call, a: Tensor, b: Tensor) -> Tensor:
-    """a @ b of two settled tensors. It waits for its grid."""
+def of_activations(session: Session, call: Call, a: Tensor, b: Tensor, factor: float = 1.0) -> Tensor:
+    """a @ b * factor of two settled tensors. It waits for its grid, which a softmax behind it does without."""
     one, two = session.integers(a), session.integers(b)
     if (
         session.phase is not Phase.EXACT
@@ -74,14 +76,26 @@ def of_activations(session: Session, call: Call, a: Tensor, b: Tensor) -> Tensor
         or any(each[1].dtype not in ("uint8", "int8") for each in (one, two))
         or min(a.dim(), b.dim()) < 2
     ):
-        return session.wait(torch.matmul(a, b), call)
+        product = torch.matmul(a, b)
+        return _scalable(session, session.wait(product if factor == 1 else product * factor, call), a, b, factor)
     (x, x_grid), (z, z_grid) = one, two
+    x_grid = replace(x_grid, scale=x_grid.scale * factor)
     sums = ops.matmul(x, x_grid, z, z_grid)
 
     def requantise(grid: Grid) -> Tensor:
         return ops.requantize(sums, x_grid, z_grid, None, grid, call.settings.rounding)
 
-    return session.wait(ops.rescale(sums, x_grid, z_grid, None), call, requantise)
+    values = ops.rescale(sums, x_grid, z_grid, None)
+    return _scalable(session, session.wait(values, call, requantise), a, b, factor)
+
+
+def _scalable(session: Session, y: Tensor, a: Tensor, b: Tensor, factor: float) -> Tensor:
+    """A number that the product is multiplied with, as scores of attention are, becomes part of a scale."""
+    waiting = session.tag(y)
+    if factor == 1 and isinstance(waiting, Pending) and not session.for_a_chip:
+        call = replace(waiting.call, name=f"{waiting.call.name}_scaled")
+        waiting.scaled = lambda number: of_activations(session, call, a, b, number)
+    return y
 
 
 @handles(torch.addmm, Tensor.addmm, torch.baddbmm, Tensor.baddbmm, torch.addbmm, Tensor.addbmm)

@@ -13,7 +13,9 @@ from torch.utils import _pytree as pytree
 from .. import ops
 from ..grid import Grid
 from ..session import Phase, Session
+from ..sites import MASK
 from ..tags import Memory, OnGrid
+from .elementwise import are_scores
 from .registry import handles
 
 _TENSOR = (
@@ -114,6 +116,13 @@ def pad(
 @handles(torch.masked_fill, Tensor.masked_fill, Tensor.masked_fill_)
 def masked_fill(session: Session, func: Any, input: Tensor, mask: Tensor, value: Any) -> Any:
     """Zeros keep the grid. Attention masks fill in what no grid holds: that is float."""
+    if (
+        func is not Tensor.masked_fill_
+        and not isinstance(value, Tensor)
+        and value < MASK
+        and are_scores(session, input)
+    ):
+        return torch.masked_fill(input, mask, value)
     if func is Tensor.masked_fill_ or isinstance(value, Tensor) or value != 0:
         return NotImplemented
     return moved(

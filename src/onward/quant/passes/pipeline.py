@@ -11,11 +11,15 @@ from ...passes.drop_dead_nodes import drop_dead_nodes
 from ...passes.drop_unused_weights import drop_unused_weights
 from ...passes.pipeline import run_passes
 from ..controller import ATTRIBUTE
+from .quantize_later import quantize_later
 from .shuffle_by_gather import shuffle_by_gather
+from .small_tables_as_floats import small_tables_as_floats
 from .widen_channels import widen_channels
 
 PASSES = (
     shuffle_by_gather,
+    quantize_later,
+    small_tables_as_floats,
     drop_dead_nodes,  # the others leave old nodes behind
     drop_unused_weights,
 )
