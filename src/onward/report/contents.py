@@ -95,6 +95,7 @@ def contents(
             "profiled_at": None,
         },
         "compatibility": [],
+        "error_note": None,
         "notes": [f"shapes are not known: {sized.problem}"] if sized.problem else [],
         "sections": [],
     }
