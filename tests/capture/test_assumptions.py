@@ -83,6 +83,18 @@ def test_a_branch_whose_other_side_is_the_same_says_nothing(function: Any, lengt
     assert agrees(function, program, *((2, length) for length in lengths), (3, lengths[0]))
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x.cumsum(0) if x.shape[0] > 2 else x,  # one row is its own sum, two are not
+        lambda x: x.sort(0).values if x.shape[0] > 3 else x,
+    ],
+)
+def test_a_branch_whose_other_side_is_the_same_for_one_row_alone_is_warned_about(function: Any) -> None:
+    with pytest.warns(CaptureWarning, match="would take the other branch"):
+        traced(function, torch.randn(8, 3), {"x": {0: "batch"}})
+
+
 def test_the_example_is_verified_where_the_trace_had_to_move_it() -> None:
     example = torch.randn(2, 8)
     program = quietly(padded_to_fours, example, LINE)

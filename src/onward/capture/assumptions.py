@@ -23,7 +23,7 @@ from .facts import Assumption, CapturedProgram, Output, Source
 from .sizes import AxisOf, Computed, Size, written
 
 _TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-8, torch.float16: 2e-2, torch.bfloat16: 1e-1}
-_MOST_RUNS = 4  # sizes on other sides that are tried out
+_MOST_RUNS = 6  # sizes on other sides that are tried out
 _MOST_RUNS_ON_SIDES = 16  # where one side was taken for both
 _EACH_SIDE = 2
 _STEPS = (1, 4, 2, -1, 8, -4, 16, 32, -2, 64)  # to other sizes; many models only take multiples of some number
@@ -81,14 +81,23 @@ class _AtSizes:
         self._ghosts: dict[tuple[tuple[str, int], ...], dict[fx.Node, Any]] = {}
 
     def differing(self, size: Size) -> Iterator[Sizes]:
-        """Sizes at which a number is another one; one for every axis where formulas tell."""
+        """Sizes at which a number is another one; where formulas tell, the smallest and the largest of every axis.
+
+        Two, because a single row or column hides much: its cumulative sum is itself.
+        """
         needs_kernels = _needs_kernels(size)
         for candidates in self._together() if needs_kernels else map(self._alone, self._example):
-            for other in filter(self._allowed, candidates):
-                value = self._value(size, other)
-                if value is not None and value != size.values[0]:
-                    yield other
-                    break
+            found = (other for other in filter(self._allowed, candidates) if self._differs(size, other))
+            first = next(found, None)
+            if first is not None:
+                yield first
+            *_, last = (None,) if needs_kernels else (None, *found)
+            if last is not None:
+                yield last
+
+    def _differs(self, size: Size, other: Sizes) -> bool:
+        value = self._value(size, other)
+        return value is not None and value != size.values[0]
 
     def on_both_sides(self, size: Size) -> Iterator[Sizes]:
         """Sizes at which a branch is taken and some at which it is not: of all axes, then of each alone.
