@@ -100,6 +100,7 @@ def test_closing_is_local(show: Open) -> None:
 def test_a_node_shows_what_is_known_of_it(show: Open) -> None:
     tab = show(nested(2))
     tab.get_by_label("open all groups").click()
+    assert "with 8×8" in box(tab, "LayerNormalization").text_content()
     box(tab, "LayerNormalization").click()
     panel = tab.locator(".panel").inner_text()
     for part in (

@@ -45,7 +45,7 @@ export class Drawing {
 
   box(box) {
     const holds = box.children.length > 0;
-    const { large, small, below } = boxText(box);
+    const { large, small, below, held } = boxText(box);
     const opened = holds && box.open;
     const parts = [
       s("title", null, [box.label, box.note].filter(Boolean).join(" · ")),
@@ -55,6 +55,7 @@ export class Drawing {
     if (holds) parts.push(s("text", { class: "toggle", x: 8, y: 18, "data-toggle": box.id, "aria-hidden": "true" }, opened ? "⊟" : "⊞"));
     parts.push(s("text", { class: "large", x: left, y: 18 }, large, small ? s("tspan", { class: "small", dx: 7 }, small) : null));
     if (below && !opened) parts.push(s("text", { class: "below", x: holds ? 24 : 10, y: 33 }, below));
+    if (held && !opened) parts.push(s("text", { class: "below", x: left, y: below ? 47 : 33 }, held));
     if (box.sums?.wrong) parts.push(s("circle", { class: "mark", cx: box.width, cy: 0, r: 5 }, s("title", null, "differs from PyTorch")));
     if (opened) parts.push(...this.inside(box));
     const element = s("g", {

@@ -24,7 +24,7 @@ export function useValues(list) {
   values = list;
 }
 
-/** The two lines of a box: a large and a small text, and a small one below. */
+/** The lines of a box: a large and a small text, the shape of its result below, and its weights below that. */
 export function boxText(box) {
   if (box.texts) return box.texts;
   const large = clipped(box.label, box.kind === "node" ? 24 : 30);
@@ -37,14 +37,21 @@ export function boxText(box) {
     const value = values[(box.kind === "output" ? box.reads : box.gives)[0]];
     if (value) below = clipped(box.kind === "node" ? shape(value.shape) : `${value.type} ${shape(value.shape)}`, 30);
   }
-  box.texts = { large, small, below };
+  box.texts = { large, small, below, held: box.kind === "node" ? held(box) : "" };
   return box.texts;
+}
+
+/** The weights of a node in a few words: small ones as they are, others by their shapes. */
+function held(box) {
+  const stored = box.node.in.filter((v) => v !== null && values[v].kind === "weight").map((v) => values[v]);
+  const texts = stored.map((value) => (value.preview && value.preview.length <= 12 ? value.preview : shape(value.shape)));
+  return texts.length ? clipped(`with ${texts.join(", ")}`, 30) : "";
 }
 
 /** Its size while closed. */
 export function boxSize(box) {
-  const { large, small, below } = boxText(box);
+  const { large, small, below, held: weights } = boxText(box);
   const first = textWidth(large, FONT) + (small ? 7 + textWidth(small, SMALL) : 0);
   const sign = box.children.length ? 14 : 0; // the sign that opens it
-  return { width: Math.max(64, first, textWidth(below, SMALL)) + sign + 20, height: below ? 40 : 28 };
+  return { width: Math.max(64, first, textWidth(below, SMALL), textWidth(weights, SMALL)) + sign + 20, height: 28 + (below ? 12 : 0) + (weights ? 14 : 0) };
 }
