@@ -15,8 +15,8 @@ from tests.cli.running import invoke, onward
 
 def test_a_report_of_a_file(tmp_path: Path) -> None:
     model = save(tmp_path / "m.onnx")
-    done = onward("report", str(model))
-    assert done.returncode == 0 and done.stdout == f"the report is in {tmp_path / 'm.html'}\n"
+    done = invoke("report", model)
+    assert done.exit_code == 0 and done.stdout == f"the report is in {tmp_path / 'm.html'}\n"
     page = (tmp_path / "m.html").read_text()
     assert "<h1>small</h1>" in page and "exported by somebody" in page and "axis 0 is n" in page
     done = invoke("report", model)
