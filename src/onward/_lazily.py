@@ -6,6 +6,7 @@ The first public name that is used brings all of them, in the order of `_public`
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import sys
 from typing import Any
 
@@ -15,18 +16,14 @@ _ON_DEMAND = ("backend",)  # parts that most have no use for: imported when they
 
 def __getattr__(name: str) -> Any:
     """What `onward.name` is as long as the package itself does not know."""
+    if not name.startswith("__") and importlib.util.find_spec(f"{_PACKAGE}.{name}") is not None:
+        return importlib.import_module(f"{_PACKAGE}.{name}")  # alone: who asks may be a module that _public waits for
     if not name.startswith("__") or name == "__all__":
         public = importlib.import_module("._public", _PACKAGE)
         package = vars(sys.modules[_PACKAGE])
-        # While _public is being imported it asks for modules of the package: it has no __all__ yet, and they have to
-        # be imported as ever.
-        for each in getattr(public, "__all__", ()):
-            package[each] = getattr(public, each)
-        if name == "__all__" and hasattr(public, name):
-            package[name] = list(public.__all__)
-        if name in _ON_DEMAND:
-            return importlib.import_module(f".{name}", _PACKAGE)
-        if name in package:  # a public name, or a module that came with them
+        package.update({each: getattr(public, each) for each in public.__all__})
+        package["__all__"] = list(public.__all__)
+        if name in package:
             return package[name]
     raise AttributeError(f"module {_PACKAGE!r} has no attribute {name!r}")
 

@@ -13,6 +13,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -39,6 +40,16 @@ def test_help_comes_without_pytorch() -> None:
         assert "onward.cli.app" in imported and not imported & {"torch", "onnx", "onnxruntime", "numpy", "onward.api"}
     done = onward("exprot", "x")
     assert done.returncode == 2 and "No such command 'exprot'. Did you mean 'export'?" in done.stderr
+
+
+def test_names_come_when_they_are_used() -> None:
+    """`routing` imports `onnx` from the package while it is imported itself, and _public imports both."""
+    text = (
+        "import sys, onward; assert 'torch' not in sys.modules; import onward.routing; "
+        "assert onward.onnx.export is onward.export and {*onward.__all__} <= {*dir(onward)}; onward.no_such_name"
+    )
+    done = subprocess.run([sys.executable, "-c", text], env=environment(), capture_output=True, text=True, check=False)
+    assert done.stderr.splitlines()[-1] == "AttributeError: module 'onward' has no attribute 'no_such_name'"
 
 
 def test_the_readme_is_right(tmp_path: Path) -> None:
