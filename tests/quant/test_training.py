@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 
 from onward.errors import QuantizationError
 from onward.quant import Activations, QuantConfig, Weights, calibration, initialise
+from onward.quant.caution import QuantizationWarning
 from onward.quant.fake import fake_quantize, fake_quantize_weight
 from onward.quant.sites import ranges_of
 
@@ -193,6 +195,35 @@ def test_the_norm_that_is_folded_is_what_was_trained() -> None:
 
 
 # An ordinary loop
+
+
+class WithAuxiliaryHead(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.aux, self.head = nn.Linear(8, 8), nn.Linear(8, 3), nn.Linear(8, 3)
+
+    def forward(self, x: Tensor) -> Any:
+        y = torch.relu(self.body(x))
+        return (self.head(y), self.aux(y)) if self.training else self.head(y)
+
+
+def test_what_runs_in_training_alone_follows_the_batches_where_ranges_are_learned(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model, x = initialise(WithAuxiliaryHead(), LEARNED), torch.randn(16, 8)
+    with pytest.warns(QuantizationWarning, match="has not reached aux"), calibration(model):
+        model.eval()(x)
+    model.train()
+    with pytest.warns(QuantizationWarning, match=r"has not reached aux .*it follows the batches"):
+        sum(y.sum() for y in model(x)).backward()
+    held = model.aux.quant_linear_0_output
+    before = held.clone()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # once is enough
+        model(2 * x)
+    assert not isinstance(held, nn.Parameter)
+    assert (held - before).abs().sum() > 0
+    assert isinstance(model.head.quant_linear_0_output, nn.Parameter)
+    assert through_onnxruntime(model.eval(), x, tmp_path).equal == 1.0
 
 
 @pytest.mark.parametrize("config", [QuantConfig(), LEARNED], ids=["default", "learned"])

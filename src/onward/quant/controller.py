@@ -89,7 +89,7 @@ class Controller:
                 f"{site.label} sees NaN or infinity",
                 hint="look for the cause in the float model, or switch quantisation off for that module",
             )
-        site.set_range(*ends)
+        site.set_range(*ends, follows=True)
         return low, high
 
 
@@ -133,7 +133,7 @@ class Enter:
                 hint="leave `training` out, or give TrainingMode.EVAL",
             )
         _check_type(self.controller, module, self.path)
-        return Session(self.controller, phase)
+        return Session(self.controller, phase, module)
 
 
 def _check_type(controller: Controller, module: nn.Module, path: str) -> None:

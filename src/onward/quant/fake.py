@@ -163,7 +163,7 @@ def _blockwise(weight: Tensor, high: Tensor, spec: Weights) -> Tensor:
 def follow_(held: Tensor, x: Tensor, averaging: float, bounds: Bounds = UNBOUNDED) -> tuple[float, float]:
     """Move a range, [low, high], towards that of a batch, and give it. A batch without finite values moves nothing."""
     ends = finite_ends(x, bounds)
-    if ends is not None and held.is_cpu:  # two numbers: as an array they are written in a fifth of the time
+    if ends is not None and held.is_cpu:  # two numbers: written as an array, without kernels
         numbers = held.numpy()
         low, high = numbers.tolist()
         numbers[:] = low + averaging * (ends[0] - low), high + averaging * (ends[1] - high)

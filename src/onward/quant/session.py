@@ -15,6 +15,7 @@ import contextlib
 import dataclasses
 import enum
 import functools
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -27,12 +28,13 @@ from torch.utils import _pytree as pytree
 from ..errors import QuantizationError
 from . import ops
 from .calls import Call, Frame, Known
+from .caution import QuantizationWarning
 from .config import Activations, Resolved
 from .fake import UNBOUNDED, Bounds, fake_quantize, fake_quantize_learned, within
 from .functions.registry import ABOUT, HANDLERS, SWITCHED_OFF, WEIGHT_ONLY
 from .grid import Grid, grid_from_range
 from .observers import RangeError
-from .sites import MASK, Site
+from .sites import MASK, Site, ranges_of
 from .tags import (
     Entered,
     OnGrid,
@@ -61,9 +63,9 @@ class Phase(enum.Enum):
 class Session(TorchFunctionMode):
     """See the top of this file. Handlers get it as their first argument."""
 
-    def __init__(self, controller: Controller, phase: Phase) -> None:
+    def __init__(self, controller: Controller, phase: Phase, model: nn.Module) -> None:
         super().__init__()
-        self.controller, self.phase = controller, phase
+        self.controller, self.phase, self.model = controller, phase, model
         self.study = controller.study
         self.frames: list[Frame] = []
         self._runs: dict[int, int] = {}  # of each module, by its id
@@ -376,24 +378,33 @@ class Session(TorchFunctionMode):
         spec = site.settings
         if is_made(y) and (not y.any() or (spec.learned and site.range is None)):  # a mask: see _holds_masks
             return y
-        if spec.learned:
-            held = self._learned_range(site)
+        held = self._learned_range(site) if spec.learned else None
+        if held is not None:
             is_mask = held.tolist()[0] < MASK
             out = y if is_mask else fake_quantize_learned(y, held, spec, rounding=site.rounding, bounds=bounds)
         else:
             low, high = self.controller.watch(site, y, bounds)
+            spec = replace(spec, learned=False) if spec.learned else spec
             is_mask = low < MASK
             out = y if is_mask else fake_quantize(y, low, high, spec, rounding=site.rounding, bounds=bounds)
         return within(y, bounds) if is_mask else self.put(out, OnGrid())
 
-    def _learned_range(self, site: Site) -> Tensor:
+    def _learned_range(self, site: Site) -> Tensor | None:
+        """The range as a parameter. None for a site that calibration, in evaluation mode, has not reached, such as that
+        of an auxiliary head: the optimizer was made without it, so that it follows the batches."""
         held = site.range
-        if held is None:
+        if held is None and not ranges_of(self.model):
             raise QuantizationError(
                 f"the range of {site.label} is learned and has no start yet",
                 hint="run a few batches inside `with onward.calibration(model):` before the optimizer is made",
             )
-        return held
+        if held is None:
+            warnings.warn(
+                f"calibration has not reached {site.label}: its range is not learned, it follows the batches",
+                QuantizationWarning,
+                stacklevel=2,
+            )
+        return None if held is None or site.follows else held
 
     def _holds_masks(self, site: Site, y: Tensor) -> bool:
         """Whether a site has seen masks. One that has seen nothing has no range, unless it is a mask, too: transformers

@@ -45,11 +45,16 @@ class Site:
         held = self.owner._buffers.get(self.key)
         return getattr(self.owner, self.key, None) if held is None else held
 
-    def set_range(self, low: Tensor | float, high: Tensor | float) -> None:
-        """Keep a range."""
+    @property
+    def follows(self) -> bool:
+        """Whether the range follows the batches: a buffer, no parameter."""
+        return self.key in self.owner._buffers
+
+    def set_range(self, low: Tensor | float, high: Tensor | float, *, follows: bool = False) -> None:
+        """Keep a range; `follows` makes no parameter of it even where ranges are learned."""
         device = next((each.device for each in self.owner.parameters()), torch.device("cpu"))
         values = torch.stack([torch.as_tensor(each, dtype=torch.float32).reshape(()) for each in (low, high)])
-        hold_range(self.owner, self.key, values.detach().to(device), learned=self.settings.learned)
+        hold_range(self.owner, self.key, values.detach().to(device), learned=self.settings.learned and not follows)
 
     def grid(self) -> Grid:
         """The grid that the range stands for."""
