@@ -110,6 +110,10 @@ def test_axes_with_bounds(tmp_path: Path) -> None:
     assert told["verified"]["runs"] == ["example", "batch=2", "batch=4"]
     metadata = {each.key: each.value for each in onnx.load(tmp_path / "m.onnx").metadata_props}
     assert metadata["onward.axis.batch"] == "2..9"
+    more = ["-i", "x:f32[batch=6,8]", "--dynamic", "x:0=batch[5..6]"]
+    exported("tests.cli.nets:Net", tmp_path, *more)  # what is made up for the file later keeps to the bounds as well
+    done = invoke("verify", tmp_path / "m.onnx", "--against", "tests.cli.nets:Net", "--json")
+    assert json.loads(done.stdout)["runs"] == ["example", "batch=6"], done.stdout
     for more, code, message in [
         (["-i", X, "--dynamic", "x:0=batch[3..9]"], 1, "axis 0 of 'x' is 2 in the example, and"),
         (["-i", "x:f32[n=2,8]", "--dynamic", "x:0=m"], 2, "axis 0 of 'x' is 'n' in --input and 'm' in --dynamic"),
@@ -191,11 +195,13 @@ def test_weights_that_do_not_fit(tmp_path: Path) -> None:
     torch.save(nets.Net(depth=1).state_dict(), tmp_path / "short.pt")
     torch.save(nets.Net(), tmp_path / "pickled.pt")
     (tmp_path / "text.safetensors").write_text("no weights")
+    (tmp_path / "text.pt").write_text("no weights")
     torch.save([1, 2], tmp_path / "list.pt")
     for file, *messages in [
         ("narrow.pt", "does not fit the model", "of another shape: layers.0.weight is [4, 4], the model has [8, 8]"),
         ("short.pt", "missing: layers.1.weight, layers.1.bias", "--no-strict loads what fits and leaves the rest"),
-        ("pickled.pt", "cannot be read as weights", "they could run code"),
+        ("pickled.pt", "cannot be read as weights: it holds an object of tests.cli.nets.Net", "they could run code"),
+        ("text.pt", "cannot be read as weights: it is no checkpoint of torch.save"),
         ("text.safetensors", "cannot be read as weights"),
         ("list.pt", "is no state dict"),
         ("absent.pt", "there is no file"),
@@ -203,6 +209,7 @@ def test_weights_that_do_not_fit(tmp_path: Path) -> None:
         done = invoke("export", "tests.cli.nets:Net", "-i", X, "-o", tmp_path / "m.onnx", "--weights", tmp_path / file)
         assert done.exit_code == 1
         assert all(message in done.stderr for message in messages), done.stderr
+        assert "weights_only" not in done.stderr  # PyTorch's advice is to run what is in the file
         assert not (tmp_path / "m.onnx").exists()
 
 

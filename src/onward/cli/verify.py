@@ -16,6 +16,7 @@ from onward.capture.inputs import Call, bind_call
 from onward.capture.resizing import resized
 from onward.capture.tree import flatten
 from onward.errors import ExportError, InputError
+from onward.files.inputs import axis_bounds, within
 from onward.mismatch import find_mismatch
 from onward.options import TrainingMode
 from onward.verify import Check, Session, Verification, output_steps, random_outputs, verify_run
@@ -95,7 +96,7 @@ class Comparison:
         return [self.call.leaves[place] for place in self.call.positions]
 
     def checks(self) -> Iterator[Check]:
-        """The example, then every axis with a name at two other sizes."""
+        """The example, then every axis with a name at two other sizes, within the bounds that the file tells of."""
         random, steps = random_outputs(self.opened.model), output_steps(self.opened.model)
         for label, inputs in self._runs():
             try:
@@ -130,8 +131,9 @@ class Comparison:
             for axis, name in axes.items():
                 if axis < tensor.dim() and name != "?":
                     sizes.setdefault(name, tensor.size(axis))
+        bounds = axis_bounds(self.opened.model)
         for name, size in sizes.items():
-            for other in dict.fromkeys((1, size + 1)):
+            for other in dict.fromkeys(within(each, bounds.get(name)) for each in (1, size + 1)):
                 if other != size:
                     changed = [{axis: other for axis, each in axes.items() if each == name} for axes in places]
                     yield (

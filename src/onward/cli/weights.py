@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import pickle
+import re
+import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -61,9 +64,19 @@ def _read(path: Path) -> Any:
         raise
     except Exception as error:  # each reader has errors of its own
         raise InputError(
-            f"'{path}' cannot be read as weights: {first_line(error)}",
+            f"'{path}' cannot be read as weights: {_reason(path, error)}",
             hint="save a state dict; whole pickled models are not loaded, for they could run code",
         ) from error
+
+
+def _reason(path: Path, error: Exception) -> str:
+    """In our words where PyTorch's advise to load the file without weights_only, which runs what is in it."""
+    if not isinstance(error, pickle.UnpicklingError):
+        return first_line(error)
+    refused = re.search(r"GLOBAL ([\w.]+)", str(error))
+    if refused:
+        return f"it holds an object of {refused[1]}, not only tensors"
+    return "it holds more than tensors" if zipfile.is_zipfile(path) else "it is no checkpoint of torch.save"
 
 
 def _safetensors(path: str) -> Any:

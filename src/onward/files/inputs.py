@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import onnx_ir as ir
@@ -14,11 +15,31 @@ from ..verify import Session
 
 _SIZES = (2, 1, 3, 4, 5, 6, 7, 8, 10, 16, 32, 64, 128, 224)
 _HINT = "give them: inputs={name: tensor, ...}"
+_BOUNDS = re.compile(r"onward\.axis\.(.+)"), re.compile(r"(\d{1,5})\.\.(\d{0,18})")  # a lower end that fits in memory
 Feeds = dict[str, torch.Tensor]
 
 
+def axis_bounds(model: ir.Model) -> dict[str, tuple[int, int | None]]:
+    """The smallest and the largest size of each axis that was exported with bounds; other writers' entries are none."""
+    found = {}
+    for key, text in model.metadata_props.items():
+        axis, ends = _BOUNDS[0].fullmatch(key), _BOUNDS[1].fullmatch(text)
+        if axis and ends:
+            found[axis[1]] = int(ends[1]), int(ends[2]) if ends[2] else None
+    return found
+
+
+def within(size: int, bounds: tuple[int, int | None] | None) -> int:
+    """The nearest size that the bounds allow."""
+    if bounds is None:
+        return size
+    low, high = bounds
+    return max(low, size if high is None else min(size, high))
+
+
 def made_up_inputs(model: ir.Model, session: Session) -> tuple[Feeds, list[Output]]:
-    """Inputs that the model runs with, and what it answers. Axes with a name have one size wherever they appear."""
+    """Inputs that the model runs with, and what it answers. Axes with a name have one size wherever they appear,
+    within the bounds that they were exported with."""
     refused: VerifyError | None = None
     for size in _SIZES:
         feeds = dict(_feeds(model, size))
@@ -37,12 +58,15 @@ def _is_static(value: ir.Value) -> bool:
 
 def _feeds(model: ir.Model, size: int) -> Iterator[tuple[str, torch.Tensor]]:
     generator = torch.Generator().manual_seed(0)
+    bounds = axis_bounds(model)
     for value in model.graph.inputs:
         if value.is_initializer():
             continue
         if not isinstance(value.type, ir.TensorType) or value.dtype is None or value.dtype == ir.DataType.STRING:
             raise InputError(f"no input can be made up for '{value.name}', which is no tensor of numbers", hint=_HINT)
-        sizes = [each if isinstance(each, int) else size for each in value.shape or ()]
+        sizes = [
+            each if isinstance(each, int) else within(size, bounds.get(str(each.value))) for each in value.shape or ()
+        ]
         yield str(value.name), _tensor(sizes, to_torch_dtype(value.dtype), generator)
 
 
