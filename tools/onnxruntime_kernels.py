@@ -1,4 +1,4 @@
-"""Write src/onward/files/targets/onnxruntime.json: what the installed onnxruntime runs on the CPU.
+"""Write src/onward/files/compat/targets/onnxruntime.json: what the installed onnxruntime runs on the CPU.
 
     python tools/onnxruntime_kernels.py            rewrite the file
     python tools/onnxruntime_kernels.py --check    fail if the committed file differs
@@ -22,7 +22,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema,
 
 from onward.verify.runtime import supported_opset
 
-TARGET = Path(__file__).parent.parent / "src" / "onward" / "files" / "targets" / "onnxruntime.json"
+TARGET = Path(__file__).parent.parent / "src" / "onward" / "files" / "compat" / "targets" / "onnxruntime.json"
 NEWEST = 2**31 - 1
 OWN_DOMAINS = ("com.microsoft",)
 """Domains of onnxruntime that models are written in. (`com.microsoft.nchwc` is what its optimiser makes.)"""

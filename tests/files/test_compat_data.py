@@ -14,8 +14,8 @@ import onnx_ir as ir
 import onnxruntime
 import pytest
 
-from onward.files.compat_facts import element_name
-from onward.files.compat_tables import check, cited, names, table_of
+from onward.files.compat.facts import element_name
+from onward.files.compat.tables import check, cited, names, table_of
 
 TARGETS = ["coreml", "onnxruntime", "openvino", "tensorrt"]
 ELEMENTS = {element_name(each) for each in ir.DataType}

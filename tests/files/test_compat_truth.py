@@ -13,10 +13,10 @@ import onnx
 import onnxruntime
 import pytest
 
-from onward.files import compat_kernels, compat_opsets
-from onward.files.compat import _typed
-from onward.files.compat_facts import steps
-from onward.files.compat_tables import table_of
+from onward.files.compat import kernels, opsets
+from onward.files.compat.answer import _typed
+from onward.files.compat.facts import steps
+from onward.files.compat.tables import table_of
 from tests.files.single_nodes import single_nodes
 
 SEMANTIC = ("without '", "before opset", "'axis' is negative", "'axes' is negative")
@@ -25,7 +25,7 @@ SEMANTIC = ("without '", "before opset", "'axis' is negative", "'axes' is negati
 
 def kernel_verdict(model: onnx.ModelProto) -> str:
     table = table_of("onnxruntime")
-    said = [verdict for step in steps(_typed(model)) for verdict, _, _ in compat_kernels.judge(table, step)]
+    said = [verdict for step in steps(_typed(model)) for verdict, _, _ in kernels.judge(table, step)]
     return said[0] if said else "fine"
 
 
@@ -85,7 +85,7 @@ def compare_opsets(here: int, there: int, every: int = 1) -> tuple[Counter[tuple
         for label, model in itertools.islice(single_nodes(here, more), 0, None, every):
             if checker_says(model) is not None:
                 continue  # made up badly
-            said = [text for step in steps(_typed(model)) for _, text, _ in compat_opsets.judge(step, there)]
+            said = [text for step in steps(_typed(model)) for _, text, _ in opsets.judge(step, there)]
             said = [text for text in said if not text.startswith(SEMANTIC)]
             model.opset_import[0].version = there
             model.ir_version = onnx.helper.find_min_ir_version_for(model.opset_import)

@@ -13,11 +13,11 @@ from typing import Any
 
 import onnx_ir as ir
 
-from ..errors import ExportError
-from ..program import Program
-from ..verify.runtime import Session, load_onnxruntime
-from .compat_facts import Said, Step, type_string
-from .load import AnyModel
+from ...errors import ExportError
+from ...program import Program
+from ...verify.runtime import Session, load_onnxruntime
+from ..load import AnyModel
+from .facts import Said, Step, type_string
 
 LOADED = "loading"
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import onnx
 import onnx_ir as ir
 
-from ..write.listing import scope_of, source_of
+from ...write.listing import scope_of, source_of
 
 Verdict = Literal["problem", "condition", "unknown"]
 Said = tuple[Verdict, str, str]

@@ -15,11 +15,11 @@ from typing import Any
 import onnx
 import onnx_ir as ir
 
-from ..errors import ExportError, InputError
-from . import compat_kernels, compat_opsets, compat_tables
-from .compat_facts import Finding, Findings, Place, Said, Step, domain_of, steps
-from .load import AnyModel, load, load_copy
-from .shapes import infer
+from ...errors import ExportError, InputError
+from ..load import AnyModel, load, load_copy
+from ..shapes import infer
+from . import kernels, opsets, tables
+from .facts import Finding, Findings, Said, Step, domain_of, steps
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def _finding(each: Finding) -> dict[str, Any]:
 
 def targets() -> list[str]:
     """What a model can be held against."""
-    return [*compat_tables.names(), f"opset-1 to opset-{compat_opsets.newest()}"]
+    return [*tables.names(), f"opset-1 to opset-{opsets.newest()}"]
 
 
 def compatibility(model: AnyModel, target: str) -> Compatibility:
@@ -124,20 +124,20 @@ def compatibility(model: AnyModel, target: str) -> Compatibility:
 
 def held_against(model: AnyModel, targets: Sequence[str]) -> list[Compatibility]:
     """The same for several targets; the model is read once."""
-    opsets = [check_target(target) for target in targets]
+    versions = [check_target(target) for target in targets]
     typed = _typed(model)
     return [
         _for_opset(typed, target, opset) if opset is not None else _for_runtime(model, typed, target)
-        for target, opset in zip(targets, opsets, strict=True)
+        for target, opset in zip(targets, versions, strict=True)
     ]
 
 
 def _for_runtime(model: AnyModel, typed: ir.Model, target: str) -> Compatibility:
-    table = compat_tables.table_of(target)
+    table = tables.table_of(target)
     if target == "onnxruntime":
         return _for_onnxruntime(model, typed, table)
-    found = _found(typed, lambda step: compat_tables.judge(table, step))
-    compat_tables.check_model(table, typed, found)
+    found = _found(typed, lambda step: tables.judge(table, step))
+    tables.check_model(table, typed, found)
     return _answer(target, table, found, tuple(table.get("remarks", ())))
 
 
@@ -145,10 +145,10 @@ def check_target(target: str) -> int | None:
     """Refuse what is no target; the number if it is an opset."""
     match = re.fullmatch(r"opset-(\d{1,9})", str(target))
     if match is None:
-        if target not in compat_tables.names():
+        if target not in tables.names():
             raise InputError(f"no target is called {target!r}", hint=f"choose one of: {', '.join(targets())}")
         return None
-    opset, newest = int(match[1]), compat_opsets.newest()
+    opset, newest = int(match[1]), opsets.newest()
     if not 1 <= opset <= newest:
         raise InputError(
             f"there is no opset {opset}: the installed onnx {onnx.__version__} defines opset 1 to {newest}",
@@ -176,9 +176,9 @@ def _typed(model: AnyModel) -> ir.Model:
 def _take_apart(model: ir.Model) -> None:
     from onnx_ir.passes.common import InlinePass  # all of its passes come along, and most models have no functions
 
-    opsets = {domain_of(domain): version for domain, version in model.opset_imports.items()}
+    imported = {domain_of(domain): version for domain, version in model.opset_imports.items()}
     if any(
-        opsets.get(domain_of(domain), version) != version
+        imported.get(domain_of(domain), version) != version
         for function in model.functions.values()
         for domain, version in function.opset_imports.items()
     ):
@@ -198,20 +198,20 @@ def _found(model: ir.Model, judge: Callable[[Step], Iterator[Said]]) -> Findings
 
 
 def _for_opset(model: ir.Model, target: str, opset: int) -> Compatibility:
-    found = _found(model, lambda step: compat_opsets.judge(step, opset))
-    compat_opsets.check_model(model, opset, found)
+    found = _found(model, lambda step: opsets.judge(step, opset))
+    opsets.check_model(model, opset, found)
     return Compatibility(
         target,
         f"opset {opset}",
         f"the node as it stands is not one of opset {opset}; onward.export(..., opset_version={opset}) writes others",
         tuple(found),
-        {compat_opsets.SOURCE: compat_opsets.cited()},
+        {opsets.SOURCE: opsets.cited()},
     )
 
 
 def _for_onnxruntime(model: AnyModel, typed: ir.Model, table: Mapping[str, Any]) -> Compatibility:
-    told = compat_kernels.refusal(model, typed)
-    title = f"onnxruntime {compat_kernels.load_onnxruntime().__version__}"
+    told = kernels.refusal(model, typed)
+    title = f"onnxruntime {kernels.load_onnxruntime().__version__}"
     if told is None:
         remark = f"{title} loads the model"
         return Compatibility(
@@ -219,24 +219,21 @@ def _for_onnxruntime(model: AnyModel, typed: ir.Model, table: Mapping[str, Any])
             title,
             table["meaning"],
             (),
-            {compat_kernels.LOADED: compat_kernels.loading_cited()},
+            {kernels.LOADED: kernels.loading_cited()},
             (remark,),
         )
-    found = _found(typed, lambda step: compat_kernels.judge(table, step))
-    compat_tables.check_model(table, typed, found)
-    found.add(("problem", f"it does not load the model: {told}", compat_kernels.LOADED))
+    found = _found(typed, lambda step: kernels.judge(table, step))
+    tables.check_model(table, typed, found)
+    found.add(("problem", f"it does not load the model: {told}", kernels.LOADED))
     answer = _answer("onnxruntime", table, found, ())
     return Compatibility(
         answer.target, title, answer.meaning, answer.findings,
-        {**answer.sources, compat_kernels.LOADED: compat_kernels.loading_cited()},
+        {**answer.sources, kernels.LOADED: kernels.loading_cited()},
     )  # fmt: skip
 
 
 def _answer(target: str, table: Mapping[str, Any], found: Findings, remarks: tuple[str, ...]) -> Compatibility:
-    sources = {key: compat_tables.cited(source) for key, source in table["sources"].items()}
+    sources = {key: tables.cited(source) for key, source in table["sources"].items()}
     return Compatibility(
         target, f"{table['title']} {table['version']}", table["meaning"], tuple(found), sources, remarks
     )
-
-
-__all__ = ["Compatibility", "Finding", "Place", "check_target", "compatibility", "held_against", "targets"]
