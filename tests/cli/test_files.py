@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import pytest
 
-from tests.cli.models import save
+from tests.cli.models import TEXT, save
 from tests.cli.running import invoke, onward
 
 INPUTS = ["-i", "x:f32[5,4]=ones", "-i", "ids:i64[5]=arange"]
@@ -42,6 +42,11 @@ def test_the_real_executable_runs_and_inspects(model: Path) -> None:
     assert "by somebody; opset ai.onnx 20; IR version 9" in shown
     assert "x      float32[n, 4]" in shown and "weight           float32  4x3     48 bytes" in shown
     assert "12 multiplications with dynamic axes at 1" in shown
+
+
+def test_inspect_of_a_file_without_dynamic_axes(tmp_path: Path) -> None:
+    shown = invoke("inspect", save(tmp_path / "fixed.onnx", TEXT.replace("[n", "[2"))).stdout
+    assert "24 multiplications\n" in shown
 
 
 def test_inspect_for_machines(model: Path) -> None:

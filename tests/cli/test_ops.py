@@ -22,14 +22,14 @@ def test_the_table_says_what_is_recorded() -> None:
 
 
 def test_patterns_and_parts_of_names_choose() -> None:
-    found = json.loads(invoke("ops", "fft.*", "--json").stdout)
+    found = json.loads(invoke("ops", "fft.*", "--json").stdout)["operators"]
     assert {each["operator"] for each in found} == {name for name in load().marks if name.startswith("fft.")}
-    found = json.loads(invoke("ops", "softmax", "--json").stdout)
+    found = json.loads(invoke("ops", "softmax", "--json").stdout)["operators"]
     assert {"softmax", "log_softmax"} <= {each["operator"] for each in found}
 
 
 def test_what_fails_comes_with_the_reason() -> None:
-    found = json.loads(invoke("ops", "unique", "--failing", "--json").stdout)
+    found = json.loads(invoke("ops", "unique", "--failing", "--json").stdout)["operators"]
     (own,) = [each for each in found if each["operator"] == "unique"]
     assert "has no lowering for opset 9 (exists from 11)" in own["reasons"]["9"]
     assert (
@@ -56,6 +56,9 @@ def test_mistakes_are_told_in_a_sentence(arguments: list[str], message: str) -> 
     done = invoke(*arguments)
     assert done.exit_code == 2
     assert message in done.stderr and "Traceback" not in done.stderr
+    if arguments[0] == "ops":
+        told = json.loads(invoke(*arguments, "--json").stdout)
+        assert not told["ok"] and message in told["error"]["what"]
 
 
 def test_help_and_version() -> None:

@@ -145,7 +145,8 @@ def _show(data: dict[str, Any]) -> None:
         f"by {plain(data['producer'] or 'an unknown producer')}; opset {plain(opsets)}; IR version {data['ir_version']}"
     )
     if data["multiplications"] is not None:
-        print(f"{_short(data['multiplications'])} multiplications with dynamic axes at 1")
+        dynamic = any(isinstance(size, str) for port in data["inputs"] for size in port["shape"] or ())
+        print(f"{_short(data['multiplications'])} multiplications{' with dynamic axes at 1' if dynamic else ''}")
     weights = data["weights"]
     print(f"{_short(weights['parameters'])} numbers in {weights['count']} weights, {readable(weights['bytes'])}")
     for title in ("inputs", "outputs"):

@@ -32,7 +32,7 @@ def ops(
     """Which of PyTorch's operators export: dtypes, opsets, dynamic axes, as recorded by the sweep over its database."""
     rows = _lowerings(pattern) if aten else _recorded(load(), pattern, dtype, opset, failing)
     if not rows and not failing:
-        raise typer.BadParameter(f"no operator is called like {pattern!r}", param_hint="pattern")
+        raise _mistake(f"no operator is called like {pattern!r}")
 
     def show() -> None:
         if not rows:
@@ -43,7 +43,13 @@ def ops(
             about = load().about
             print(f"\n{len(rows)} operators, recorded with torch {about['torch']}, onnxruntime {about['onnxruntime']}")
 
-    return Answer(rows, show)
+    return Answer({"ok": True, "operators": rows}, show)
+
+
+def _mistake(what: str) -> Exception:
+    from .mistakes import UsageMistake  # only now: it imports PyTorch, which a list of operators can do without
+
+    return UsageMistake(what)
 
 
 def _matches(name: str, pattern: str) -> bool:
@@ -55,16 +61,13 @@ def _recorded(recorded: Recorded, pattern: str, dtype: str, opset: int | None, f
     own = {place: each for place, each in ours.items() if each.dtype == dtype and not each.dynamic}
     if not own:
         known = sorted({each.dtype for each in ours.values()})
-        raise typer.BadParameter(
-            f"nothing is recorded for {dtype!r}, only for {', '.join(known)}", param_hint="--dtype"
-        )
+        raise _mistake(f"--dtype: nothing is recorded for {dtype!r}, only for {', '.join(known)}")
     if opset is not None:
         own = {place: each for place, each in own.items() if each.opset == opset}
         if not own:
             opsets = sorted({each.opset or 0 for each in ours.values() if each.dtype == dtype})
-            raise typer.BadParameter(
-                f"nothing is recorded for {dtype} at opset {opset}, only at {', '.join(map(str, opsets))}",
-                param_hint="--opset",
+            raise _mistake(
+                f"--opset: nothing is recorded for {dtype} at opset {opset}, only at {', '.join(map(str, opsets))}"
             )
     rows = []
     for name, marks in recorded.marks.items():

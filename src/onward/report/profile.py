@@ -155,7 +155,7 @@ def attach(found: Contents, profiled: Profile, at: str) -> None:
     totals["run_microseconds"] = whole
     totals["profiled_at"] = (
         f"{at}{'; ' if at else ''}medians of {len(profiled.whole)} runs in onnxruntime {onnxruntime.__version__} "
-        f"on the CPU, optimized as it does by default; a whole run took {whole / 1e3:.3g} ms"
+        f"on the CPU, optimized as it does by default; a whole run took {whole / 1e3:.3g} ms with its profiler"
     )
     file = profiled.file
     told = [_at(data["nodes"], profiled.paths[node]) for node in file]
