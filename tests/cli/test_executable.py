@@ -145,6 +145,7 @@ def test_completion(tmp_path: Path) -> None:
     assert complete("in") == ["inspect"]
     assert set(complete("")) >= {"export", "verify", "run", "report"}
     assert complete("export", "--opse") == ["--opset"]
+    assert complete("inspect", "m.onnx", "--for", "o") == ["onnxruntime", "openvino", "opset-"]
 
     def in_bash(option: str) -> subprocess.CompletedProcess[str]:
         command = ["bash", "-c", '"$@"; exit $?', "bash", *COMMAND, option]

@@ -12,6 +12,7 @@ import typer
 from onward.errors import ExportError, InputError
 from onward.files import Compatibility, check_target, infer_shapes
 from onward.files.compat import Finding, held_against
+from onward.files.compat import targets as known_targets
 from onward.write.files import readable
 
 from .command import EXIT_CODES, FAILED, Answer, Debug, Json, plain, table, working
@@ -30,10 +31,21 @@ a problem, that is 1; what is not known is said, and is no problem.
 """
 
 
+def _completed(incomplete: str) -> list[str]:
+    *named, _ = known_targets()  # the last one is a range of opsets
+    return [each for each in (*named, "opset-") if each.startswith(incomplete)]
+
+
 def inspect(
     model: ModelFile,
     targets: Annotated[
-        list[str], typer.Option("--for", metavar="TARGET", help="Where would it run? Repeat it for several targets.")
+        list[str],
+        typer.Option(
+            "--for",
+            metavar="TARGET",
+            help="Where would it run? Repeat it for several targets.",
+            autocompletion=_completed,
+        ),
     ] = [],  # noqa: B006 (typer copies it)
     top: Annotated[int, typer.Option(min=0, help="How many of the largest weights.")] = 8,
     as_json: Json = False,
