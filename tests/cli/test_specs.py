@@ -40,6 +40,7 @@ def test_inputs_read(text: str, specs: list[Any]) -> None:
     [
         ("x:f32(1,3)", 5, "the sizes of the tensor are expected here, in brackets: f32[2,3]"),
         ("x:f33[1,3]", 2, "'f33' is no type; did you mean 'f32'?"),
+        ("x f32[1,3]", 2, "':' is expected here, between 'x' and its type"),
         ("x:f32[1,a,3]", 9, "the axis 'a' needs a size for the example: a=2"),
         ("x:f32[1,-2]", 8, "'-2' is no size"),
         ("x:f32[1,,2]", 8, "a size is expected here"),

@@ -177,6 +177,8 @@ def _tensor(scan: Scanner) -> TensorSpec:
     if scan.take(":"):
         name, at = word, scan.at
         word = scan.match(_NAME, f"the type of '{name}' is expected here")
+    elif _NAME.match(scan.text, scan.at, scan.end):
+        raise scan.mistake(f"':' is expected here, between '{word}' and its type")
     dtype = _dtype(scan, word, at)
     scan.expect("[", f"the sizes of the tensor are expected here, in brackets: {word}[2,3]")
     sizes, axes = _sizes(scan)
