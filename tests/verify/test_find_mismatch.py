@@ -206,3 +206,14 @@ def test_a_file_of_another_exporter() -> None:
         r"lies at this node or shortly after it",
         str(found),
     )
+
+
+def test_a_file_of_another_exporter_with_other_weights() -> None:
+    model, x = model_and_input()
+    torch.manual_seed(7)
+    proto = foreign(Net().eval(), 1.0)
+    proto.graph.node.insert(0, helper.make_node("Identity", ["conv_bias"], ["shared"], "n0"))  # PyTorch's writes these
+    proto.graph.node[1].input[2] = "shared"
+    found = onward.find_mismatch(proto, model, x)
+    assert found.culprit is not None and found.culprit.spot.node == "n1"
+    assert "none of its values was found among PyTorch's: it has other weights, or is wrong from here on" in str(found)

@@ -59,6 +59,9 @@ def explain_by_value(
     note = (
         f"the file is {origin}: {len(found)} of its values were found among PyTorch's by what they hold, so the fault "
         "lies at this node or shortly after it"
+        if found
+        else f"the file is {origin}, and none of its values was found among PyTorch's: it has other weights, or is "
+        "wrong from here on"
     )
     return Explanation("wrong operator", (Culprit(_spot(case, found, wrong)),), len(found), (note,))
 
@@ -130,8 +133,8 @@ def _spot(case: Case, found: dict[str, fx.Node], wrong: Sequence[str]) -> Spot:
         lambda node: any(value.name in found for value in node.outputs),
         lambda node: [reader for value in node.outputs for reader in readers.get(str(value.name), ())],
     )
-    # Sizes on their way to a Reshape are in no table of PyTorch's, right or wrong.
-    lost = [node for node in lost if node.inputs and not _is_small(node)] or lost
+    # Sizes on their way to a Reshape are in no table of PyTorch's, right or wrong, and an Identity cannot be wrong.
+    lost = [node for node in lost if node.inputs and not _is_small(node) and node.op_type != "Identity"] or lost
     matched = set(found.values())
     calls = [node for node in case.captured.graph.nodes if node.op == "call_function" and _is_tensor(node)]
     missing = _never_found(calls, matched.__contains__, lambda node: node.users)
