@@ -32,12 +32,28 @@ def test_the_installed_script_is_what_is_started() -> None:
     assert onward("--version").stdout == "onward 0.1.0\n"
 
 
+HELP = """
+import sys
+from typer.testing import CliRunner
+from onward.cli.app import COMMANDS, app
+for name in COMMANDS:
+    done = CliRunner().invoke(app, [name, "--help"])
+    assert done.exit_code == 0 and "Examples:" in done.stdout, (name, done)
+    slow = {"torch", "onnx", "onnxruntime", "numpy", "onward.api"} & {*sys.modules}
+    assert not slow, (name, slow)
+from onward.cli.inspect import _completed
+assert _completed("o") == ["onnxruntime", "openvino", "opset-"] and "torch" not in sys.modules
+"""
+
+
 def test_help_comes_without_pytorch() -> None:
-    for arguments, says in ((["--help"], "\n  export "), (["export", "-h"], "--dynamic")):
-        done = onward(*arguments, PYTHONPROFILEIMPORTTIME="1")
-        assert done.returncode == 0 and says in done.stdout
-        imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
-        assert "onward.cli.app" in imported and not imported & {"torch", "onnx", "onnxruntime", "numpy", "onward.api"}
+    """Of the command, and of every subcommand, which completion imports as well."""
+    done = onward("--help", PYTHONPROFILEIMPORTTIME="1")
+    assert done.returncode == 0 and "\n  export " in done.stdout
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "onward.cli.app" in imported and not imported & {"torch", "onnx", "onnxruntime", "numpy", "onward.api"}
+    done = subprocess.run([sys.executable, "-c", HELP], env=environment(), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
     done = onward("exprot", "x")
     assert done.returncode == 2 and "No such command 'exprot'. Did you mean 'export'?" in done.stderr
 

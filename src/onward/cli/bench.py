@@ -11,11 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from onward.errors import InputError
-from onward.verify import Session
-
-from .command import EXIT_CODES, Answer, Debug, Json, table, working
-from .feeds import ModelFile, feeds_of, given_inputs, open_file
+from .command import EXIT_CODES, Answer, Debug, Json, ModelFile, table, working
 from .rebuild import Inputs, Seed
 
 EPILOG = f"""Examples:
@@ -40,6 +36,11 @@ def bench(
     debug: Debug = False,
 ) -> Answer:
     """Time an ONNX file in onnxruntime; two files are run in turns."""
+    from onward.errors import InputError
+    from onward.verify import Session
+
+    from .feeds import feeds_of, given_inputs, open_file
+
     given = given_inputs(input, seed)
     opened = [open_file(path) for path in (model, other) if path is not None]
     with working("loading"):

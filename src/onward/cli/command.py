@@ -28,6 +28,7 @@ EXIT_CODES = "Exit codes: 0 it is done, 1 it could not be done, 2 the command li
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout and nothing else, errors included.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="An ONNX file.")]
 Force = Annotated[bool, typer.Option("--force", "-f", help="Replace files that are there already.")]
 
 

@@ -7,8 +7,6 @@ from typing import Annotated
 
 import typer
 
-from onward.errors import WriteError
-
 from .command import EXIT_CODES, Answer, Debug
 
 EPILOG = f"""Examples:
@@ -25,6 +23,7 @@ def demo(
 ) -> Answer:
     """Export a bundled model, verify the file at other sizes, and write its report page."""
     import onward.demo
+    from onward.errors import WriteError
 
     try:
         onward.demo.main(str(folder))

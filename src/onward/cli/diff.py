@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from onward.report import write_page
-
 from .command import FAILED, MISUSED, Answer, Debug, Force, Json, check_free, plain, working
-from .compare_files import Change, compare_files
-from .feeds import open_file
+
+if TYPE_CHECKING:  # it needs PyTorch, and --help and completion do not
+    from .compare_files import Change
 
 EPILOG = """Examples:
   onward diff a.onnx b.onnx
@@ -35,12 +34,17 @@ def diff(
     debug: Debug = False,
 ) -> Answer:
     """Show what differs between two ONNX files: inputs and outputs, structure, weights, size."""
+    from .compare_files import compare_files
+    from .feeds import open_file
+
     if html is not None:
         check_free(html, force)
     a, b = open_file(first), open_file(second)
     with working(f"comparing {first} with {second}"):
         changes = compare_files(a, b, tolerance)
     if html is not None:
+        from onward.report import write_page
+
         write_page(html, _page(str(first), str(second), changes))
     data = {
         "same": not changes,

@@ -6,11 +6,10 @@ import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import onnx_ir as ir
 import torch
-import typer
 
 from onward.errors import InputError
 from onward.files import load
@@ -19,8 +18,6 @@ from onward.verify import Session
 
 from .specs import parse_inputs
 from .values import Given, make
-
-ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="An ONNX file.")]
 
 
 @dataclass(frozen=True)

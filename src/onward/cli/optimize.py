@@ -7,10 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from onward.write.files import readable
-
-from .command import EXIT_CODES, Answer, Debug, Force, Json, check_free, working
-from .feeds import ModelFile, feeds_of, given_inputs, open_file
+from .command import EXIT_CODES, Answer, Debug, Force, Json, ModelFile, check_free, working
 from .rebuild import Inputs, Seed
 
 EPILOG = f"""Examples:
@@ -35,6 +32,8 @@ def optimize(
     """Write the same model with less in it: constants folded, equal things shared, what nobody needs dropped."""
     import onward
 
+    from .feeds import feeds_of, given_inputs, open_file
+
     given = given_inputs(input, seed)
     check_free(output, force, ".data")
     opened = open_file(model)
@@ -52,6 +51,8 @@ def _measured(opened: Any) -> dict[str, int]:
 
 
 def _show(data: dict[str, Any]) -> None:
+    from onward.write.files import readable
+
     before, after = data["before"], data["after"]
     print(f"{before['nodes']} nodes became {after['nodes']}")
     print(f"{readable(before['bytes'])} became {readable(after['bytes'])}")

@@ -4,31 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import sys
-import warnings
 import webbrowser
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import onnx_ir as ir
 import typer
 
-from onward.capture import CaptureWarning
-from onward.errors import ExportError, MissingDependencyError, VerifyError
-from onward.mismatch import exported_like
-from onward.options import TrainingMode
-from onward.report import Measuring, render, write_page
-from onward.verify import Session, Verification
+from .command import EXIT_CODES, FAILED, Answer, Debug, Force, Json, ModelFile, check_free, plain
+from .rebuild import Args, Function, Inputs, Seed, Strict, WeightsFile, asked
 
-from .command import EXIT_CODES, FAILED, Answer, Debug, Force, Json, check_free, first_line, plain
-from .feeds import ModelFile, Opened, feeds_of, given_inputs, open_file
-from .mistakes import UsageMistake
-from .rebuild import Args, Asked, Function, Inputs, Seed, Strict, WeightsFile, asked
-from .serve import PageServer, listen, serve
-from .targets import Target
-from .values import Given
-from .verify import bound, eager_target
+if TYPE_CHECKING:  # it needs PyTorch, and --help and completion do not
+    from .serve import PageServer
 
 EPILOG = f"""Examples:
   onward report m.onnx                          writes m.html, with the time of every node
@@ -65,6 +53,14 @@ def report(
     debug: Debug = False,
 ) -> Answer:
     """Write a page about an ONNX file that opens without a network: its graph, shapes, times, FLOPs, memory."""
+    from onward.report import render, write_page
+
+    from .comparison import eager_target
+    from .feeds import given_inputs, open_file
+    from .measuring import FileView, alone, held_against
+    from .mistakes import UsageMistake
+    from .serve import serve
+
     page = output if output is not None else model.with_suffix(".html")
     check_free(page, force)
     what = None
@@ -76,12 +72,12 @@ def report(
     with _telling(f"reading {model}") as tell:
         opened = open_file(model)
         if what is None:
-            measuring, verification = _alone(opened, given_inputs(input, seed), profile), None
+            measuring, verification = alone(opened, given_inputs(input, seed), profile), None
         else:
             tell(f"building {against}")
             target = eager_target(what, training)
             tell(f"comparing {model} with {against}")
-            measuring, verification = _held_against(opened, what, target, profile)
+            measuring, verification = held_against(opened, what, target, profile)
         text = render(FileView(opened.model), verification, measuring=replace(measuring, progress=tell))
     write_page(page, text)
     address = server.url if server is not None else page.resolve().as_uri()
@@ -102,53 +98,11 @@ def report(
     return Answer(data, show, FAILED if seen is False else 0)
 
 
-def _alone(opened: Opened, given: Given, profile: bool) -> Measuring:
-    """On the inputs that the command line gives, or on made-up ones if onnxruntime accepts them."""
-    if not profile and not given.values:
-        return Measuring(profile=False)
-    try:
-        session = Session(opened.path)
-    except (VerifyError, MissingDependencyError) as error:
-        feeds = feeds_of(opened, given) if given.values else None
-        return Measuring(feeds, profile=False, notes=(f"no times: {first_line(error)}",))
-    try:
-        feeds = feeds_of(opened, given, session)
-    except ExportError as error:
-        if given.values:
-            raise
-        return Measuring(notes=(f"no times: {first_line(error)}",))
-    return Measuring(feeds, profile=profile, path=opened.path)
-
-
-def _held_against(opened: Opened, what: Asked, target: Target, profile: bool) -> tuple[Measuring, Verification | None]:
-    """The same, and every value that the model has too."""
-    try:
-        session = Session(opened.path)
-    except (VerifyError, MissingDependencyError) as error:
-        return Measuring(notes=(f"no times and no errors: {first_line(error)}",)), None
-    comparison = bound(opened, session, what, target)
-    verification = Verification(tuple(comparison.checks()))
-    feeds = dict(zip(comparison.names, comparison.example, strict=True))
-    measuring = Measuring(feeds, profile=profile, path=opened.path)
-    args, kwargs = comparison.call.arguments([each.clone() for each in comparison.example])
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CaptureWarning)  # they are about a file that is not written
-            program = exported_like(
-                opened.model,
-                comparison.model,
-                tuple(args),
-                kwargs,
-                input_names=list(comparison.names),
-                training=TrainingMode.PRESERVE,
-            )
-    except ExportError as error:
-        return replace(measuring, notes=(f"no errors of single values: {first_line(error)}",)), verification
-    return replace(measuring, against=program), verification
-
-
 def _server(serving: bool, port: int | None, as_json: bool) -> PageServer | None:
     """With its port, which is taken before any work is done."""
+    from .mistakes import UsageMistake
+    from .serve import listen
+
     if serving and as_json:
         raise UsageMistake("--serve goes on until it is ended, and --json is one answer", hint="leave one of them out")
     if port is not None and not serving:
@@ -175,11 +129,3 @@ def _telling(what: str) -> Iterator[Callable[[str], None]]:
 
     with Console(stderr=True).status(escape(what)) as status:
         yield lambda text: status.update(escape(text))
-
-
-@dataclass(frozen=True)
-class FileView:
-    """A file as the page shows a program."""
-
-    model: ir.Model
-    warnings: tuple[str, ...] = ()

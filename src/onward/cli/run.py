@@ -7,17 +7,17 @@ import io
 import time
 import zipfile
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
-import torch
 import typer
 
-from onward.verify import Session
-
-from .command import EXIT_CODES, Answer, Debug, Force, Json, check_free, table, working
-from .feeds import ModelFile, Opened, feeds_of, given_inputs, open_file
+from .command import EXIT_CODES, Answer, Debug, Force, Json, ModelFile, check_free, table, working
 from .rebuild import Inputs, Seed
+
+if TYPE_CHECKING:  # they need PyTorch, and --help and completion do not
+    import numpy as np
+
+    from .feeds import Opened
 
 EPILOG = f"""Examples:
   onward run m.onnx                                      on inputs made up from what the file declares
@@ -46,6 +46,8 @@ def run(
     debug: Debug = False,
 ) -> Answer:
     """Run an ONNX file and show its outputs."""
+    from .feeds import given_inputs, open_file
+
     given = given_inputs(input, seed)
     if output is not None:
         check_free(output, force)
@@ -61,6 +63,10 @@ def run(
 
 
 def _results(opened: Opened, given: Any, backend: Runtime) -> tuple[list[str], list[Any], float]:
+    from onward.verify import Session
+
+    from .feeds import feeds_of
+
     names = [str(value.name) for value in opened.model.graph.outputs]
     if backend is Runtime.onward:
         from onward.backend import prepare
@@ -79,6 +85,9 @@ def _results(opened: Opened, given: Any, backend: Runtime) -> tuple[list[str], l
 
 def _rows(name: str, result: Any) -> list[tuple[str, np.ndarray[Any, Any]]]:
     """Arrays with a name; a list has one for each element."""
+    import numpy as np
+    import torch
+
     if isinstance(result, (list, tuple)):
         return [row for place, each in enumerate(result) for row in _rows(f"{name}.{place}", each)]
     if isinstance(result, torch.Tensor):
@@ -90,6 +99,8 @@ def _rows(name: str, result: Any) -> list[tuple[str, np.ndarray[Any, Any]]]:
 
 
 def _described(name: str, array: np.ndarray[Any, Any]) -> dict[str, Any]:
+    import numpy as np
+
     found: dict[str, Any] = {"name": name, "dtype": str(array.dtype), "shape": list(array.shape)}
     if array.size and array.dtype.kind in "fiub":
         found.update(min=float(array.min()), max=float(array.max()), mean=float(array.mean(dtype=np.float64)))
@@ -98,6 +109,8 @@ def _described(name: str, array: np.ndarray[Any, Any]) -> dict[str, Any]:
 
 def _write(path: Path, arrays: dict[str, np.ndarray[Any, Any]]) -> None:
     """np.savez takes names as keyword arguments, and cannot have one that is called "file"."""
+    import numpy as np
+
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
         for name, array in arrays.items():

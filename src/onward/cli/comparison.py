@@ -1,0 +1,160 @@
+"""A file and a model that are called alike, for `onward verify` and `onward report --against`."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from onward.capture import CaptureWarning
+from onward.capture.facts import Output
+from onward.capture.inputs import Call, bind_call
+from onward.capture.resizing import resized
+from onward.capture.tree import flatten
+from onward.errors import ExportError, InputError
+from onward.files.inputs import axis_bounds, within
+from onward.mismatch import find_mismatch
+from onward.options import TrainingMode
+from onward.verify import Check, Session, Verification, output_steps, random_outputs, verify_run
+
+from .command import first_line
+from .feeds import Opened, feeds_of, shape_of
+from .rebuild import Asked, rebuild
+from .targets import Target
+from .values import ExampleCall, Given, arrange
+
+
+def eager_target(what: Asked, training: bool) -> Target:
+    """The model that a file is held against."""
+    target = rebuild(what).target
+    eager = target.model
+    if isinstance(eager, torch.export.ExportedProgram):
+        eager = eager.module()
+    elif isinstance(eager, torch.nn.Module):
+        eager.train(training)
+    return Target(eager, target.name, target.example)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A file and a model that are called alike: `call.arguments(tensors)` is the model's call for the file's inputs."""
+
+    opened: Opened
+    session: Session
+    model: Any
+    call: Call
+    names: tuple[str, ...]  # the file's inputs in the order of the call's tensors
+
+    @property
+    def example(self) -> list[torch.Tensor]:
+        return [self.call.leaves[place] for place in self.call.positions]
+
+    def checks(self) -> Iterator[Check]:
+        """The example, then every axis with a name at two other sizes, within the bounds that the file tells of."""
+        random, steps = random_outputs(self.opened.model), output_steps(self.opened.model)
+        for label, inputs in self._runs():
+            try:
+                wanted = self.answers(inputs)
+            except Exception as error:  # the model's own refusal of a size
+                if label == "example":
+                    raise InputError(
+                        f"the model raised {type(error).__name__} on the example: {first_line(error)}",
+                        hint="give inputs that it takes: --input",
+                    ) from error
+                yield Check(label, skipped=f"the model refuses it: {first_line(error)}")
+                continue
+            feeds = dict(zip(self.names, inputs, strict=True))
+            compared = verify_run(self.session, label, feeds, wanted, random=random, steps=steps)
+            yield Check(label, tuple(compared), inputs=tuple(inputs), expected=tuple(wanted))
+
+    def answers(self, inputs: Sequence[torch.Tensor]) -> list[Output]:
+        """What the model returns, flat."""
+        args, kwargs = self.call.arguments([each.clone() for each in inputs])
+        with torch.no_grad():
+            leaves, _ = flatten(self.model(*args, **kwargs))
+        return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+
+    def _runs(self) -> Iterator[tuple[str, list[torch.Tensor]]]:
+        yield "example", self.example
+        declared = {str(value.name): shape_of(value) for value in self.opened.model.graph.inputs}
+        places = [
+            {axis: size for axis, size in enumerate(declared[name]) if isinstance(size, str)} for name in self.names
+        ]
+        sizes: dict[str, int] = {}
+        for tensor, axes in zip(self.example, places, strict=True):
+            for axis, name in axes.items():
+                if axis < tensor.dim() and name != "?":
+                    sizes.setdefault(name, tensor.size(axis))
+        bounds = axis_bounds(self.opened.model)
+        for name, size in sizes.items():
+            for other in dict.fromkeys(within(each, bounds.get(name)) for each in (1, size + 1)):
+                if other != size:
+                    changed = [{axis: other for axis, each in axes.items() if each == name} for axes in places]
+                    yield (
+                        f"{name}={other}",
+                        [
+                            resized(tensor, axes, seed)
+                            for seed, (tensor, axes) in enumerate(zip(self.example, changed, strict=True))
+                        ],
+                    )
+
+
+def explained(comparison: Comparison, verification: Verification) -> list[str]:
+    """The cause, when file and model disagree: the operator that is wrong in the first run that does."""
+    failed = verification.first_failed
+    if failed is None:
+        return []
+    if failed.label == "example":
+        remark = "are the weights the same? --weights and --seed say which, and `onward diff` compares two files"
+    else:
+        remark = (
+            "they agree on the example: an axis that was exported as dynamic is not, or the model branches on sizes"
+        )
+    args, kwargs = comparison.call.arguments([each.clone() for each in failed.inputs])
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CaptureWarning)  # they are about a file that is not written
+            found = find_mismatch(
+                comparison.opened.model,
+                comparison.model,
+                tuple(args),
+                kwargs=kwargs,
+                input_names=list(comparison.names),
+                training=TrainingMode.PRESERVE,
+            )
+    except ExportError as error:
+        return [remark, f"no operator is named: {first_line(error)}"]
+    return [*found.lines(), remark]
+
+
+def bound(opened: Opened, session: Session, what: Asked, target: Target) -> Comparison:
+    """How file and model are called alike."""
+    example = _example(opened, session, what.given, target)
+    call = bind_call(target.model, example.args, example.kwargs, None)
+    names, known = opened.input_names, list(example.input_names or call.names)
+    if len(names) != len(call.positions):
+        raise InputError(
+            f"the file has {len(names)} inputs ({', '.join(names)}), and the model is called with "
+            f"{len(call.positions)} tensors ({', '.join(call.names)})"
+        )
+    ordered = known if sorted(known) == sorted(names) else names
+    return Comparison(opened, session, target.model, call, tuple(ordered))
+
+
+def _example(opened: Opened, session: Session, given: Given, target: Target) -> ExampleCall:
+    """What the command line gives, what the target has, or what can be made up from the file."""
+    if not given.values and target.example is not None:
+        return target.example
+    tensors = tuple(each for each in given.values if isinstance(each[1], torch.Tensor))
+    others: Mapping[str, Any] = {
+        str(name): value for name, value in given.values if not isinstance(value, torch.Tensor)
+    }
+    if tensors and len(tensors) != len(opened.input_names):
+        return arrange(target.model, given)  # nested values, and what else a file has no names for
+    feeds = feeds_of(opened, Given(tensors, {}), session)
+    in_order = tuple((name, feeds[name]) for name in opened.input_names)
+    found = arrange(target.model, Given(in_order, {}))
+    return ExampleCall(found.args, {**(found.kwargs or {}), **others}, found.input_names)

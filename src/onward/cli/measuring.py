@@ -1,0 +1,75 @@
+"""What the page of `onward report` measures: the file alone, or beside the model that it should be."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+
+import onnx_ir as ir
+
+from onward.capture import CaptureWarning
+from onward.errors import ExportError, MissingDependencyError, VerifyError
+from onward.mismatch import exported_like
+from onward.options import TrainingMode
+from onward.report import Measuring
+from onward.verify import Session, Verification
+
+from .command import first_line
+from .comparison import bound
+from .feeds import Opened, feeds_of
+from .rebuild import Asked
+from .targets import Target
+from .values import Given
+
+
+@dataclass(frozen=True)
+class FileView:
+    """A file as the page shows a program."""
+
+    model: ir.Model
+    warnings: tuple[str, ...] = ()
+
+
+def alone(opened: Opened, given: Given, profile: bool) -> Measuring:
+    """On the inputs that the command line gives, or on made-up ones if onnxruntime accepts them."""
+    if not profile and not given.values:
+        return Measuring(profile=False)
+    try:
+        session = Session(opened.path)
+    except (VerifyError, MissingDependencyError) as error:
+        feeds = feeds_of(opened, given) if given.values else None
+        return Measuring(feeds, profile=False, notes=(f"no times: {first_line(error)}",))
+    try:
+        feeds = feeds_of(opened, given, session)
+    except ExportError as error:
+        if given.values:
+            raise
+        return Measuring(notes=(f"no times: {first_line(error)}",))
+    return Measuring(feeds, profile=profile, path=opened.path)
+
+
+def held_against(opened: Opened, what: Asked, target: Target, profile: bool) -> tuple[Measuring, Verification | None]:
+    """The same, and every value that the model has too."""
+    try:
+        session = Session(opened.path)
+    except (VerifyError, MissingDependencyError) as error:
+        return Measuring(notes=(f"no times and no errors: {first_line(error)}",)), None
+    comparison = bound(opened, session, what, target)
+    verification = Verification(tuple(comparison.checks()))
+    feeds = dict(zip(comparison.names, comparison.example, strict=True))
+    measuring = Measuring(feeds, profile=profile, path=opened.path)
+    args, kwargs = comparison.call.arguments([each.clone() for each in comparison.example])
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CaptureWarning)  # they are about a file that is not written
+            program = exported_like(
+                opened.model,
+                comparison.model,
+                tuple(args),
+                kwargs,
+                input_names=list(comparison.names),
+                training=TrainingMode.PRESERVE,
+            )
+    except ExportError as error:
+        return replace(measuring, notes=(f"no errors of single values: {first_line(error)}",)), verification
+    return replace(measuring, against=program), verification
