@@ -21,6 +21,7 @@ class Sample:
     def value(self, name: str, kind: str = "inner", shape: list[int | str] | None = None) -> int:
         shape = ["batch", 8] if shape is None else shape
         stored = {"name": name, "type": "float32", "shape": shape, "kind": kind, "bytes": 64, "preview": None}
+        stored["parameters"] = 64 if kind == "weight" else 0
         self.values.append(stored)
         return len(self.values) - 1
 
@@ -50,7 +51,10 @@ class Sample:
             "axes": [{"name": "batch", "where": "x axis 0", "bounds": "1..64", "proven": ["checked at 1, 3"]}],
             "frozen": [], "warnings": [],
             "verification": [{"sizes": "as given", "output": "y", "error": 1e-7, "verdict": "ok", "skipped": None}],
-            "totals": {"parameters": 64, "flops": 128, "peak_memory": 512, "microseconds": 9.0, "profiled_at": "2×8"},
+            "totals": {
+                "parameters": 64, "flops": 128, "peak_memory": 512, "microseconds": 9.0, "run_microseconds": 20.0,
+                "profiled_at": "2×8",
+            },
             "compatibility": [], "sections": [],
         } | more  # fmt: skip
 

@@ -205,7 +205,7 @@ function sum(model, box) {
     if (part.error !== null) total.error = Math.max(total.error ?? 0, part.error);
     for (const v of part.weights) total.weights.add(v);
   }
-  for (const v of total.weights) total.parameters += (model.values[v].shape ?? []).reduce((all, dim) => all * dim, 1);
+  for (const v of total.weights) total.parameters += model.values[v].parameters ?? 0;
   if (node && !box.children.length) total.parameters = node.parameters;
   box.sums = total;
   return total;

@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from onward.errors import ExportError
 from onward.files import infer_shapes
+from onward.files.parameters import parameters
 
 from .feeds import Opened, dtype_name, port_of
 
@@ -39,7 +40,7 @@ def described(opened: Opened, top: int) -> dict[str, Any]:
         "operators": dict(sorted(Counter(map(_operator, nodes)).items(), key=lambda each: (-each[1], each[0]))),
         "weights": {
             "count": len(held),
-            "parameters": sum(each.size for each in held.values()),
+            "parameters": sum(parameters(value) for each in model.graphs() for value in each.initializers.values()),
             "bytes": sum(each.nbytes for each in held.values()),
             "types": dict(sorted(Counter(dtype_name(each.dtype) for each in held.values()).items())),
             "largest": [

@@ -91,7 +91,7 @@ def _show(data: dict[str, Any]) -> None:
         dynamic = any(isinstance(size, str) for port in data["inputs"] for size in port["shape"] or ())
         print(f"{_short(data['multiplications'])} multiplications{' with dynamic axes at 1' if dynamic else ''}")
     weights = data["weights"]
-    print(f"{_short(weights['parameters'])} numbers in {weights['count']} weights, {readable(weights['bytes'])}")
+    print(f"{_short(weights['parameters'])} parameters in {weights['count']} weights, {readable(weights['bytes'])}")
     for title in ("inputs", "outputs"):
         print()
         table([title[:-1], "type"], [[port["name"], port_text(port)] for port in data[title]])

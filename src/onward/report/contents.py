@@ -8,12 +8,13 @@ of their nodes, and so are the functions of the file, once for every call: each 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import onnx_ir as ir
+
+from onward.files.parameters import parameters
 
 from .flops import flops_of
 from .memory import bytes_of, peak_memory, traffic
@@ -23,8 +24,6 @@ from .texts import preview, settings, type_name
 
 FORMAT = 1
 Json = dict[str, Any]
-_NO_PARAMETERS = (ir.DataType.INT64, ir.DataType.BOOL, ir.DataType.STRING)  # sizes, masks, texts
-_READ_SIZES = ("Resize", "Upsample")  # as float numbers
 
 
 @dataclass
@@ -86,7 +85,7 @@ def contents(
         "warnings": [],
         "verification": None,
         "totals": {
-            "parameters": sum(_parameters(value) for each in model.graphs() for value in each.initializers.values()),
+            "parameters": sum(parameters(value) for each in model.graphs() for value in each.initializers.values()),
             "flops": _total(node["flops"] for node in nodes),
             "flops_unknown": sorted({node["op"] for node in nodes if node["flops"] is None}),
             "peak_memory": peak_memory(sized),
@@ -125,6 +124,8 @@ class _Writer:
                 "bytes": held.nbytes if held is not None else bytes_of(value, sized),
                 "preview": preview(held) if held is not None else None,
             })  # fmt: skip
+            if held is not None:
+                self.values[-1]["parameters"] = parameters(value)
         return self.index[value]
 
     def nodes(self, graph: Iterable[ir.Node], sized: Sized) -> list[Json]:
@@ -151,7 +152,7 @@ class _Writer:
             "scope": self.places.scope(node),
             "source": source,
             "code": code,
-            "parameters": sum(map(_parameters, weights)),
+            "parameters": sum(map(parameters, weights)),
             "flops": flops_of(node, sized, inner, is_call=called(node, sized.model) is not None),
             "memory": traffic(node, sized),
             "microseconds": None,
@@ -192,16 +193,6 @@ def _shape(value: ir.Value) -> list[int | str] | None:
 def _held(model: ir.Model) -> list[ir.TensorProtocol]:
     found = (value.const_value for graph in model.graphs() for value in graph.initializers.values())
     return [tensor for tensor in found if tensor is not None]
-
-
-def _parameters(value: ir.Value) -> int:
-    """Elements of a weight; sizes, indices, masks and single numbers are none."""
-    tensor = value.const_value
-    if tensor is None or tensor.dtype in _NO_PARAMETERS or len(tensor.shape) == 0:
-        return 0
-    if value.uses() and all(use.node.op_type in _READ_SIZES for use in value.uses()):
-        return 0
-    return math.prod(int(size) for size in tensor.shape.numpy())
 
 
 def _total(counts: Iterable[int | None]) -> int | None:

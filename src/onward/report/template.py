@@ -85,10 +85,19 @@ def _lead(data: Data) -> str:
         f"{totals['parameters']:,} parameters" if totals["parameters"] is not None else None,
         f"{_scaled(totals['flops'])}FLOPs" if totals["flops"] is not None else None,
         f"{readable(totals['peak_memory'])} of activations at most" if totals["peak_memory"] is not None else None,
-        f"{totals['microseconds'] / 1000:.3g} ms in onnxruntime" if totals["microseconds"] is not None else None,
+        _time(totals),
         f"exported by {data['producer'] or 'an unknown producer'}",
     ]
     return _text(", ".join(part for part in parts if part))
+
+
+def _time(totals: Data) -> str | None:
+    """The sum of the nodes is not the time of a run, which has more in it; both are there, by their names."""
+    if totals["microseconds"] is None:
+        return None
+    whole = totals.get("run_microseconds")
+    run = f" ({whole / 1000:.3g} ms for a whole profiled run)" if whole is not None else ""
+    return f"{totals['microseconds'] / 1000:.3g} ms in nodes in onnxruntime{run}"
 
 
 def _badges(data: Data) -> str:
