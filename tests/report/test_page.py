@@ -266,6 +266,19 @@ def test_tabs_and_tables(show: Open) -> None:
     assert tab.locator(".panel h2").inner_text() == "Gemm"
 
 
+def test_shares_of_time_are_of_nodes_that_are_in_no_other(show: Open) -> None:
+    """The body of a loop is part of the time of the loop: it is listed, and not added."""
+    tab = show(branching())
+    tab.get_by_role("tab", name="Time").click()
+    rows = [row.locator("td").all_text_contents() for row in tab.locator("#time tbody tr").all()]
+    shares = {operator: share for _, operator, _, share, *_ in rows}
+    outside = [share for share in shares.values() if not share.startswith("(")]
+    assert sum(float(share.strip("%")) for share in outside) == pytest.approx(100, abs=0.2)
+    assert len(shares) == 7 and {op for op, share in shares.items() if share in outside} == {"Greater", "Relu", "If"}
+    mul = next(name for name, operator, *_ in rows if operator == "Mul")
+    assert " inside Loop node_" in mul and "parentheses" in tab.locator("#time").inner_text()
+
+
 def test_a_problem_leads_to_its_node(show: Open) -> None:
     problem = {"target": "tensorrt", "problems": [{"node": 1, "text": "no such kernel"}], "source": "a table"}
     data = nested(1) | {"compatibility": [problem]}

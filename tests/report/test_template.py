@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from onward.report.template import page
-from tests.report.samples import ATTACK, branching, hostile, nested
+from tests.report.samples import ATTACK, Json, Sample, branching, hostile, nested
 
 ROOT = Path(__file__).resolve().parents[2]
 WEB = ROOT / "web"
@@ -69,15 +69,46 @@ class Elements(HTMLParser):
             self.text += data
 
 
+def model_of(text: str) -> Json:
+    """What the script reads."""
+    (data,) = re.findall(r'id="model">(.*?)</script>', text)
+    return dict(json.loads(data))
+
+
 def test_no_name_becomes_markup() -> None:
     text = page(hostile())
     found = Elements(text)
     assert "img" not in found.tags and found.tags.count("script") == 2
     assert not [name for name, _ in found.attributes if name.startswith("on")]
     assert ATTACK in found.text
-    (data,) = re.findall(r'id="model">(.*?)</script>', text)
-    assert json.loads(data)["name"] == ATTACK
-    assert json.loads(data)["nodes"][1]["error"] == {"max": "nan", "scaled": "inf", "ok": False}
+    assert model_of(text)["name"] == ATTACK
+    assert model_of(text)["nodes"][1]["error"] == {"max": "nan", "scaled": "inf", "ok": False}
+
+
+@pytest.mark.parametrize("code", [0x202A, 0x202E, 0x2066, 0x2069, 0x200E, 0x200F, 0x061C, 0x200B, 0x1B, 0x00, 0x9B])
+def test_what_nobody_sees_is_written_out(code: int) -> None:
+    """In the static part and in what the script reads: a name cannot read as another one."""
+    sly, seen = f"a{chr(code)}b", f"a\\u{code:04x}b"
+    text = page(told(sly, f"line\n\tof {sly}"))
+    assert chr(code) not in text and sly not in json.dumps(model_of(text), ensure_ascii=False)
+    assert model_of(text) == told(seen, f"line\n\tof {seen}")
+    assert Elements(text).text.count(seen) >= 6
+
+
+def test_a_name_has_one_line() -> None:
+    data = model_of(page(nested(1) | {"name": "two\nlines", "warnings": ["two\nlines"]}))
+    assert data["name"] == "two\\u000alines" and data["warnings"] == ["two\nlines"]
+
+
+def told(name: str, text: str) -> Json:
+    """A model that has a name in every place, and a text where texts are."""
+    sample = Sample(name)
+    x = sample.enter(name)
+    sample.leave(sample.node(name, [x], weight=name, problems=[text], fused_into=name, code=text, source=name))
+    sample.nodes[0] |= {"name": name, "attributes": [[name, name]], "scope": [[name, name]]}
+    sample.values[x]["shape"] = [name]
+    section = {"title": name, "html": f"<p>{name}</p>"}
+    return sample.data(producer=name, opset={"": 20, name: 1}, warnings=[text], frozen=[text], sections=[section])
 
 
 def test_one_file_that_asks_for_nothing() -> None:

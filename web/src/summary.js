@@ -50,15 +50,30 @@ export function modules(model, go) {
   return h("div", { class: "wide" }, h("table", { class: "modules" }, h("thead", null, head), body));
 }
 
-/** The nodes that took longest, or null when nothing was timed. */
+/** The nodes that took longest, or null when nothing was timed. What is inside of a timed node is a part of its time. */
 export function slowest(model, go) {
   const total = model.root.sums.microseconds;
   if (!total) return null;
   const timed = model.boxes.filter((box) => box.node && box.node.microseconds !== null).sort((a, b) => b.node.microseconds - a.node.microseconds);
+  const shown = timed.slice(0, MOST_ROWS);
   const at = model.data.totals.profiled_at;
+  const rows = shown.map((box) => {
+    const { node } = box;
+    const outer = around(box);
+    const share = `${((node.microseconds / total) * 100).toFixed(1)}%`;
+    const name = link(box, node.name, go);
+    return [outer ? [name, h("span", { class: "dim" }, " inside ", link(outer, `${outer.node.op} ${outer.node.name}`, go))] : name, node.op, time(node.microseconds), outer ? h("span", { class: "dim" }, `(${share})`) : share, node.microseconds / timed[0].node.microseconds];
+  });
   return h("div", null, at ? h("p", { class: "dim" }, `Measured in onnxruntime: ${at}.`) : null,
-    bars(["node", "operator", "time", "share", ""], timed.slice(0, MOST_ROWS).map(({ node, ...box }) => [
-      link(model.boxes[box.id], node.name, go), node.op, time(node.microseconds), `${((node.microseconds / total) * 100).toFixed(1)}%`, node.microseconds / timed[0].node.microseconds])));
+    h("p", { class: "dim" }, `Shares are of the ${time(total)} that all nodes take${shown.some(around) ? "; those in parentheses are inside of another node, and part of its time already" : ""}.`),
+    bars(["node", "operator", "time", "share", ""], rows),
+    timed.length > MOST_ROWS ? h("p", { class: "dim" }, `The slowest ${MOST_ROWS} of ${whole(timed.length)}.`) : null);
+}
+
+/** The node whose body, or whose function, a box is in. */
+function around(box) {
+  for (let at = box.parent; at; at = at.parent) if (at.node) return at;
+  return null;
 }
 
 /** The weights by their size. */

@@ -1,7 +1,8 @@
 """One file of HTML: the data, the script that draws it, and the summary as plain HTML for readers without scripts.
 
 The page asks nobody for anything: its policy forbids every request, and lets exactly one script run, ours, by its hash.
-Whatever comes from a model is escaped in the static part, and is JSON without a single `<` in the other.
+Whatever comes from a model is escaped in the static part, and is JSON without a single `<` in the other; characters
+that nobody sees are written out in both.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from typing import Any
 
 from onward.write.files import readable
 
+from .visible import visible
+
 Data = Mapping[str, Any]  # described in contents.py
 _READ_FIRST = (("frozen", "frozen size"), ("warnings", "warning"))
 _MOST_DOMAINS = 2  # beside ONNX itself, in the first line
@@ -26,6 +29,7 @@ _MOST_DOMAINS = 2  # beside ONNX itself, in the first line
 
 def page(data: Data) -> str:
     """The page of a model as text."""
+    data = visible(data)
     script, style = _bundled("page.js"), _bundled("page.css")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = (
