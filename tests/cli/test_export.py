@@ -115,7 +115,18 @@ def test_axes_with_bounds(tmp_path: Path) -> None:
     done = invoke("verify", tmp_path / "m.onnx", "--against", "tests.cli.nets:Net", "--json")
     assert json.loads(done.stdout)["runs"] == ["example", "batch=6"], done.stdout
     for more, code, message in [
-        (["-i", X, "--dynamic", "x:0=batch[3..9]"], 1, "axis 0 of 'x' is 2 in the example, and"),
+        (
+            ["-i", X, "--dynamic", "x:0=batch[3..9]"],
+            2,
+            "error: --dynamic: axis 0 of 'x' is 2 in the example, and 'batch' is 3 to 9\n  x:0=batch[3..9]\n    ^\n",
+        ),
+        (
+            ["-i", "x:f32[n=9,8];mask:bool[n=9,8]", "--dynamic", "mask:0=n[..4]"],
+            2,
+            "is 9 in the example, and 'n' is at most",
+        ),
+        (["-i", X, "--dynamic", "x:0=n,7=h"], 2, "'x' has no axis 7: it has 2 axes, 0 to 1\n  x:0=n,7=h\n        ^\n"),
+        (["-i", X, "--dynamic", "x:0=n,-2=k"], 2, "axis -2 of 'x' is axis 0, which is 'n' already\n"),
         (["-i", "x:f32[n=2,8]", "--dynamic", "x:0=m"], 2, "axis 0 of 'x' is 'n' in --input and 'm' in --dynamic"),
         (["-i", X, "--dynamic", "x:0=batch[9..3]"], 2, "  x:0=batch[9..3]\n            ^\n"),
     ]:
@@ -238,7 +249,16 @@ def test_weights_that_do_not_fit(tmp_path: Path) -> None:
         (["tests.cli.nets:Net", "-i", "x:f32[2,7]"], 1, ["Net raised RuntimeError in forward", "nets.py:"]),
         (["tests.cli.nets:Net", "-i", "x:f32[2;8]"], 2, ["  x:f32[2;8]\n         ^\n"]),
         (["tests.cli.nets:Net", "-i", X, "--opset", "3"], 1, ["opset_version=3 is out of range"]),
-        (["tests.cli.nets:Net", "-i", X, "--dynamic", "z:0=n"], 1, ["z"]),
+        (
+            ["tests.cli.nets:Net", "-i", X, "--dynamic", "z:0=n"],
+            2,
+            ["'z' is neither an input (x) nor an output (output)\n  z:0=n\n  ^\n"],
+        ),
+        (
+            ["tests.cli.nets:Net", "-i", "mask:bool[2,8]"],
+            1,
+            ["takes (x, mask=None, scale=1.0): missing a required", "one --input"],
+        ),
         (["tests.cli.nets:Rows", "-i", X, "--dynamic", "x:0=n"], 1, ["but not at other sizes of 'n'", "nets.py:"]),
         (["tests.cli.nets:Net", "--what"], 2, ["No such option: --what"]),
     ],

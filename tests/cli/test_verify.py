@@ -50,6 +50,11 @@ def test_two_inputs_in_the_order_of_the_file(tmp_path: Path) -> None:
     more = ["-i", "second:bool[2,8]", "-i", "first:f32[2,8]"]
     told = json.loads(invoke("verify", tmp_path / "m.onnx", *AGAINST, *more, "--json").stdout)
     assert told["ok"] and told["runs"] == ["example"]
+    done = invoke("verify", tmp_path / "m.onnx", *AGAINST, "-i", "first:f32[2,8]")
+    assert (
+        done.exit_code == 1
+        and "input 'second' is not given\n  it has first, second; without any, made-up" in done.stderr
+    )
 
 
 def test_other_weights_disagree(model: Path) -> None:

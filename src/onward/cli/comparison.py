@@ -152,7 +152,9 @@ def _example(opened: Opened, session: Session, given: Given, target: Target) -> 
     others: Mapping[str, Any] = {
         str(name): value for name, value in given.values if not isinstance(value, torch.Tensor)
     }
-    if tensors and len(tensors) != len(opened.input_names):
+    nested = any(isinstance(value, (list, tuple, dict)) for value in others.values())
+    more = len(tensors) - len(opened.input_names)
+    if tensors and (more > 0 or (more < 0 and nested)):
         return arrange(target.model, given)  # nested values, and what else a file has no names for
     feeds = feeds_of(opened, Given(tensors, {}), session)
     in_order = tuple((name, feeds[name]) for name in opened.input_names)

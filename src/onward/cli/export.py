@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from .command import EXIT_CODES, Answer, Debug, Force, Json, check_free, plain, working
 from .rebuild import Args, Function, Inputs, Seed, Strict, WeightsFile, asked, example_call, rebuild
-
-if TYPE_CHECKING:  # it needs PyTorch, and --help does not
-    from .specs import Axis
 
 EPILOG = f"""Examples:
   onward export mynets.resnet:build --arg depth=50 -i "x:f32[1,3,224,224]" --dynamic x:0=batch -o m.onnx
@@ -59,7 +55,9 @@ def export(
 ) -> Answer:
     """Export a model to ONNX and verify the file in onnxruntime, on the example and at other sizes."""
     import onward
+    from onward.errors import InputError
 
+    from . import axes as dynamic_axes
     from .specs import parse_dynamic
 
     axes = parse_dynamic(dynamic)
@@ -73,21 +71,28 @@ def export(
         built = rebuild(what)
         call = example_call(what, built.target)
     for name, named in what.given.axes.items():
-        _join(axes.setdefault(str(name), {}), named, str(name))
+        dynamic_axes.join(axes.setdefault(str(name), {}), named, str(name))
+    dynamic_axes.check(axes, call, built.model)
     with working(f"exporting {target}"):
-        program = onward.export(
-            built.model,
-            call.args,
-            kwargs=call.kwargs,
-            input_names=call.input_names,
-            output_names=output_names.split(",") if output_names else None,
-            dynamic_axes=_unbounded(axes) or None,
-            dynamic_shapes=_bounded(axes) or None,
-            opset_version=opset,
-            training=onward.TrainingMode.TRAINING if training else None,
-            external_data=external_data,
-            allow_static_axes=allow_static_axes,
-        )
+        try:
+            program = onward.export(
+                built.model,
+                call.args,
+                kwargs=call.kwargs,
+                input_names=call.input_names,
+                output_names=output_names.split(",") if output_names else None,
+                dynamic_axes=dynamic_axes.unbounded(axes) or None,
+                dynamic_shapes=dynamic_axes.bounded(axes) or None,
+                opset_version=opset,
+                training=onward.TrainingMode.TRAINING if training else None,
+                external_data=external_data,
+                allow_static_axes=allow_static_axes,
+            )
+        except InputError as error:
+            mistake = dynamic_axes.nobodys(axes, error)
+            if mistake is None:
+                raise
+            raise mistake from error
     verification = None
     with working(f"writing and verifying {output}" if verify else f"writing {output}"):
         if verify:
@@ -116,32 +121,6 @@ def export(
         "seconds": round(seconds, 3),
     }
     return Answer(data, lambda: _show(program, verification, data))
-
-
-def _join(axes: dict[int, Axis], named: Mapping[int, str], name: str) -> None:
-    """The axes that --input names, with those of --dynamic, which may have bounds."""
-    from .mistakes import UsageMistake
-    from .specs import Axis
-
-    for number, axis in named.items():
-        known = axes.setdefault(number, Axis(axis))
-        if known.name != axis:
-            raise UsageMistake(f"axis {number} of '{name}' is '{axis}' in --input and '{known.name}' in --dynamic")
-
-
-def _unbounded(axes: dict[str, dict[int, Axis]]) -> dict[str, dict[int, str]]:
-    chosen = {name: {n: axis.name for n, axis in each.items() if not axis.bounded} for name, each in axes.items()}
-    return {name: each for name, each in chosen.items() if each}
-
-
-def _bounded(axes: dict[str, dict[int, Axis]]) -> dict[str, dict[int, Any]]:
-    from torch.export import Dim
-
-    def dim(axis: Axis) -> Any:
-        return Dim(axis.name, min=axis.least, max=axis.most)
-
-    chosen = {name: {n: dim(axis) for n, axis in each.items() if axis.bounded} for name, each in axes.items()}
-    return {name: each for name, each in chosen.items() if each}
 
 
 def _port(port: Any) -> dict[str, Any]:

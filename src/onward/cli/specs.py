@@ -15,7 +15,7 @@ import ast
 import difflib
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .mistakes import SpecMistake
@@ -59,11 +59,13 @@ class TensorSpec:
 
 @dataclass(frozen=True)
 class Axis:
-    """A dynamic axis: its name, and its smallest and largest size if they were given."""
+    """A dynamic axis: its name, its smallest and largest size if they were given, and where --dynamic has it."""
 
     name: str
     least: int | None = None
     most: int | None = None
+    text: str | None = field(default=None, compare=False)
+    at: int = field(default=0, compare=False)
 
     @property
     def bounded(self) -> bool:
@@ -262,7 +264,8 @@ def parse_dynamic(texts: Iterable[str]) -> dict[str, dict[int, Axis]]:
             if number_of in found.get(name, {}):
                 raise scan.mistake(f"axis {number_of} of '{name}' is given twice", at)
             known = {axis.name: axis for axes in found.values() for axis in axes.values() if axis.bounded}
-            found.setdefault(name, {})[number_of] = _axis(scan, f"{name}_{number_of}", known)
+            axis = _axis(scan, f"{name}_{number_of}", known)
+            found.setdefault(name, {})[number_of] = replace(axis, text=text, at=at)
             if scan.done:
                 break
             scan.expect(",", "',' and another axis, or nothing, are expected here")

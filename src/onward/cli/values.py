@@ -158,7 +158,7 @@ def arrange(model: Any, given: Given) -> ExampleCall:
         positional = tuple(value for name, value in given.values if name is None)
         by_name = {name: value for name, value in given.values if name is not None}
         order = [name for name in parameters if name in by_name]
-        return ExampleCall(positional, {name: by_name[name] for name in [*order, *unknown]})
+        return _fitting(signature, ExampleCall(positional, {name: by_name[name] for name in [*order, *unknown]}))
     if len(unknown) < len(named):
         near = difflib.get_close_matches(unknown[0], parameters, 1)
         raise InputError(
@@ -173,4 +173,19 @@ def arrange(model: Any, given: Given) -> ExampleCall:
             f"the model has no parameter '{unknown[0]}', it has {', '.join(parameters)}",
             hint="values that are no tensors go by the names of forward's parameters",
         )
-    return ExampleCall(values, None, tuple(named) or None)
+    return _fitting(signature, ExampleCall(values, None, tuple(named) or None))
+
+
+def _fitting(signature: inspect.Signature | None, call: ExampleCall) -> ExampleCall:
+    """The call, if the model can be called so."""
+    if signature is None:
+        return call
+    try:
+        signature.bind(*call.args, **(call.kwargs or {}))
+    except TypeError as error:
+        takes = ", ".join(str(each.replace(annotation=each.empty)) for each in signature.parameters.values())
+        raise InputError(
+            f"the inputs do not fit the model, which takes ({takes}): {error}",
+            hint="one --input for each of them that has no default, and none for what it does not take",
+        ) from error
+    return call
