@@ -41,12 +41,40 @@ def test_the_real_executable_runs_and_inspects(model: Path) -> None:
     shown = onward("inspect", str(model)).stdout
     assert "by somebody; opset ai.onnx 20; IR version 9" in shown
     assert "x      float32[n, 4]" in shown and "weight           float32  4x3     48 bytes" in shown
-    assert "12 multiplications with dynamic axes at 1" in shown
+    assert "12 multiplications at n=1\n" in shown
 
 
 def test_inspect_of_a_file_without_dynamic_axes(tmp_path: Path) -> None:
     shown = invoke("inspect", save(tmp_path / "fixed.onnx", TEXT.replace("[n", "[2"))).stdout
     assert "24 multiplications\n" in shown
+
+
+CONV = """<ir_version: 9, opset_import: ["" : 20]>
+g (float[n, 1, h, 6] x) => (float[n, 2, k, 4] y) <float[2, 1, 3, 3] w> { y = Conv <strides = [2, 1]> (x, w) }"""
+
+
+@pytest.mark.parametrize(
+    ("bounds", "says", "at"),
+    [
+        ({"h": "2..32"}, "multiplications depend on n, h: `onward report -i` counts", {"n": 1, "h": 2}),
+        ({"h": "9..32"}, "288 multiplications at n=1, h=9\n", {"n": 1, "h": 9}),  # 1x2x4x4 of 9 each
+        ({"h": "9..", "n": "2..8"}, "576 multiplications at n=2, h=9\n", {"n": 2, "h": 9}),
+        ({}, "multiplications depend on n, h: `onward report -i` counts", {"n": 1, "h": 1}),  # no row is left of one
+    ],
+)
+def test_multiplications_are_counted_at_sizes_that_the_file_allows(
+    bounds: dict[str, str], says: str, at: dict[str, int], tmp_path: Path
+) -> None:
+    proto = onnx.parser.parse_model(CONV)
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(np.ones((2, 1, 3, 3), np.float32), "w"))
+    del proto.graph.value_info[:]
+    onnx.helper.set_model_props(proto, {f"onward.axis.{name}": each for name, each in bounds.items()})
+    onnx.save(proto, tmp_path / "c.onnx")
+    assert says in invoke("inspect", tmp_path / "c.onnx").stdout
+    told = json.loads(invoke("inspect", tmp_path / "c.onnx", "--json").stdout)
+    assert told["multiplications_at"] == at and told["multiplications"] == (
+        int(says.split()[0]) if says[0].isdigit() else None
+    )
 
 
 def test_inspect_for_machines(model: Path) -> None:

@@ -87,9 +87,12 @@ def _show(data: dict[str, Any]) -> None:
     print(
         f"by {plain(data['producer'] or 'an unknown producer')}; opset {plain(opsets)}; IR version {data['ir_version']}"
     )
+    axes = data["multiplications_at"]
     if data["multiplications"] is not None:
-        dynamic = any(isinstance(size, str) for port in data["inputs"] for size in port["shape"] or ())
-        print(f"{_short(data['multiplications'])} multiplications{' with dynamic axes at 1' if dynamic else ''}")
+        sizes = ", ".join(f"{plain(name)}={size}" for name, size in axes.items())
+        print(f"{_short(data['multiplications'])} multiplications{f' at {sizes}' if sizes else ''}")
+    elif axes:
+        print(f"multiplications depend on {plain(', '.join(axes))}: `onward report -i` counts at sizes of yours")
     weights = data["weights"]
     print(f"{_short(weights['parameters'])} parameters in {weights['count']} weights, {readable(weights['bytes'])}")
     for title in ("inputs", "outputs"):
