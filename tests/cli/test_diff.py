@@ -100,11 +100,11 @@ def test_bodies_are_compared(tmp_path: Path) -> None:
 def test_the_page_escapes_names(tmp_path: Path) -> None:
     a = save(tmp_path / "a.onnx")
     b = onnx.load(a)
-    b.producer_name = "<script>alert(1)</script>"
+    b.producer_name = "<script>alert(1)</script>\u202e"
     onnx.save(b, tmp_path / "b.onnx")
     invoke("diff", a, tmp_path / "b.onnx", "--html", tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
-    assert "<script>" not in page and "&lt;script&gt;alert(1)" in page
+    assert "<script>" not in page and "&lt;script&gt;alert(1)&lt;/script&gt;\\u202e" in page and "\u202e" not in page
 
 
 def test_trouble_is_two_as_with_diff(tmp_path: Path) -> None:

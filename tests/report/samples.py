@@ -142,6 +142,11 @@ def branching() -> Json:
     return sample.data()
 
 
+def target(title: str, source: str, **findings: list[Json]) -> Json:
+    """What is known of a runtime."""
+    return {"target": title, "problems": [], "unknown": [], "conditions": [], "source": source} | findings
+
+
 def hostile() -> Json:
     """Every text that a model can bring is an attempt to become markup."""
     sample = Sample(ATTACK)
@@ -159,6 +164,6 @@ def hostile() -> Json:
         producer=ATTACK, opset={"": 20, ATTACK: 1}, frozen=[ATTACK], warnings=[ATTACK],
         axes=[{"name": ATTACK, "where": ATTACK, "bounds": ATTACK, "proven": [ATTACK]}],
         verification=[{"sizes": ATTACK, "output": ATTACK, "error": float("nan"), "verdict": ATTACK, "skipped": None}],
-        compatibility=[{"target": ATTACK, "problems": [{"node": 0, "text": ATTACK}], "source": ATTACK}],
+        compatibility=[target(ATTACK, ATTACK, problems=[{"text": ATTACK, "count": 1, "nodes": [0]}])],
         sections=[{"title": ATTACK, "html": "<p>theirs</p>"}], notes=[ATTACK], error_note=ATTACK,
     )  # fmt: skip

@@ -314,20 +314,30 @@ def test_report_true_writes_it(tmp_path: Path) -> None:
 
 def test_other_runtimes_are_told_with_their_sources() -> None:
     text = """<ir_version: 9, opset_import: ["" : 20]> g (float[4] x) => (float[4] y, int64[k] u)
-        { y = Relu (x)  u, v, w, c = Unique (x) }""".replace("int64[k] u", "float[k] u")
+        { y = Relu (x)  u, v, w, c = Unique (x) d, e, f, h = Unique (y) }""".replace("int64[k] u", "float[k] u")
     data = measured_data(View(text), Measuring({"x": torch.rand(4)}))
     titles = [each["target"].split()[0] for each in data["compatibility"]]
     assert titles[0] == "onnxruntime" and {"TensorRT", "OpenVINO"} <= set(titles)
     assert all(each["source"] for each in data["compatibility"])
     first, *others = data["compatibility"]
     assert first["problems"] == [] and first["source"] == "it has run the model for this page"
-    told = [problem for each in others for problem in each["problems"] if problem["node"] == 1]
-    assert any("Unique" in problem["text"] for problem in told)
-    assert all(
-        problem["node"] != 0 for each in others if each["target"].startswith("TensorRT") for problem in each["problems"]
-    )
+    tensorrt = next(each for each in others if each["target"].startswith("TensorRT"))
+    (unique,) = [each for each in tensorrt["problems"] if "Unique" in each["text"]]  # one sentence about two nodes
+    assert unique["count"] == 2 and unique["nodes"] == [1, 2]
+    assert all(0 not in each["nodes"] for each in tensorrt["problems"])
     marked = [text for text in data["nodes"][1]["problems"] if text.startswith("TensorRT")]
     assert marked and "Unique" in marked[0]
+
+
+def test_what_is_not_known_and_what_has_a_condition_is_no_problem() -> None:
+    text = """<ir_version: 9, opset_import: ["" : 20, "my" : 1]> g (float[1, 1, 4, 4] x) => (float[1, 1, 8, 8] y)
+        <float[4] s = {1., 1., 2., 2.}> { t = my.Op (x)  y = Resize <mode = "linear"> (x, , s) }"""
+    data = measured_data(View(text), Measuring())
+    told = {each["target"].split()[0].lower(): each for each in data["compatibility"]}
+    assert told["tensorrt"]["problems"] == [] and [each["nodes"] for each in told["tensorrt"]["unknown"]] == [[0]]
+    coreml = next(each for name, each in told.items() if name.startswith("core"))
+    assert [(each["count"], each["nodes"]) for each in coreml["conditions"]] == [(1, [1])]
+    assert [each["nodes"] for each in coreml["problems"]] == [[0]] and data["nodes"][1]["problems"] == []
 
 
 def test_a_refusal_of_onnxruntimes_is_a_problem() -> None:

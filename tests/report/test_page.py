@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from onward.report.template import page
-from tests.report.samples import ATTACK, Json, Sample, branching, cached, dense, flat, hostile, nested
+from tests.report.samples import ATTACK, Json, Sample, branching, cached, dense, flat, hostile, nested, target
 
 Open = Callable[..., Any]
 PHONE = {"width": 390, "height": 844}
@@ -280,7 +280,7 @@ def test_shares_of_time_are_of_nodes_that_are_in_no_other(show: Open) -> None:
 
 
 def test_a_problem_leads_to_its_node(show: Open) -> None:
-    problem = {"target": "tensorrt", "problems": [{"node": 1, "text": "no such kernel"}], "source": "a table"}
+    problem = target("tensorrt", "a table", problems=[{"text": "no such kernel", "count": 1, "nodes": [1]}])
     data = nested(1) | {"compatibility": [problem]}
     data["nodes"][1]["problems"] = ["tensorrt: no such kernel"]
     tab = show(data)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from onward.report.template import page
-from tests.report.samples import ATTACK, Json, Sample, branching, hostile, nested
+from tests.report.samples import ATTACK, Json, Sample, branching, flat, hostile, nested, target
 
 ROOT = Path(__file__).resolve().parents[2]
 WEB = ROOT / "web"
@@ -139,11 +139,27 @@ def test_the_verdict_comes_first() -> None:
     row = {"sizes": "as given", "output": "y", "error": 0.5, "verdict": "off by 0.5", "skipped": None}
     skipped = row | {"verdict": "skipped", "error": None, "skipped": "too large"}
     assert "differs from PyTorch in 1 of 1 checks" in Elements(page(nested(1) | {"verification": [row, skipped]})).text
-    problem = {"problems": [{"node": None, "text": "no kernel"}], "source": "itself"}
-    both = [problem | {"target": name} for name in ("onnxruntime 1.31", "TensorRT 10")]
+    problem = {"text": "no kernel", "count": 0, "nodes": []}
+    both = [target(name, "itself", problems=[problem]) for name in ("onnxruntime 1.31", "TensorRT 10")]
     first = page(nested(1) | {"compatibility": both}).split("<main>")[0]
     assert "1 problem in onnxruntime 1.31" in first and "TensorRT" not in first
     assert "verified" not in Elements(page(nested(1) | {"verification": [skipped]})).text
+
+
+def test_a_sentence_about_many_nodes_is_one_row() -> None:
+    many = {"text": "Conv: no kernel", "count": 30, "nodes": list(range(20))}
+    known = target("A", "a table", problems=[many])
+    other = {"text": "fp16 is slow", "count": 0, "nodes": []}
+    inside = {"text": "Loop: who knows", "count": 2, "nodes": []}
+    asked = target("B", "another", unknown=[inside], conditions=[other])
+    text = page(flat(20) | {"compatibility": [known, asked]})
+    tab = text.split('id="compatibility"')[1].split("</section>")[0]
+    first, second = (Elements(part) for part in tab.split("<h3>")[1:])
+    assert first.text.count("Conv: no kernel") == 1 and first.tags.count("button") == 20
+    assert "30" in first.text and "and 10 more" in first.text and "No problem known." not in first.text
+    assert second.text.startswith("No problem known.not known") and "2 in bodies of others" in second.text
+    assert "only under a conditionnodeswherefp16 is slowthe model" in second.text
+    assert "problem in" not in text.split("<main>")[0]
 
 
 def test_operators_of_bodies_are_counted() -> None:

@@ -87,25 +87,32 @@ h1 { font-size: 1.4rem; overflow-wrap: anywhere; } h2 { font-size: 1.1rem; }
 table { border-collapse: collapse; width: 100%; }
 td { padding: .2rem .8rem .2rem 0; vertical-align: top; font: 13px/1.5 ui-monospace, monospace; overflow-wrap: anywhere;
      border-bottom: 1px solid #8884; }
-td:first-child { width: 5rem; }
+td:first-child { width: 5rem; overflow-wrap: normal; } td:nth-child(2) { min-width: 12rem; }
+@media (max-width: 600px) {  /* side by side there is no room for words: one below the other */
+  table, tbody, tr, td { display: block; } tr td { width: auto; min-width: 0; border: 0; padding: 0; }
+  tr { border-bottom: 1px solid #8884; padding: .3rem 0; } tr td + td { padding-left: .8rem; }
+}
 .removed { color: #d32f2f; } .added { color: #2e9d42; } .changed, .renamed { color: #b26a00; }
 """
 
 
 def _page(first: str, second: str, changes: list[Change]) -> str:
-    """One file without scripts and downloads; names are a stranger's, and escaped."""
+    """One file without scripts and downloads; names are a stranger's, and escaped, unseen characters too."""
     from html import escape
+
+    def shown(text: str) -> str:
+        return escape(plain(text))
 
     def row(each: Change) -> str:
         return (
-            f'<tr><td class="{each.kind}">{each.kind}</td><td>{escape(each.name)}</td><td>{escape(each.text)}</td></tr>'
+            f'<tr><td class="{each.kind}">{each.kind}</td><td>{shown(each.name)}</td><td>{shown(each.text)}</td></tr>'
         )
 
     body = "".join(
         f"<h2>{escape(part)} ({len(found)})</h2><table>{''.join(map(row, found))}</table>\n"
         for part, found in _parts(changes).items()
     )
-    title = f"{escape(first)} and {escape(second)}"
+    title = f"{shown(first)} and {shown(second)}"
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" '
         f'content="width=device-width, initial-scale=1"><title>{title}</title><style>{_STYLE}</style></head>\n'

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 
 import onnx_ir as ir
 
@@ -14,7 +14,6 @@ from .contents import Contents, Json
 
 _OTHERS = ("tensorrt", "openvino", "coreml")
 _PLACES = 20  # nodes of one finding that are listed
-_WORDS = {"problem": "", "unknown": "not known: ", "condition": "only under a condition: "}
 
 
 def attach_runtimes(found: Contents, model: ir.Model, *, ran: bool) -> None:
@@ -22,7 +21,7 @@ def attach_runtimes(found: Contents, model: ir.Model, *, ran: bool) -> None:
     data = found.data
     if ran:
         title = f"onnxruntime {load_onnxruntime().__version__}"
-        data["compatibility"].append({"target": title, "problems": [], "source": "it has run the model for this page"})
+        data["compatibility"].append(_target(title, "it has run the model for this page"))
     for targets in (_OTHERS,) if ran else (("onnxruntime",), _OTHERS):
         try:
             answers = held_against(model, targets)
@@ -33,30 +32,35 @@ def attach_runtimes(found: Contents, model: ir.Model, *, ran: bool) -> None:
 
 
 def _enter(answers: Iterable[Compatibility], found: Contents) -> None:
-    for answer in answers:
-        found.data["compatibility"].append({
-            "target": answer.title,
-            "problems": list(_problems(answer, found)),
-            "source": "; ".join(answer.cited.values()),
-        })  # fmt: skip
-
-
-def _problems(answer: Compatibility, found: Contents) -> Iterator[Json]:
     order = {id(node): index for index, node in enumerate(found.data["nodes"])}
-    for finding in (*answer.problems, *answer.unknown, *answer.conditions):
-        text = _text(finding)
-        made = [found.makers[place.output] for place in finding.places if place.output in found.makers]
-        if finding.verdict == "problem":
-            for node in made:
-                node["problems"].append(f"{answer.title}: {text}")
-        for node in made[:_PLACES]:
-            yield {"node": order[id(node)], "text": text}
-        if len(made) > _PLACES:
-            yield {"node": None, "text": f"{text} (and {len(made) - _PLACES} more nodes)"}
-        if not made:
-            yield {"node": None, "text": text}
+    for answer in answers:
+        told = _target(answer.title, "; ".join(answer.cited.values()))
+        for key, findings in (
+            ("problems", answer.problems),
+            ("unknown", answer.unknown),
+            ("conditions", answer.conditions),
+        ):
+            told[key] = [_finding(each, found, order) for each in findings]
+        for finding in answer.problems:
+            for node in _made(finding, found):
+                node["problems"].append(f"{answer.title}: {_text(finding)}")
+        found.data["compatibility"].append(told)
+
+
+def _target(title: str, source: str) -> Json:
+    return {"target": title, "problems": [], "unknown": [], "conditions": [], "source": source}
+
+
+def _finding(finding: Finding, found: Contents, order: Mapping[int, int]) -> Json:
+    """One sentence, with the number of nodes that it is about (0: the whole model) and the places of the first."""
+    nodes = [order[id(node)] for node in _made(finding, found)]
+    return {"text": _text(finding), "count": len(finding.places), "nodes": nodes[:_PLACES]}
+
+
+def _made(finding: Finding, found: Contents) -> list[Json]:
+    """The nodes of the main graph among those of a finding."""
+    return [found.makers[place.output] for place in finding.places if place.output in found.makers]
 
 
 def _text(finding: Finding) -> str:
-    operator = f"{finding.operator}: " if finding.operator else ""
-    return f"{_WORDS[finding.verdict]}{operator}{finding.text}"
+    return f"{finding.operator}: {finding.text}" if finding.operator else finding.text

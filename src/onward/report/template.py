@@ -24,6 +24,7 @@ from .visible import visible
 
 Data = Mapping[str, Any]  # described in contents.py
 _READ_FIRST = (("frozen", "frozen size"), ("warnings", "warning"))
+_VERDICTS = (("problems", "problem"), ("unknown", "not known"), ("conditions", "only under a condition"))
 _MOST_DOMAINS = 2  # beside ONNX itself, in the first line
 
 
@@ -260,16 +261,33 @@ def _operators(data: Data) -> str:
 def _compatibility(data: Data) -> str:
     parts = []
     for target in data["compatibility"]:
-        problems = target["problems"]
-        rows = [(_node_link(data, problem["node"]), _text(problem["text"])) for problem in problems]
-        body = _table(("node", "problem"), rows) if rows else '<p class="good">No problem known.</p>'
-        parts.append(_section(target["target"], f'{body}<p class="dim">Source: {_text(target["source"])}</p>'))
+        tables = [_findings(data, word, target[key]) for key, word in _VERDICTS if target[key]]
+        if not target["problems"]:
+            tables.insert(0, '<p class="good">No problem known.</p>')
+        source = f'<p class="dim">Source: {_text(target["source"])}</p>'
+        parts.append(_section(target["target"], "".join(tables) + source))
     return "".join(parts)
 
 
-def _node_link(data: Data, index: int | None) -> str:
-    if index is None:
-        return ""
+def _findings(data: Data, word: str, findings: Sequence[Data]) -> str:
+    """A sentence in a row, with all the nodes that it is about."""
+    rows = [
+        (_text(each["text"]), f"{each['count']:,}" if each["count"] else "", _where(data, each)) for each in findings
+    ]
+    return _table((word, "nodes", "where"), rows, numeric=(1,))
+
+
+def _where(data: Data, finding: Data) -> str:
+    if not finding["count"]:
+        return "the model"
+    shown = [_node_link(data, index) for index in finding["nodes"]]
+    more = finding["count"] - len(shown)
+    if more:
+        shown.append(f"{'and ' if shown else ''}{more:,} {'more' if shown else 'in bodies of others'}")
+    return ", ".join(shown)
+
+
+def _node_link(data: Data, index: int) -> str:
     node = data["nodes"][index]
     label = _text(f"{node['op']} {node['name']}")
     return f'<button type="button" class="link" data-node="{index}">{label}</button>'
