@@ -11,6 +11,7 @@ from torch import nn
 
 import onward
 from onward.report import write_report
+from onward.verify import Verification
 
 
 class Residual(nn.Module):
@@ -54,8 +55,8 @@ class Upscaler(nn.Module):
         return self.tail(x).clamp(0, 1)
 
 
-def main(folder: str = "out") -> None:
-    """Write demo.onnx and demo.html into the folder."""
+def main(folder: str = "out") -> Verification:
+    """Write demo.onnx and demo.html into the folder; how onnxruntime compares."""
     directory = Path(folder)
     directory.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(0)
@@ -72,6 +73,7 @@ def main(folder: str = "out") -> None:
     print(verification)
     write_report(program, directory / "demo.html", verification)
     print(f"\nthe report is in {directory / 'demo.html'}")
+    return verification
 
 
 if __name__ == "__main__":

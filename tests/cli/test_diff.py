@@ -16,7 +16,7 @@ from tests.cli.running import invoke, onward
 def changes(a: Path, b: Path, *more: str) -> list[str]:
     done = invoke("diff", a, b, "--json", *more)
     told: dict[str, Any] = json.loads(done.stdout)
-    assert done.exit_code == (0 if told["same"] else 1)
+    assert done.exit_code == (0 if told["same"] else 1) and told["ok"] is told["same"]
     return [f"{each['part']} {each['kind']} {each['name']}: {each['text']}" for each in told["changes"]]
 
 

@@ -55,9 +55,11 @@ def test_bench_refuses_what_does_not_compare(tmp_path: Path) -> None:
 
 
 def test_demo(tmp_path: Path) -> None:
-    done = onward("demo", str(tmp_path / "new" / "folder"))
+    done = onward("demo", str(tmp_path / "new" / "folder"), "--json")
     assert done.returncode == 0, done.stderr
-    assert "runs agree" in done.stdout
+    assert "runs agree" in done.stderr  # what it says meanwhile; without --json it is on stdout
+    told = json.loads(done.stdout)
+    assert told["ok"] and told["verified"]["ok"] and told["file"] == str(tmp_path / "new" / "folder" / "demo.onnx")
     assert (tmp_path / "new" / "folder" / "demo.onnx").exists()
     (tmp_path / "file").touch()
     failed = invoke("demo", tmp_path / "file")

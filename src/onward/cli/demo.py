@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from .command import EXIT_CODES, Answer, Debug
+from .command import EXIT_CODES, FAILED, Answer, Debug, Json
+from .export import verification_data
 
 EPILOG = f"""Examples:
   onward demo           writes out/demo.onnx and out/demo.html
@@ -19,6 +20,7 @@ EPILOG = f"""Examples:
 
 def demo(
     folder: Annotated[Path, typer.Argument(help="Where to write; it is made if it is not there.")] = Path("out"),
+    as_json: Json = False,
     debug: Debug = False,
 ) -> Answer:
     """Export a bundled model, verify the file at other sizes, and write its report page."""
@@ -26,9 +28,15 @@ def demo(
     from onward.errors import WriteError
 
     try:
-        onward.demo.main(str(folder))
+        verification = onward.demo.main(str(folder))  # it prints as it goes
     except OSError as error:
         if isinstance(error, WriteError):
             raise
         raise WriteError(f"cannot write to '{folder}': {error.strerror or error}") from error
-    return Answer({}, lambda: None)
+    data = {
+        "ok": verification.ok,
+        "file": str(folder / "demo.onnx"),
+        "verified": verification_data(verification),
+        "report": str(folder / "demo.html"),
+    }
+    return Answer(data, lambda: None, 0 if verification.ok else FAILED)

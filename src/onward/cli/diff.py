@@ -47,6 +47,7 @@ def diff(
 
         write_page(html, _page(str(first), str(second), changes))
     data = {
+        "ok": not changes,
         "same": not changes,
         "a": str(first),
         "b": str(second),

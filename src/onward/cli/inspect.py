@@ -58,11 +58,12 @@ def inspect(
         opened = open_file(model)
         data = described(opened, top) if as_json or not targets else {}
     if not targets:
-        return Answer(data, lambda: _show(data))
+        return Answer({"ok": True, **data}, lambda: _show(data))
     with working(f"holding {model} against {', '.join(targets)}"):
         found = held_against(opened.path, list(dict.fromkeys(targets)))
     data["compatibility"] = [each.to_dict() for each in found]
-    return Answer(data, lambda: _show_compatibility(found), 0 if all(each.ok for each in found) else FAILED)
+    ok = all(each.ok for each in found)
+    return Answer({"ok": ok, **data}, lambda: _show_compatibility(found), 0 if ok else FAILED)
 
 
 def _check(target: str) -> None:
