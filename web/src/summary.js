@@ -56,7 +56,7 @@ export function slowest(model, go) {
   if (!total) return null;
   const timed = model.boxes.filter((box) => box.node && box.node.microseconds !== null).sort((a, b) => b.node.microseconds - a.node.microseconds);
   const shown = timed.slice(0, MOST_ROWS);
-  const at = model.data.totals.profiled_at;
+  const { profiled_at: at, inserted_microseconds: added } = model.data.totals;
   const rows = shown.map((box) => {
     const { node } = box;
     const outer = around(box);
@@ -65,7 +65,7 @@ export function slowest(model, go) {
     return [outer ? [name, h("span", { class: "dim" }, " inside ", link(outer, `${outer.node.op} ${outer.node.name}`, go))] : name, node.op, time(node.microseconds), outer ? h("span", { class: "dim" }, `(${share})`) : share, node.microseconds / timed[0].node.microseconds];
   });
   return h("div", null, at ? h("p", { class: "dim" }, `Measured in onnxruntime: ${at}.`) : null,
-    h("p", { class: "dim" }, `Shares are of the ${time(total)} that all nodes take${shown.some(around) ? "; those in parentheses are inside of another node, and part of its time already" : ""}.`),
+    h("p", { class: "dim" }, `Shares are of the ${time(total)} in nodes of the file${added ? `, without ${time(added)} in nodes that onnxruntime adds by itself` : ""}${shown.some(around) ? "; those in parentheses are inside of another node, and part of its time already" : ""}.`),
     bars(["node", "operator", "time", "share", ""], rows),
     timed.length > MOST_ROWS ? h("p", { class: "dim" }, `The slowest ${MOST_ROWS} of ${whole(timed.length)}.`) : null);
 }
