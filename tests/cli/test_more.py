@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import onnx
@@ -74,6 +75,9 @@ def test_every_command_has_examples_and_exit_codes(command: str) -> None:
     said = invoke(command, "--help").stdout
     assert f"Examples:\n    onward {command}" in said
     assert "Exit codes" in said and ("--debug" in said or command == "ops")
+    usage = said.splitlines()[0 if said.startswith("Usage") else 1].strip()
+    assert re.fullmatch(rf"Usage: \S+ {command} \[OPTIONS\]( [A-Z]+| \[[A-Z]+\])+", usage), usage
+    assert not re.search(r" <[a-z ]+>", said.partition("Examples:")[0])
 
 
 def test_help_lists_every_command_and_completion_is_there() -> None:

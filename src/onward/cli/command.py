@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import re
 import sys
 import traceback
 import warnings
@@ -55,6 +56,20 @@ class Command(TyperCommand):
     """A subcommand without tracebacks."""
 
     exit_code = FAILED
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """MODEL where some versions of typer write {MODEL}, which looks like something to be typed."""
+        return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """MODEL where they write `MODEL <path>`."""
+        write = formatter.write_dl
+
+        def write_plainly(rows: Any, *args: Any, **kwargs: Any) -> None:
+            write([(re.sub(r"^([A-Z]+) <[a-z]+>$", r"\1", name), text) for name, text in rows], *args, **kwargs)
+
+        formatter.write_dl = write_plainly
+        super().format_options(ctx, formatter)
 
     def invoke(self, ctx: Any) -> Any:
         from onward.errors import ExportError

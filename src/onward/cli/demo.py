@@ -19,7 +19,9 @@ EPILOG = f"""Examples:
 
 
 def demo(
-    folder: Annotated[Path, typer.Argument(help="Where to write; it is made if it is not there.")] = Path("out"),
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="Where to write; it is made if it is not there.")
+    ] = Path("out"),
     as_json: Json = False,
     debug: Debug = False,
 ) -> Answer:

@@ -25,9 +25,11 @@ def diff(
     first: Annotated[Path, typer.Argument(metavar="A", help="An ONNX file.")],
     second: Annotated[Path, typer.Argument(metavar="B", help="Another.")],
     html: Annotated[Path | None, typer.Option(metavar="PAGE", help="Write a page as well.")] = None,
-    most: Annotated[int, typer.Option(min=1, help="How many changes of a kind to show; the page has all.")] = 40,
+    most: Annotated[
+        int, typer.Option(metavar="N", min=1, help="How many changes of a kind to show; the page has all.")
+    ] = 40,
     tolerance: Annotated[
-        float, typer.Option(min=0.0, help="Weights that differ by no more than this are equal.")
+        float, typer.Option(metavar="NUMBER", min=0.0, help="Weights that differ by no more than this are equal.")
     ] = 0.0,
     force: Force = False,
     as_json: Json = False,

@@ -25,8 +25,11 @@ written, and that is 1.
 
 
 def export(
-    target: Annotated[str, typer.Argument(help="pkg.module:name, file.py:name, archive.pt, x.pt2, timm:NAME, hf:NAME")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")],
+    target: Annotated[
+        str,
+        typer.Argument(metavar="TARGET", help="pkg.module:name, file.py:name, archive.pt, x.pt2, timm:NAME, hf:NAME"),
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The file to write.")],
     arg: Args = [],  # noqa: B006 (typer copies it)
     input: Inputs = [],  # noqa: B006
     dynamic: Annotated[
@@ -35,8 +38,10 @@ def export(
     ] = [],  # noqa: B006
     weights: WeightsFile = None,
     strict: Strict = True,
-    opset: Annotated[int | None, typer.Option(help="9 up to the newest that onnxruntime loads.")] = None,
-    output_names: Annotated[str | None, typer.Option("--outputs", help="Names of the outputs: y,mask")] = None,
+    opset: Annotated[int | None, typer.Option(metavar="N", help="9 up to the newest that onnxruntime loads.")] = None,
+    output_names: Annotated[
+        str | None, typer.Option("--outputs", metavar="NAMES", help="Names of the outputs: y,mask")
+    ] = None,
     seed: Seed = 0,
     training: Annotated[bool, typer.Option("--training", help="Export in training mode.")] = False,
     external_data: Annotated[

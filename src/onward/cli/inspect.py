@@ -42,7 +42,7 @@ def inspect(
             autocompletion=_completed,
         ),
     ] = [],  # noqa: B006 (typer copies it)
-    top: Annotated[int, typer.Option(min=0, help="How many of the largest weights.")] = 8,
+    top: Annotated[int, typer.Option(metavar="N", min=0, help="How many of the largest weights.")] = 8,
     as_json: Json = False,
     debug: Debug = False,
 ) -> Answer:

@@ -22,9 +22,9 @@ EPILOG = f"""Examples:
 
 
 def ops(
-    pattern: str = typer.Argument("*", help="A name, a part of one, or a pattern with * in it."),
-    dtype: str = typer.Option("float32", help="For the opsets and the reasons."),
-    opset: int | None = typer.Option(None, help="Only this opset."),
+    pattern: str = typer.Argument("*", metavar="PATTERN", help="A name, a part of one, or a pattern with * in it."),
+    dtype: str = typer.Option("float32", metavar="DTYPE", help="For the opsets and the reasons."),
+    opset: int | None = typer.Option(None, metavar="N", help="Only this opset."),
     failing: bool = typer.Option(False, "--failing", help="Only what fails, with the reason."),
     aten: bool = typer.Option(False, "--aten", help="The registry of lowerings instead of the recorded results."),
     as_json: bool = typer.Option(False, "--json", help="For machines."),

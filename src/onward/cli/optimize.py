@@ -21,7 +21,7 @@ nothing is written, and that is 1.
 
 def optimize(
     model: ModelFile,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The file to write.")],
     input: Inputs = [],  # noqa: B006 (typer copies it)
     verify: Annotated[bool, typer.Option("--verify/--no-verify", help="Run both in onnxruntime and compare.")] = True,
     seed: Seed = 0,

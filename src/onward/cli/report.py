@@ -33,7 +33,9 @@ written and no browser is found to open it, that is 1.
 
 def report(
     model: ModelFile,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="The page; beside the file by default.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="PAGE", help="The page; beside the file by default.")
+    ] = None,
     profile: Annotated[bool, typer.Option("--profile/--no-profile", help="Time every node in onnxruntime.")] = True,
     input: Inputs = [],  # noqa: B006 (typer copies it)
     against: Annotated[
@@ -47,7 +49,9 @@ def report(
     function: Function = False,
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     serving: Annotated[bool, typer.Option("--serve", help="Show the page on a port of this machine, too.")] = False,
-    port: Annotated[int | None, typer.Option(help="That port; without, one that is free.", min=1, max=65535)] = None,
+    port: Annotated[
+        int | None, typer.Option(metavar="N", help="That port; without, one that is free.", min=1, max=65535)
+    ] = None,
     force: Force = False,
     as_json: Json = False,
     debug: Debug = False,

@@ -38,8 +38,12 @@ class Runtime(str, enum.Enum):
 def run(
     model: ModelFile,
     input: Inputs = [],  # noqa: B006 (typer copies it)
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the outputs to an .npz file.")] = None,
-    backend: Annotated[Runtime, typer.Option(help="What runs it.")] = Runtime.onnxruntime,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the outputs to an .npz file.")
+    ] = None,
+    backend: Annotated[
+        Runtime, typer.Option(metavar="NAME", help="What runs it: onnxruntime or onward.")
+    ] = Runtime.onnxruntime,
     seed: Seed = 0,
     force: Force = False,
     as_json: Json = False,
