@@ -6,6 +6,7 @@ process of its own shows best. Every start costs seconds, except those that need
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import re
@@ -16,7 +17,9 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -107,6 +110,24 @@ def test_bad_input(arguments: list[str], code: int, message: str, tmp_path: Path
     assert [path.name for path in tmp_path.iterdir()] == ["text.onnx"]
 
 
+@contextlib.contextmanager
+def _started(command: list[str], **options: Any) -> Iterator[subprocess.Popen[str]]:
+    """A process that Ctrl-C reaches (what a shell starts in the background ignores it, and so would its children), and
+    that ends with the test, however that ends."""
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        **options,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
 def test_a_page_without_a_browser_and_on_a_port(tmp_path: Path) -> None:
     save(tmp_path / "m.onnx")
     with socket.socket() as other:
@@ -121,9 +142,8 @@ def test_a_page_without_a_browser_and_on_a_port(tmp_path: Path) -> None:
     for name in ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY"):
         bare.pop(name, None)
     command = [*COMMAND, "report", "m.onnx", "--no-profile", "--open", "--serve"]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, cwd=tmp_path, env=bare, text=True, **pipes) as process:
-        assert process.stdout is not None and process.stderr is not None
+    with _started(command, cwd=tmp_path, env=bare) as process:
+        assert process.stdout is not None
         assert process.stdout.readline() == "the report is in m.html\n"
         url = process.stdout.readline().split()[3]
         assert url.startswith("http://127.0.0.1:")
