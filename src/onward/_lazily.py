@@ -11,7 +11,6 @@ import sys
 from typing import Any
 
 _PACKAGE = __name__.rpartition(".")[0]
-_ON_DEMAND = ("backend",)  # parts that most have no use for: imported when they are asked for
 
 
 def __getattr__(name: str) -> Any:

@@ -56,6 +56,7 @@ def test_inputs_read(text: str, specs: list[Any]) -> None:
         ("x:f32[1];", 9, "an input is expected here"),
         ("x:f32[1];x:f32[2]", 9, "the input 'x' is given twice"),
         ("x=what?", 2, "'what?' is neither a file (.npy, .npz, .pt) nor a Python value"),
+        ("x:picture.npy", 1, "a file follows the name of its input with '='"),
     ],
 )
 def test_a_mistake_has_a_caret_under_it(text: str, at: int, message: str) -> None:

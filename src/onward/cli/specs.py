@@ -32,6 +32,7 @@ DTYPES = {
 }  # fmt: skip
 FILLS = ("random", "zeros", "ones", "arange")
 _FILE = re.compile(r"(?P<path>.*\.(npy|npz|pt|pth))(:(?P<key>[^:]+))?", re.IGNORECASE)
+_NAMED = re.compile(r"\w+:(?![/\\])")  # a name, and no drive of Windows
 _NAME = re.compile(r"[^\s:=\[\];,()]+")
 _COUNT = re.compile(r"[0-9]+")
 _NUMBER = re.compile(r"[-+]?(\d+\.(?!\.)\d*|\.\d+|\d+)([eE][-+]?\d+)?")
@@ -159,6 +160,8 @@ def _input(text: str, start: int, end: int) -> InputSpec:
         return _bound(scan, binding.group(1), binding.group(2), scan.at + binding.start(2))
     file = _FILE.fullmatch(rest)
     if file and "[" not in rest:
+        if _NAMED.match(file["path"]):
+            raise scan.mistake("a file follows the name of its input with '='", scan.at + rest.index(":"))
         return FileSpec(None, file["path"], file["key"])
     return _tensor(scan)
 

@@ -98,7 +98,7 @@ class Verification:
     def _summary(self) -> str:
         ran = [check for check in self.checks if check.skipped is None]
         failed = [check.label for check in ran if not check.ok]
-        runs = f"{len(ran)} run{'s' * (len(ran) != 1)}"
+        runs, agree = (f"{len(ran)} runs", "agree") if len(ran) != 1 else ("1 run", "agrees")
         if not ran:
             return "nothing was verified"
         if failed:
@@ -107,8 +107,8 @@ class Verification:
         random = sorted({each.name for check in ran for each in check.comparisons if each.random is not None})
         left_out = f"; values of {', '.join(map(repr, random))} are random and were not compared" if random else ""
         if not compared:
-            return f"{runs} agree in type and shape{left_out}"
-        return f"{runs} agree, largest error {self.max_scaled_error:.2g} of an output's scale{left_out}"
+            return f"{runs} {agree} in type and shape{left_out}"
+        return f"{runs} {agree}, largest error {self.max_scaled_error:.2g} of an output's scale{left_out}"
 
 
 def _row(label: str, comparison: Comparison) -> tuple[str, ...]:
