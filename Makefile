@@ -34,7 +34,7 @@ help: ## show this list
 install: $(COMMAND) ## the onward command, .venv/bin/onward, with the packages that it needs and no others
 	@echo "$(CURDIR)/$(BIN)/onward is ready"
 
-demo: $(COMMAND) ## export a few models, verify them, show what came out
+demo: $(COMMAND) ## export a bundled model, verify it at other sizes, write its report page
 	@$(BIN)/python -m onward.demo
 
 test: lint browser ## ruff, mypy and every test

@@ -6,9 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
 
+from onward.cli import compare_files
 from tests.cli.models import TEXT, save
 from tests.cli.running import invoke, onward
 
@@ -124,3 +127,9 @@ def test_many_changes_are_cut_short_for_people(tmp_path: Path) -> None:
     a, b = save(tmp_path / "a.onnx"), save(tmp_path / "b.onnx", scale=2.0)
     shown = invoke("diff", a, b, "--most", "1").stdout
     assert "and 1 more; --most shows them" in shown and "bias" not in shown
+
+
+def test_large_integers_that_float64_does_not_tell_apart_differ() -> None:
+    a, b = (ir.tensor(np.array([2**63 - 1 - less, 5])) for less in (0, 1))
+    assert compare_files._difference(a, b, 0.0) == "1 of 2 numbers differ, by up to 1"
+    assert compare_files._difference(a, a, 0.0) is None

@@ -186,3 +186,15 @@ def test_unusual_use(name: str, tmp_path: Path) -> None:
     outcome = through_onnxruntime(model, seen, tmp_path, fresh=example())
     assert outcome.equal == 1
     assert left_in_float(outcome) == {}
+
+
+def test_a_module_that_comes_after_init_belongs_to_the_one_around_it() -> None:
+    model, x = onward.quant.initialise(nn.Sequential(nn.Sequential(nn.Linear(4, 4)))), torch.randn(3, 4)
+    with onward.calibration(model):
+        model(x)
+    model[0].add_module("new", nn.PReLU())
+    with pytest.raises(onward.QuantizationError, match=r"0 \(prelu_0_output\) has no range yet"):
+        model.eval()(x)
+    with onward.calibration(model):
+        model(x)
+    assert model.eval()(x).isfinite().all()

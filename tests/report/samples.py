@@ -50,7 +50,9 @@ class Sample:
             "values": self.values, "nodes": self.nodes, "inputs": self.inputs, "outputs": self.outputs,
             "axes": [{"name": "batch", "where": "x axis 0", "bounds": "1..64", "proven": ["checked at 1, 3"]}],
             "frozen": [], "warnings": [],
-            "verification": [{"sizes": "as given", "output": "y", "error": 1e-7, "verdict": "ok", "skipped": None}],
+            "verification": [
+                {"sizes": "as given", "output": "y", "error": 1e-7, "verdict": "ok", "ok": True, "skipped": None}
+            ],
             "totals": {
                 "parameters": 64, "flops": 128, "peak_memory": 512, "microseconds": 9.0, "run_microseconds": 20.0,
                 "profiled_at": "2×8",
@@ -163,7 +165,9 @@ def hostile() -> Json:
     return sample.data(
         producer=ATTACK, opset={"": 20, ATTACK: 1}, frozen=[ATTACK], warnings=[ATTACK],
         axes=[{"name": ATTACK, "where": ATTACK, "bounds": ATTACK, "proven": [ATTACK]}],
-        verification=[{"sizes": ATTACK, "output": ATTACK, "error": float("nan"), "verdict": ATTACK, "skipped": None}],
+        verification=[
+            {"sizes": ATTACK, "output": ATTACK, "error": float("nan"), "verdict": ATTACK, "ok": False, "skipped": None}
+        ],
         compatibility=[target(ATTACK, ATTACK, problems=[{"text": ATTACK, "count": 1, "nodes": [0]}])],
         sections=[{"title": ATTACK, "html": "<p>theirs</p>"}], notes=[ATTACK], error_note=ATTACK,
     )  # fmt: skip

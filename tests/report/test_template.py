@@ -136,7 +136,7 @@ def test_without_scripts_the_summary_can_be_read() -> None:
 def test_the_verdict_comes_first() -> None:
     good = Elements(page(nested(1) | {"warnings": ["a", "b"], "frozen": ["c"]})).text
     assert "verified: 1 of 1 checks" in good and "2 warnings" in good and "1 frozen size" in good
-    row = {"sizes": "as given", "output": "y", "error": 0.5, "verdict": "off by 0.5", "skipped": None}
+    row = {"sizes": "as given", "output": "y", "error": 0.5, "verdict": "off by 0.5", "ok": False, "skipped": None}
     skipped = row | {"verdict": "skipped", "error": None, "skipped": "too large"}
     assert "differs from PyTorch in 1 of 1 checks" in Elements(page(nested(1) | {"verification": [row, skipped]})).text
     problem = {"text": "no kernel", "count": 0, "nodes": []}

@@ -247,7 +247,9 @@ def _difference(a: Any, b: Any, tolerance: float) -> str | None:
     wide = np.complex128 if a.dtype.name.startswith("COMPLEX") else np.float64
     x, y = a.numpy().astype(wide), b.numpy().astype(wide)
     with np.errstate(invalid="ignore"):
-        apart = np.where((x == y) | (np.isnan(x) & np.isnan(y)), 0.0, np.abs(x - y))
+        same = (a.numpy() == b.numpy()) | (np.isnan(x) & np.isnan(y))
+        least = 1.0 if a.dtype.is_integer() else 0.0  # float64 does not tell large integers apart
+        apart = np.where(same, 0.0, np.maximum(np.abs(x - y), least))
     apart = np.where(np.isnan(apart), np.inf, apart)  # a number against no number
     if apart.max() <= tolerance:
         return None

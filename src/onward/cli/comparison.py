@@ -29,7 +29,10 @@ from .values import ExampleCall, Given, arrange
 
 def eager_target(what: Asked, training: bool) -> Target:
     """The model that a file is held against."""
-    target = rebuild(what).target
+    built = rebuild(what)
+    for remark in built.remarks:
+        warnings.warn(remark, stacklevel=2)
+    target = built.target
     eager = target.model
     if isinstance(eager, torch.export.ExportedProgram):
         eager = eager.module()

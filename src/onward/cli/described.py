@@ -69,8 +69,11 @@ def smallest(model: ir.Model) -> dict[str, int]:
 def multiplications(model: ir.Model, axes: Mapping[str, int]) -> int | None:
     """Of Conv, ConvTranspose, Gemm and MatMul at these sizes of the inputs' axes, and at those that follow from them.
 
-    None if some do not follow, or if the model would have nothing left at such sizes.
+    None if some do not follow, if the model would have nothing left at such sizes, or if there are products that are
+    not counted here: in bodies, functions, integers, recurrent layers (`onward report` counts them).
     """
+    if model.functions or any(node.op_type in _OTHERS or _has_body(node) for node in model.graph):
+        return None
     inputs = {
         str(value.name): [size if isinstance(size, int) else axes[size] for size in shape_of(value)]
         for value in model.graph.inputs
@@ -88,6 +91,16 @@ def multiplications(model: ir.Model, axes: Mapping[str, int]) -> int | None:
             return None
         total += _COUNTS[node.op_type](node, *shapes)
     return total
+
+
+_OTHERS = (
+    "Attention", "ConvInteger", "DeformConv", "DynamicQuantizeLSTM", "Einsum", "GRU", "LSTM", "MatMulInteger",
+    "MatMulNBits", "QLinearConv", "QLinearMatMul", "RNN",
+)  # fmt: skip
+
+
+def _has_body(node: ir.Node) -> bool:
+    return any(each.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS) for each in node.attributes.values())
 
 
 _WINDOWS = ("Conv", "MaxPool", "AveragePool", "LpPool")

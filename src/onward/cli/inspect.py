@@ -93,6 +93,7 @@ def _show(data: dict[str, Any]) -> None:
         sizes = ", ".join(f"{plain(name)}={size}" for name, size in axes.items())
         print(f"{_short(data['multiplications'])} multiplications{f' at {sizes}' if sizes else ''}")
     elif axes:
+        # What changes with the axes, and what is not counted here at all, `report` counts.
         print(f"multiplications depend on {plain(', '.join(axes))}: `onward report -i` counts at sizes of yours")
     weights = data["weights"]
     print(f"{_short(weights['parameters'])} parameters in {weights['count']} weights, {readable(weights['bytes'])}")

@@ -31,9 +31,7 @@ def listen(port: int) -> PageServer:
     """Take a port, before any work is done for it; 0 is any that is free."""
     try:
         return PageServer((HOST, port), _Handler)
-    except (OSError, OverflowError) as error:
-        if not isinstance(error, OSError):
-            raise InputError(f"there is no port {port}", hint="ports are 1 to 65535") from None
+    except OSError as error:
         reason = {errno.EADDRINUSE: "is in use", errno.EACCES: "may not be used: it is reserved for the system"}
         what = reason.get(error.errno or 0, f"cannot be used: {error.strerror}")
         hint = "choose another with --port, or leave it out for a free one"

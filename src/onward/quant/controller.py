@@ -51,8 +51,9 @@ class Controller:
         return {**self.__dict__, "observers": None, "study": None, "reached": set(), "followers": {}}
 
     def settings_for(self, path: str) -> Resolved | None:
-        """What the configuration says of a module; None leaves it in float."""
-        return self._settings[path]
+        """What the configuration says of a module; None leaves it in float. One that came after `init` has no hook:
+        what it calls belongs to the module around it."""
+        return self._settings.get(path)
 
     @property
     def is_weight_only(self) -> bool:

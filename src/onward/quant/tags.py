@@ -62,7 +62,7 @@ class Pending:
     requantise: Callable[[Grid], Tensor] | None = None
     product: Product | None = None
     folded: BatchNorm | None = None
-    scaled: Callable[[float], Tensor] | None = None
+    scaled: Callable[[Tensor, float], Tensor] | None = None
     settled: Tensor | None = None
 
 

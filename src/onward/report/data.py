@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -80,17 +79,14 @@ def verification_rows(verification: Verification | None) -> list[Json] | None:
                 verdict = f"type and shape ok; values random ({each.random})"
             else:
                 verdict = "ok" if each.ok else str(each)
-            rows.append(_row(check.label, each.name, finite(each.max_scaled_error) if known else None, verdict))
+            rows.append(_row(check.label, each.name, each.max_scaled_error if known else None, verdict, ok=each.ok))
     return rows
 
 
-def _row(sizes: str, output: str, error: float | None, verdict: str, skipped: str | None = None) -> Json:
-    return {"sizes": sizes, "output": output, "error": error, "verdict": verdict, "skipped": skipped}
-
-
-def finite(number: float) -> float | None:
-    """JSON has neither infinities nor NaN."""
-    return number if math.isfinite(number) else None
+def _row(
+    sizes: str, output: str, error: float | None, verdict: str, skipped: str | None = None, *, ok: bool = True
+) -> Json:
+    return {"sizes": sizes, "output": output, "error": error, "verdict": verdict, "ok": ok, "skipped": skipped}
 
 
 def _files(captured: CapturedProgram) -> Iterator[tuple[str, str]]:

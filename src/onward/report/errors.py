@@ -103,15 +103,11 @@ def attach_errors(found: Contents, errors: Errors) -> None:
 def _error(compared: Comparison) -> dict[str, float | bool | str | None]:
     known = compared.problem is None
     return {
-        "max": _finite(compared.max_abs_error) if known else None,
-        "scaled": _finite(compared.max_scaled_error) if known else None,
+        "max": compared.max_abs_error if known else None,
+        "scaled": compared.max_scaled_error if known else None,
         "ok": compared.ok,
         "problem": compared.problem,
     }
-
-
-def _finite(number: float) -> float | None:
-    return number if number == number and abs(number) != float("inf") else None
 
 
 def _badness(error: Mapping[str, float | bool | str | None]) -> tuple[bool, float]:

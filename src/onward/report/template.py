@@ -111,7 +111,7 @@ def _badges(data: Data) -> str:
     checks = data["verification"]
     if checks is not None:
         ran = [check for check in checks if check["skipped"] is None]
-        wrong = [check for check in ran if check["verdict"] != "ok"]
+        wrong = [check for check in ran if not check["ok"]]
         if wrong:
             found.append(("bad", f"differs from PyTorch in {len(wrong)} of {len(ran)} checks"))
         elif ran:
@@ -229,7 +229,7 @@ def _verification(checks: Sequence[Data] | None) -> str:
         if check["skipped"] is not None:
             verdict = _text(f"skipped: {check['skipped']}")
         else:
-            kind = "good" if check["verdict"] == "ok" else "bad"
+            kind = "good" if check["ok"] else "bad"
             verdict = f'<span class="{kind}">{_text(check["verdict"])}</span>'
         rows.append((_text(check["sizes"]), _code(check["output"]), largest, verdict))
     return _table(("sizes", "output", "largest error", "onnxruntime against PyTorch"), rows)

@@ -210,7 +210,7 @@ def _for_opset(model: ir.Model, target: str, opset: int) -> Compatibility:
 
 
 def _for_onnxruntime(model: AnyModel, typed: ir.Model, table: Mapping[str, Any]) -> Compatibility:
-    told = kernels.refusal(model, typed)
+    told = kernels.refusal(model)
     title = f"onnxruntime {kernels.load_onnxruntime().__version__}"
     if told is None:
         remark = f"{title} loads the model"

@@ -11,8 +11,6 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import onnx_ir as ir
-
 from ...errors import ExportError
 from ...program import Program
 from ...verify.runtime import Session, load_onnxruntime
@@ -26,10 +24,10 @@ def loading_cited() -> str:
     return f"Its own word: onnxruntime {load_onnxruntime().__version__}, asked to load the model"
 
 
-def refusal(model: AnyModel, loaded: ir.Model) -> str | None:
+def refusal(model: AnyModel) -> str | None:
     """What the installed onnxruntime says against the model; None if it loads it."""
     try:
-        Session(loaded if isinstance(model, Program) else model)
+        Session(model.model if isinstance(model, Program) else model)
     except ExportError as error:
         return re.sub(r"^onnxruntime does not load the model: (\[ONNXRuntimeError\] : \d+ : )?", "", error.what)
     return None

@@ -131,7 +131,7 @@ def _scaled(session: Session, func: Any, name: str, input: Any, other: Any) -> T
         return None
     if factor is None or factor <= 0 or func is Tensor.__rtruediv__:
         return None
-    return waiting.scaled(factor)
+    return waiting.scaled(tensor, factor)
 
 
 def _changes_nothing(func: Any, name: str, number: Any) -> bool:

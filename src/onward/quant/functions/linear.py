@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -77,7 +78,8 @@ def of_activations(session: Session, call: Call, a: Tensor, b: Tensor, factor: f
         or min(a.dim(), b.dim()) < 2
     ):
         product = torch.matmul(a, b)
-        return _scalable(session, session.wait(product if factor == 1 else product * factor, call), a, b, factor)
+        y = session.wait(product if factor == 1 else product * factor, call)
+        return _scalable(session, y, factor, lambda call, y, number: session.wait(y * number, call))
     (x, x_grid), (z, z_grid) = one, two
     x_grid = replace(x_grid, scale=x_grid.scale * factor)
     sums = ops.matmul(x, x_grid, z, z_grid)
@@ -86,15 +88,19 @@ def of_activations(session: Session, call: Call, a: Tensor, b: Tensor, factor: f
         return ops.requantize(sums, x_grid, z_grid, None, grid, call.settings.rounding)
 
     values = ops.rescale(sums, x_grid, z_grid, None)
-    return _scalable(session, session.wait(values, call, requantise), a, b, factor)
+    y = session.wait(values, call, requantise)
+    return _scalable(session, y, factor, lambda call, y, number: of_activations(session, call, a, b, number))
 
 
-def _scalable(session: Session, y: Tensor, a: Tensor, b: Tensor, factor: float) -> Tensor:
-    """A number that the product is multiplied with, as scores of attention are, becomes part of a scale."""
+def _scalable(session: Session, y: Tensor, factor: float, again: Callable[[Call, Tensor, float], Tensor]) -> Tensor:
+    """A number that the product is multiplied with, as scores of attention are, becomes part of a scale.
+
+    `again` gives the call, the product and the number; it does not hold the product, which holds it.
+    """
     waiting = session.tag(y)
     if factor == 1 and isinstance(waiting, Pending) and not session.for_a_chip:
-        call = replace(waiting.call, name=f"{waiting.call.name}_scaled")
-        waiting.scaled = lambda number: of_activations(session, call, a, b, number)
+        call = waiting.call
+        waiting.scaled = lambda y, number: again(replace(call, name=f"{call.name}_scaled"), y, number)
     return y
 
 
