@@ -13,11 +13,10 @@ from onward.quant import Grid
 from onward.quant.kernels import conv, conv_transpose
 from onward.quant.kernels.transposed import (
     as_convolution,
-    inputs_first,
     output_scales,
-    outputs_first,
     phases,
     spread,
+    turned,
     weave,
 )
 
@@ -77,7 +76,7 @@ def test_conv_transpose(case: dict[str, Any], power_of_two: bool) -> None:
 
         stride, groups = options["stride"], options["groups"]
         plan = phases(w.shape[2:], stride, options["padding"], options["output_padding"], options["dilation"])
-        kernel = as_convolution(outputs_first(w, groups), plan.taps, stride, options["dilation"], groups)
+        kernel = as_convolution(turned(w, groups), plan.taps, stride, options["dilation"], groups)
         count = math.prod(stride)
         scales = output_scales(gw, w, groups)
         scales = spread(scales, count, groups) if scales.dim() else scales
@@ -104,6 +103,8 @@ def test_refuses() -> None:
         output_scales(Grid(torch.ones(4), 0, "int8", axis=0), w, 2)
 
 
-def test_weights_turned_around_come_back() -> None:
+@pytest.mark.parametrize("groups", [1, 3])
+def test_weights_turned_around_come_back(groups: int) -> None:
     w = torch.randn(6, 2, 3, 4)
-    assert_same(inputs_first(outputs_first(w, 3), 3), w)
+    assert turned(w, groups).shape == (2 * groups, 6 // groups, 3, 4)
+    assert_same(turned(turned(w, groups), groups), w)

@@ -111,6 +111,29 @@ def test_everything_that_has_weights(config: QuantConfig, tmp_path: Path) -> Non
     assert max(int(numpy.prod(each.dims)) for each in floats) <= 128  # biases and scales
 
 
+@pytest.mark.parametrize("opset", [10, 13])
+@pytest.mark.parametrize("groups", [1, 2, 8])
+def test_every_output_channel_of_a_transposed_convolution_has_a_scale(groups: int, opset: int, tmp_path: Path) -> None:
+    """Also where these are spread over groups. One scale for all would leave nothing of the smallest."""
+    torch.manual_seed(0)
+    model = nn.ConvTranspose1d(8, 16, 3, stride=2, groups=groups, bias=False)
+    sizes = torch.logspace(0, 4, 16).reshape(groups, 1, -1, 1)
+    with torch.no_grad():
+        model.weight *= sizes.expand(groups, 8 // groups, -1, 1).flatten(0, 1)
+        x = torch.randn(2, 8, 9)
+        wanted = model(x)
+    initialise(model, QuantConfig(weight_only=True))
+    trained = model.train()(x).detach()
+    outcome = through_onnxruntime(model.eval(), x, tmp_path, opset=opset)
+    assert outcome.close == 1
+    assert outcome.fused == {"ConvTranspose": 1}  # what makes numbers of the integers is done when the file is loaded
+    kinds = [each.data_type for each in onnx.load(outcome.path).graph.initializer if numpy.prod(each.dims) > 16]
+    assert kinds == [onnx.TensorProto.INT8]
+    largest = wanted.abs().amax((0, 2), True)
+    assert float(((model(x).detach() - wanted) / largest).abs().max()) < 0.02
+    torch.testing.assert_close(trained / largest, model(x).detach() / largest)
+
+
 def test_no_calibration_is_needed(tmp_path: Path) -> None:
     torch.manual_seed(0)
     x = torch.randn(4, 64)

@@ -71,12 +71,23 @@ class _Borrowed:
 def add_weight(graph: ir.Graph, name: str, like: ir.Value, compute: Callable[[], torch.Tensor]) -> ir.Value:
     """A constant of the same type and shape as another, computed each time it is read and never kept."""
     assert like.const_value is not None and like.dtype is not None
-    taken = graph.initializers
-    unique, number = name, 1
-    while unique in taken:
-        unique, number = f"{name}_{number}", number + 1
     shape = ir.Shape(like.const_value.shape.numpy())
-    tensor = ir.LazyTensor(lambda: TorchTensor(compute()), dtype=like.dtype, shape=shape, name=unique, cache=False)
-    value = ir.Value(name=unique, shape=shape, type=ir.TensorType(like.dtype), const_value=tensor)
+    tensor = ir.LazyTensor(lambda: TorchTensor(compute()), dtype=like.dtype, shape=shape, cache=False)
+    return _registered(graph, name, tensor, shape)
+
+
+def add_constant(graph: ir.Graph, name: str, content: torch.Tensor) -> ir.Value:
+    """A constant with a content of its own."""
+    tensor = TorchTensor(content.contiguous())
+    return _registered(graph, name, tensor, tensor.shape)
+
+
+def _registered(graph: ir.Graph, name: str, tensor: ir.LazyTensor | TorchTensor, shape: ir.Shape) -> ir.Value:
+    """A constant of a graph under a name, or that name with a number."""
+    unique, number = name, 1
+    while unique in graph.initializers:
+        unique, number = f"{name}_{number}", number + 1
+    tensor.name = unique
+    value = ir.Value(name=unique, shape=shape, type=ir.TensorType(tensor.dtype), const_value=tensor)
     graph.register_initializer(value)
     return value

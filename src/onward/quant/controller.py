@@ -139,18 +139,19 @@ class Enter:
 
 def _check_type(controller: Controller, module: nn.Module, path: str) -> None:
     """`init` has looked at every parameter; a model that was cast since is known by the first that is quantised."""
-    first = next(_quantised_parameters(controller, module, path), None)
-    if first is not None and first.dtype in (torch.float64, torch.float16, torch.bfloat16):
+    _, first = next(quantised_parameters(controller, module, path), ("", None))
+    if first is not None and first.dtype is not torch.float32:
         raise QuantizationError(
             f"the parameters are of {first.dtype} by now, and what is quantised is float32",
             hint="call model.float(); autocast may still compute in half precision",
         )
 
 
-def _quantised_parameters(controller: Controller, module: nn.Module, path: str) -> Iterator[Tensor]:
+def quantised_parameters(controller: Controller, module: nn.Module, path: str) -> Iterator[tuple[str, Tensor]]:
+    """The float parameters of the modules that are quantised, each with the path of its module."""
     for name, each in module.named_modules(prefix=path):
         if controller.settings_for(name) is not None:
-            yield from (one for one in each._parameters.values() if one is not None and one.is_floating_point())
+            yield from ((name, one) for one in each._parameters.values() if one is not None and one.is_floating_point())
 
 
 class Leave:

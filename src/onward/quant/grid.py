@@ -150,7 +150,7 @@ def scale_and_zero_point(low: Tensor, high: Tensor, spec: Activations) -> tuple[
         scale = _power_of_two(span / (steps + 1))
     else:
         scale = span / steps
-    scale = torch.where(scale < torch.finfo(torch.float32).tiny, 1.0, scale).to(torch.float32)
+    scale = _or_one(scale)
     if spec.symmetric:
         zero = torch.full_like(low, 0 if signed else 1 << (spec.bits - 1))
     else:
@@ -162,6 +162,11 @@ def _power_of_two(x: Tensor) -> Tensor:
     """The smallest power of two that is not below; exact, which a logarithm is not. Zero stays zero."""
     mantissa, exponent = torch.frexp(x)
     return torch.where(x > 0, torch.ldexp(torch.ones_like(x), exponent - (mantissa == 0.5).to(exponent.dtype)), x)
+
+
+def _or_one(scale: Tensor) -> Tensor:
+    """Scales as float32; 1 for zero and for what is too small to be one."""
+    return torch.where(scale < torch.finfo(torch.float32).tiny, 1.0, scale).to(torch.float32)
 
 
 def grid_from_range(low: Tensor | float, high: Tensor | float, spec: Activations) -> Grid:
@@ -190,7 +195,7 @@ def weight_scale(high: Tensor, spec: Weights) -> Tensor:
     steps = weight_steps(spec)
     high = high.to(torch.float64)
     scale = _power_of_two(high / (steps + 1)) if spec.power_of_two else high / steps
-    return torch.where(scale < torch.finfo(torch.float32).tiny, 1.0, scale).to(torch.float32)
+    return _or_one(scale)
 
 
 def with_room_for_bias(grid: Grid, high: Tensor, bias: Tensor, x: Grid, spec: Weights) -> Grid:
@@ -201,7 +206,7 @@ def with_room_for_bias(grid: Grid, high: Tensor, bias: Tensor, x: Grid, spec: We
     least = least if grid.per_channel else least.amax()
     least = _power_of_two(least) if spec.power_of_two else least
     scale = torch.maximum(torch.where(high == 0, 0.0, grid.scale.double()), least)
-    return replace(grid, scale=torch.where(scale < torch.finfo(torch.float32).tiny, 1.0, scale).to(torch.float32))
+    return replace(grid, scale=_or_one(scale))
 
 
 def weight_grid(high: Tensor, spec: Weights, axis: int | None = 0) -> Grid:

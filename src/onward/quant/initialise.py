@@ -14,7 +14,7 @@ from ..lower.formats import CHECKS
 from ..options import ExportOptions
 from . import functions, linger_format, lowerings, passes
 from .config import QuantConfig, Rule
-from .controller import ATTRIBUTE, Controller, Enter, Leave, LoadRanges
+from .controller import ATTRIBUTE, Controller, Enter, Leave, LoadRanges, quantised_parameters
 
 __all__ = ["functions", "initialise", "is_initialised", "lowerings"]
 
@@ -60,12 +60,10 @@ def initialise(
 
 
 def _check_types(model: nn.Module, controller: Controller) -> None:
-    for path, module in model.named_modules():
-        kinds = {each.dtype for each in module._parameters.values() if each is not None and each.is_floating_point()}
-        if controller.settings_for(path) is not None and kinds - {torch.float32}:
+    for path, each in quantised_parameters(controller, model, ""):
+        if each.dtype is not torch.float32:
             raise InputError(
-                f"init: {path or 'the model itself'} has parameters of {(kinds - {torch.float32}).pop()}, and what is "
-                "quantised is float32",
+                f"init: {path or 'the model itself'} has parameters of {each.dtype}, and what is quantised is float32",
                 hint="call model.float() first (autocast may still compute in half precision), or switch it off",
             )
 

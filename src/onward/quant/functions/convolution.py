@@ -90,12 +90,12 @@ def conv_transpose(
     steps, pads, more, dilations = (pair(each, rank) for each in (stride, padding, output_padding, dilation))
 
     def in_float(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        weight = transposed.inputs_first(weight, groups)
+        weight = transposed.turned(weight, groups)
         result: Tensor = func(x, weight, bias, stride, padding, output_padding, groups, dilation)
         return result
 
     def in_whole_numbers(x: Tensor, x_grid: Grid, w: Tensor, w_grid: Grid, bias: Tensor | None) -> Tensor:
-        w = transposed.inputs_first(w, groups)
+        w = transposed.turned(w, groups)
         return ops.conv_transpose(x, x_grid, w, w_grid, bias, steps, pads, more, dilations, groups)
 
     def exact(x: Tensor, x_grid: Grid, w: Tensor, w_grid: Grid, bias: Tensor | None) -> Tensor:
@@ -103,7 +103,7 @@ def conv_transpose(
         sums = in_whole_numbers(x, x_grid, w, w_grid, bias)
         return ops.rescale(sums, x_grid, w_grid, -1 - rank if w_grid.per_channel else None)
 
-    product = Product(x, transposed.outputs_first(weight, groups), bias, 0, -1 - rank, in_float, exact=exact)
+    product = Product(x, transposed.turned(weight, groups), bias, 0, -1 - rank, in_float, exact=exact)
     if session.for_a_chip:
         return compute(session, call, replace(product, in_integers=in_whole_numbers))
     plan = transposed.phases(weight.shape[2:], steps, pads, more, dilations)

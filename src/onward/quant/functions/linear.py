@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ...capture.session import is_capturing
 from .. import ops
 from ..grid import Grid
 from ..product import Product, compute
@@ -67,8 +68,12 @@ def matmul(session: Session, func: Any, input: Tensor, other: Tensor | None = No
     return of_activations(session, call, a, b)
 
 
-def of_activations(session: Session, call: Call, a: Tensor, b: Tensor, factor: float = 1.0) -> Tensor:
-    """a @ b * factor of two settled tensors. It waits for its grid, which a softmax behind it does without."""
+def of_activations(
+    session: Session, call: Call, a: Tensor, b: Tensor, factor: float = 1.0, known: Tensor | None = None
+) -> Tensor:
+    """a @ b * factor of two settled tensors. It waits for its grid, which a softmax behind it does without.
+
+    `known` are the sums of the integers where they are: a factor is part of a scale, and leaves them as they are."""
     one, two = session.integers(a), session.integers(b)
     if (
         session.phase is not Phase.EXACT
@@ -82,14 +87,15 @@ def of_activations(session: Session, call: Call, a: Tensor, b: Tensor, factor: f
         return _scalable(session, y, factor, lambda call, y, number: session.wait(y * number, call))
     (x, x_grid), (z, z_grid) = one, two
     x_grid = replace(x_grid, scale=x_grid.scale * factor)
-    sums = ops.matmul(x, x_grid, z, z_grid)
+    sums = ops.matmul(x, x_grid, z, z_grid) if known is None else known
 
     def requantise(grid: Grid) -> Tensor:
         return ops.requantize(sums, x_grid, z_grid, None, grid, call.settings.rounding)
 
     values = ops.rescale(sums, x_grid, z_grid, None)
     y = session.wait(values, call, requantise)
-    return _scalable(session, y, factor, lambda call, y, number: of_activations(session, call, a, b, number))
+    kept = None if is_capturing() else sums  # in a file the scales, and with them the factor, are the operands'
+    return _scalable(session, y, factor, lambda call, y, number: of_activations(session, call, a, b, number, kept))
 
 
 def _scalable(session: Session, y: Tensor, factor: float, again: Callable[[Call, Tensor, float], Tensor]) -> Tensor:

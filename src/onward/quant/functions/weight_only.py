@@ -7,7 +7,8 @@ become floats when the file is loaded, tables are gathered as integers.
 
 from __future__ import annotations
 
-from dataclasses import replace
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -18,6 +19,7 @@ from .. import ops
 from ..config import Weights
 from ..fake import fake_quantize_weight
 from ..grid import weight_scale, weight_steps
+from ..kernels import transposed
 from ..ranges import weight_range
 from ..session import Phase, Session
 from .activation import clamp, hardtanh, relu
@@ -98,15 +100,26 @@ def conv(session: Session, func: Any, input: Tensor, weight: Tensor, *args: Any,
 
 @handles(F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d, table=WEIGHT_ONLY)
 def conv_transpose(session: Session, func: Any, input: Tensor, weight: Tensor, *args: Any, **kwargs: Any) -> Any:
-    """One scale for all: its output channels are spread over the second axis and the groups."""
-    spec = replace(session.call("conv_transpose").settings.weights, block_size=None, per_channel=False)
-    return _with_stored(session, func, input, weight, args, kwargs, spec)
+    """Stored with its output channels first, which are spread over the second axis and the groups, so that each has a
+    scale."""
+    spec = session.call("conv_transpose").settings.weights
+    groups = args[4] if len(args) > 4 else kwargs.get("groups", 1)  # bias, stride, padding, output_padding, groups
+    turn = functools.partial(transposed.turned, groups=groups)
+    return _with_stored(session, func, input, weight, args, kwargs, spec, turn)
 
 
 def _with_stored(
-    session: Session, func: Any, input: Tensor, weight: Tensor, args: Any, kwargs: Any, spec: Weights
+    session: Session,
+    func: Any,
+    input: Tensor,
+    weight: Tensor,
+    args: Any,
+    kwargs: Any,
+    spec: Weights,
+    turn: Callable[[Tensor], Tensor] = lambda weight: weight,
 ) -> Any:
+    """`turn` gives the weight its output channels first, and of such a one what it was before."""
     if input.dtype is not torch.float32 or session.has_grid(weight):
         return NotImplemented
     x = session.apart(input)
-    return func(x, rounded(session, weight, spec, x), *args, **kwargs)
+    return func(x, turn(rounded(session, turn(weight), spec, x)), *args, **kwargs)

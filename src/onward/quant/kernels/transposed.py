@@ -139,13 +139,11 @@ def as_convolution(
     return split.permute(order).reshape(-1, inputs, *taps)
 
 
-def outputs_first(w: Tensor, groups: int) -> Tensor:
-    """The weight of a transposed convolution, (in, out / groups, ...), as that of a convolution has its axes."""
-    return w.unflatten(0, (groups, -1)).transpose(1, 2).flatten(0, 1)
-
-
-def inputs_first(w: Tensor, groups: int) -> Tensor:
-    """And back."""
+def turned(w: Tensor, groups: int) -> Tensor:
+    """The weight of a transposed convolution, (in, out / groups, ...), as that of a convolution has its axes, (out,
+    in / groups, ...), and one that was turned as it was before."""
+    if groups == 1:
+        return w.transpose(0, 1)
     return w.unflatten(0, (groups, -1)).transpose(1, 2).flatten(0, 1)
 
 

@@ -19,8 +19,8 @@ import numpy
 import onnx_ir as ir
 
 from ...errors import LoweringError
+from ..lowerings.core import LINGER
 
-DOMAIN = "linger"
 HINT = (
     "linger's scales are powers of two for whole tensors, and its integers have no zero point: init with "
     "QuantConfig(weights=Weights(per_channel=False, power_of_two=True), "
@@ -43,7 +43,7 @@ class _Side:
 def rewrite(model: ir.Model, *, platform: str) -> None:
     """Rewrite a graph in place."""
     _Rewriting(model.graph, platform).run()
-    model.graph.opset_imports[DOMAIN] = 1
+    model.graph.opset_imports[LINGER] = 1
 
 
 class _Rewriting:
@@ -75,11 +75,11 @@ class _Rewriting:
 
     def _dequantize(self, node: ir.Node) -> None:
         side = _side(node, _given(node, 0))
-        self._replace(node, ir.Node(DOMAIN, "Dequant", [side.value], _attributes({"scale_o": side.scale})), origin=node)
+        self._replace(node, ir.Node(LINGER, "Dequant", [side.value], _attributes({"scale_o": side.scale})), origin=node)
 
     def node(self, op: str, inputs: Sequence[ir.Value | None], attributes: dict[str, Any]) -> ir.Node:
         """A node of linger's domain; its exporter writes attributes in alphabetical order."""
-        return ir.Node(DOMAIN, op, inputs, _attributes({**attributes, "platform": self.platform}))
+        return ir.Node(LINGER, op, inputs, _attributes({**attributes, "platform": self.platform}))
 
     def operation(self, op: str, made: ir.Node, inputs: Sequence[ir.Value | None], **attributes: Any) -> ir.Node:
         """One that computes: it says how it rounds."""
@@ -309,7 +309,7 @@ def _make_signed(graph: ir.Graph) -> None:
     moved: dict[ir.Value, ir.Value] = {}
     grids: set[ir.Value] = set()
     for node in graph:
-        starts = (node.domain == DOMAIN and node.op_type != "Dequant") or _is_table(node)
+        starts = (node.domain == LINGER and node.op_type != "Dequant") or _is_table(node)
         if not starts and not any(value in grids for value in node.inputs):
             continue
         for place, value in enumerate(node.inputs):
@@ -334,7 +334,7 @@ def _is_table(node: ir.Node) -> bool:
 
 def _reaches_linger(value: ir.Value) -> bool:
     readers = [use.node for use in value.uses()]
-    if any(node.domain == DOMAIN for node in readers):
+    if any(node.domain == LINGER for node in readers):
         return True
     return any(_reaches_linger(each) for node in readers for each in node.outputs if each.dtype == value.dtype)
 

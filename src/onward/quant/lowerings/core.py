@@ -13,7 +13,7 @@ from ..grid import dtype_bounds, torch_dtype
 
 onward = torch.ops.onward
 
-CHIP = "linger"  # the domain of what no standard operator says
+LINGER = "linger"  # the domain of what no standard operator says
 ROUNDING_IS_TOLD = ContextVar("ROUNDING_IS_TOLD", default=False)
 """Whether the file says elsewhere how QuantizeLinear rounds, so that one node does for every way."""
 
@@ -51,7 +51,7 @@ def quantized(
         return q
     if ROUNDING_IS_TOLD.get() and (low, high) == (zero, dtype_bounds(dtype)[1]):
         # The name of what it will be once integers are signed; ONNX has no Relu of uint8, nor Clip before opset 12.
-        return g.annotate(g.node("Relu", [q], domain=CHIP), g.dims(q), g.dtype(q))
+        return g.annotate(g.node("Relu", [q], domain=LINGER), g.dims(q), g.dtype(q))
     return g.clip(q, low, high)
 
 

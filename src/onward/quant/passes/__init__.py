@@ -1,5 +1,5 @@
 """What makes a quantised file fast in onnxruntime, and changes no integer of its results."""
 
-from .pipeline import for_onnxruntime, register
+from .pipeline import register
 
-__all__ = ["for_onnxruntime", "register"]
+__all__ = ["register"]

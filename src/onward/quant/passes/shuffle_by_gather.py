@@ -14,7 +14,7 @@ import onnx_ir as ir
 import torch
 
 from ...passes.nodes import take_place
-from .constants import add_constant
+from ...passes.weights import add_constant
 
 _INTEGERS = (ir.DataType.UINT8, ir.DataType.INT8)
 

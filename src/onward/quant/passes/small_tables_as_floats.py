@@ -13,8 +13,7 @@ import onnx_ir as ir
 import torch
 
 from ...passes.nodes import take_place
-from ...passes.weights import as_torch, is_weight
-from .constants import add_constant
+from ...passes.weights import add_constant, as_torch, is_weight
 from .quantize_later import IN_FLOAT, MOVES
 
 _SMALL = 1 << 18
