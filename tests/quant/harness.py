@@ -85,7 +85,7 @@ def _step(x: torch.Tensor) -> float:
     return 1e-6 * float(x.abs().max()) if grid is None else float(grid.scale)
 
 
-IN_FLOAT = ("Conv", "Gemm", "MatMul", "FusedConv", "FusedGemm", "FusedMatMul")
+IN_FLOAT = ("Conv", "ConvTranspose", "Gemm", "MatMul", "FusedConv", "FusedGemm", "FusedMatMul")
 
 
 def left_in_float(outcome: Outcome) -> dict[str, int]:

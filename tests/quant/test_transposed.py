@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import onward
-from onward.quant import QuantConfig
+from onward.quant import Activations, QuantConfig, Weights
 from onward.quant.caution import largest_sum
 from onward.quant.grid import Grid
 
@@ -61,12 +61,44 @@ def test_a_transposed_convolution_runs_in_integers(name: str, config: str, tmp_p
     assert left_in_float(outcome) == {}
 
 
-def test_sums_beyond_2_to_the_24_are_exact(tmp_path: Path) -> None:
+HALF_UP = {
+    "float scales": QuantConfig(rounding="half_up"),
+    "as a chip has them": QuantConfig(
+        weights=Weights(per_channel=False, power_of_two=True),
+        activations=Activations(symmetric=True, power_of_two=True),
+        rounding="half_up",
+    ),
+}
+
+
+@pytest.mark.parametrize(("config", "opset"), [("float scales", 21), ("as a chip has them", 10)])
+@pytest.mark.parametrize("name", ["kernel 4", "groups", "padding beyond the kernel", "three dimensions"])
+def test_halves_rounded_up_are_sums_of_integers_too(name: str, config: str, opset: int, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    kind, options, sizes = UP[name]
+    model = with_statistics(network(kind, options, len(sizes)))
+    quantised(model, lambda: torch.randn(2, 8, *sizes), HALF_UP[config])
+    outcome = through_onnxruntime(
+        model,
+        torch.randn(2, 8, *sizes),
+        tmp_path,
+        fresh=torch.randn(3, 8, sizes[0] + 3, *sizes[1:]),
+        opset=opset,
+        input_names=["x"],
+        dynamic_axes={"x": {0: "batch", 2: "size"}},
+    )
+    assert outcome.equal == 1
+    assert outcome.fused["ConvInteger"] == 3
+    assert left_in_float(outcome) == {}
+
+
+@pytest.mark.parametrize("rounding", ["half_even", "half_up"])
+def test_sums_beyond_2_to_the_24_are_exact(rounding: str, tmp_path: Path) -> None:
     """A float32 accumulator would lose their last bits."""
     torch.manual_seed(0)
     up = nn.ConvTranspose2d(600, 2, 2, stride=1)
     nn.init.uniform_(up.weight, 0.9, 1.0)
-    model = quantised(up, lambda: torch.rand(2, 600, 4, 4))
+    model = quantised(up, lambda: torch.rand(2, 600, 4, 4), QuantConfig(rounding=rounding))
     outcome = through_onnxruntime(model, torch.rand(2, 600, 4, 4), tmp_path)
     q = (up.weight.detach() / up.weight.abs().amax((0, 2, 3), keepdim=True) * 127).round().to(torch.int8)
     assert largest_sum(Grid(torch.ones(())), q.transpose(0, 1), None) > 2**25
@@ -102,7 +134,7 @@ def test_training_rounds_as_evaluation_does() -> None:
 def test_16_bits_warn_where_float_sums_round(tmp_path: Path) -> None:
     torch.manual_seed(0)
     up = nn.Sequential(nn.ConvTranspose1d(4, 4, 2, stride=2))
-    model = quantised(up, lambda: torch.randn(2, 4, 9), QuantConfig(activations=onward.Activations(bits=16)))
+    model = quantised(up, lambda: torch.randn(2, 4, 9), QuantConfig(activations=Activations(bits=16)))
     with pytest.warns(onward.QuantizationWarning, match=r"0 \(conv_transpose_0\) .* may exceed 2\*\*24"):
         outcome = through_onnxruntime(model, torch.randn(2, 4, 9), tmp_path)
     assert outcome.steps < 1.01

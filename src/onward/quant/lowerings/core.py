@@ -10,6 +10,7 @@ import torch
 from ...lower import lowers
 from ...lower.emitter import Emitter, Value
 from ..grid import dtype_bounds, torch_dtype
+from .half_up import added_up_in_integers, quantized_half_up
 
 onward = torch.ops.onward
 
@@ -44,7 +45,7 @@ def quantized(
     """QuantizeLinear, and a Clip where the bounds are tighter than the type's."""
     check_type(g, dtype)
     if rounding != "half_even" and not ROUNDING_IS_TOLD.get():
-        return _quantized_half_up(g, x, scale, zero, dtype, low, high, axis)
+        return quantized_half_up(g, x, scale, zero, dtype, low, high, axis)
     q = g.op.QuantizeLinear(_kept_apart(g, x), scale, _zero(g, zero, dtype), **_settings(g, axis))
     g.read_sizes_from(x, q)
     if (low, high) == dtype_bounds(dtype):
@@ -62,16 +63,6 @@ def _kept_apart(g: Emitter, x: Value) -> Value:
     if made is None or made.op_type != "DequantizeLinear" or ROUNDING_IS_TOLD.get():
         return x
     return g.op.LeakyRelu(x, alpha=1.0)
-
-
-def _quantized_half_up(
-    g: Emitter, x: Value, scale: Value, zero: int, dtype: str, low: int, high: int, axis: int | None
-) -> Value:
-    """floor(x / scale + 0.5): no operator of ONNX rounds so, and no runtime makes an integer kernel of it."""
-    if axis is not None:
-        scale = g.unsqueeze(scale, [each for each in range(g.rank(x)) if each != axis])
-    steps = g.op.Floor(g.op.Add(g.op.Div(x, scale), g.like(x, 0.5)))
-    return g.cast(g.clip(g.op.Add(steps, g.like(x, zero)), low, high), torch_dtype(dtype))
 
 
 def dequantized(g: Emitter, q: Value, scale: Value, zero: int, axis: int | None = None) -> Value:
@@ -187,6 +178,8 @@ def requantize(
     if made is not None and rows is not None and product is not None and product.op_type == "Gemm":
         q = quantized(g, rows, scale, zero, dtype, low, high, axis, rounding)
         return g.op.Reshape(q, made.inputs[1])
+    if rounding != "half_even" and not ROUNDING_IS_TOLD.get():
+        sums = added_up_in_integers(g, sums)
     return quantized(g, sums, scale, zero, dtype, low, high, axis, rounding)
 
 

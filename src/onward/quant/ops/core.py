@@ -215,8 +215,9 @@ def _requantize(
     rounding: str,
 ) -> Tensor:
     grid = Grid(scale, zero, dtype, low, high, axis)
-    factor = _along(x_scale * w_scale / scale, sums_axis)
-    return kernels.requantize(sums, factor, grid) if rounding == "half_even" else _half_up(sums * factor, grid)
+    if rounding != "half_even":  # arithmetic says it in a file, and begins with the values
+        return _half_up(_rescale(sums, x_scale, w_scale, sums_axis) / scale, grid)
+    return kernels.requantize(sums, _along(x_scale * w_scale / scale, sums_axis), grid)
 
 
 define(
