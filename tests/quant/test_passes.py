@@ -245,6 +245,67 @@ def test_small_tables_are_floats_once_loaded(rows: int, is_turned: bool, tmp_pat
     stored = next(each for each in graph.initializer if tuple(each.dims) == (rows, 16))
     assert stored.data_type == onnx.TensorProto.UINT8
     made = {node.output[0]: node.op_type for node in graph.node}
-    gather = next(node for node in graph.node if node.op_type == "Gather" and node.input[1] == "x")
+    gather = next(node for node in graph.node if node.op_type == "Gather")
+    assert made[gather.input[1]] == "Transpose"
     assert made.get(gather.input[0]) == ("Mul" if is_turned else None)
     assert found.fused["Cast"] == found.fused["Sub"] == 0
+
+
+@pytest.mark.parametrize(
+    ("layer", "pick", "is_state"),
+    [
+        (lambda: nn.LSTM(16, 16, batch_first=True), lambda y: y[:, -1], True),
+        (lambda: nn.GRU(16, 16, num_layers=2, batch_first=True), lambda y: y[:, 6], True),
+        (lambda: nn.RNN(16, 16), lambda y: y[-1], True),
+        (lambda: nn.LSTM(16, 16, batch_first=True), lambda y: y[:, -2], False),
+        (lambda: nn.LSTM(16, 16, batch_first=True), lambda y: y[:, 0], False),
+        (lambda: nn.GRU(16, 8, batch_first=True, bidirectional=True), lambda y: y[:, -1], False),
+        (lambda: nn.LSTM(16, 16, batch_first=True), lambda y: y[-1], False),
+        (lambda: nn.LSTM(16, 16, batch_first=True), lambda y: y[:, -1] + y[:, -1:].amax(1), False),
+    ],
+)
+@pytest.mark.parametrize("opset", [12, 21])
+def test_the_last_element_is_the_final_state(
+    layer: Any, pick: Callable[[Tensor], Tensor], is_state: bool, opset: int, tmp_path: Path
+) -> None:
+    torch.manual_seed(0)
+    per_tensor = QuantConfig(weights=Weights(per_channel=False))
+    model = quantised(Last(layer(), pick), lambda: torch.randint(20, (7, 7)), per_tensor)
+    found = through_onnxruntime(
+        model, torch.randint(20, (7, 7)), tmp_path, fresh=torch.randint(20, (7, 7)), opset=opset
+    )
+    assert found.equal >= 0.99 and found.close == 1
+    outputs = [node.output for node in onnx.load(found.path).graph.node if node.op_type in ("LSTM", "GRU", "RNN")][-1]
+    assert (not outputs[0] and bool(outputs[1])) == is_state
+
+
+class Turned(nn.Module):
+    """Rows of a table, in another order."""
+
+    def __init__(self, turn: Callable[[Tensor], Tensor], rows: int = 20) -> None:
+        super().__init__()
+        self.table, self.head, self.turn = nn.Embedding(rows, 16), nn.Linear(16, 8), turn
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(F.layer_norm(self.turn(self.table(x)), (16,)))
+
+
+@pytest.mark.parametrize(
+    ("turn", "order"),
+    [
+        (lambda y: y.transpose(0, 1), [1, 0]),
+        (lambda y: y.permute(1, 0, 2)[1:], [1, 0]),
+        (lambda y: y.transpose(1, 2).reshape(2, 7, 16), None),
+        (lambda y: torch.cat([y.transpose(0, 1), y.reshape(7, 2, 16)]), None),
+    ],
+)
+@pytest.mark.parametrize("rows", [20, (1 << 14) + 1])
+def test_numbers_of_rows_are_turned_and_not_rows(
+    turn: Callable[[Tensor], Tensor], order: list[int] | None, rows: int, tmp_path: Path
+) -> None:
+    torch.manual_seed(0)
+    model = quantised(Turned(turn, rows), lambda: torch.randint(20, (2, 7)))
+    found = through_onnxruntime(model, torch.randint(20, (2, 7)), tmp_path, fresh=torch.randint(20, (2, 7)))
+    assert found.equal >= 0.99 and found.close == 1
+    turns = [node for node in onnx.load(found.path).graph.node if node.op_type == "Transpose" and node.input[0] == "x"]
+    assert [list(node.attribute[0].ints) for node in turns] == ([] if order is None else [order])

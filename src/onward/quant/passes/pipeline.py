@@ -11,15 +11,19 @@ from ...passes.drop_dead_nodes import drop_dead_nodes
 from ...passes.drop_unused_weights import drop_unused_weights
 from ...passes.pipeline import run_passes
 from ..controller import ATTRIBUTE
+from .last_state import last_state
 from .quantize_later import quantize_later
 from .shuffle_by_gather import shuffle_by_gather
 from .small_tables_as_floats import small_tables_as_floats
+from .transpose_places import transpose_places
 from .widen_channels import widen_channels
 
 PASSES = (
     shuffle_by_gather,
     quantize_later,
+    last_state,  # behind quantize_later, which leaves the Gather of the last element in float
     small_tables_as_floats,
+    transpose_places,  # behind small_tables_as_floats, which takes a DequantizeLinear out of the way
     drop_dead_nodes,  # the others leave old nodes behind
     drop_unused_weights,
 )

@@ -29,7 +29,7 @@ def quantize_later(model: ir.Model) -> bool:
 def _later(graph: ir.Graph, node: ir.Node) -> bool:
     x, q = node.inputs[0], node.outputs[0]
     uses = q.uses()
-    if x is None or len(uses) != 1 or q.is_graph_output() or not _is_in_float(x) or not _is_of_all(node):
+    if x is None or len(uses) != 1 or q.is_graph_output() or not _is_in_float(x) or not is_of_all(node):
         return False
     reader = next(iter(uses)).node
     if reader.domain != "" or reader.inputs[0] is not q or not _takes_less(reader):
@@ -57,7 +57,7 @@ def _is_in_float(value: ir.Value) -> bool:
     return made is not None and made.op_type in IN_FLOAT
 
 
-def _is_of_all(node: ir.Node) -> bool:
+def is_of_all(node: ir.Node) -> bool:
     """One scale for the whole tensor: axes may go."""
     return all(each is None or (each.shape is not None and len(each.shape) == 0) for each in node.inputs[1:])
 

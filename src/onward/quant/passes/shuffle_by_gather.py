@@ -15,6 +15,7 @@ import torch
 
 from ...passes.nodes import take_place
 from ...passes.weights import add_constant
+from .makers import maker_for_one
 
 _INTEGERS = (ir.DataType.UINT8, ir.DataType.INT8)
 
@@ -28,8 +29,8 @@ def shuffle_by_gather(model: ir.Model) -> bool:
 
 
 def _gather(graph: ir.Graph, last: ir.Node) -> bool:
-    turn = _only_reader(last.inputs[0], "Transpose")
-    first = _only_reader(turn.inputs[0], "Reshape") if turn is not None else None
+    turn = maker_for_one(last.inputs[0], "Transpose")
+    first = maker_for_one(turn.inputs[0], "Reshape") if turn is not None else None
     x = first.inputs[0] if first is not None else None
     if turn is None or first is None or x is None or x.dtype not in _INTEGERS:
         return False
@@ -49,11 +50,3 @@ def _gather(graph: ir.Graph, last: ir.Node) -> bool:
     places = add_constant(graph, f"{x.name}.order", torch.arange(groups * each).reshape(groups, each).T.flatten())
     take_place(graph, last, ir.Node("", "Gather", [x, places], [ir.AttrInt64("axis", 1)]))
     return True
-
-
-def _only_reader(value: ir.Value | None, op: str) -> ir.Node | None:
-    """What makes a value that nothing else reads, if it is such a node."""
-    made = value.producer() if value is not None else None
-    if value is None or made is None or made.op_type != op or made.domain != "":
-        return None
-    return made if len(value.uses()) == 1 and not value.is_graph_output() else None
