@@ -131,10 +131,11 @@ def test_training_rounds_as_evaluation_does() -> None:
     assert up.weight.grad is not None and bool(up.weight.grad.ne(0).any())
 
 
-def test_16_bits_warn_where_float_sums_round(tmp_path: Path) -> None:
+def test_16_bits_of_a_chip_warn_where_float_sums_round() -> None:
+    """Where halves are rounded up it is no convolution of phases."""
     torch.manual_seed(0)
     up = nn.Sequential(nn.ConvTranspose1d(4, 4, 2, stride=2))
-    model = quantised(up, lambda: torch.randn(2, 4, 9), QuantConfig(activations=Activations(bits=16)))
+    config = QuantConfig(activations=Activations(bits=16), rounding="half_up")
+    model = quantised(up, lambda: torch.randn(2, 4, 9), config)
     with pytest.warns(onward.QuantizationWarning, match=r"0 \(conv_transpose_0\) .* may exceed 2\*\*24"):
-        outcome = through_onnxruntime(model, torch.randn(2, 4, 9), tmp_path)
-    assert outcome.steps < 1.01
+        model(torch.randn(2, 4, 9))

@@ -21,10 +21,12 @@ class QuantizationWarning(UserWarning):
     """Something about a quantised model that its owner should know."""
 
 
-def largest_sum(x: Grid, weight: Tensor, bias: Tensor | None) -> int:
+def largest_sum(x: Grid, weight: Tensor, bias: Tensor | None, room: int = IN_INT32) -> int:
     """What no sum of a product exceeds: every x at the end of its grid that is farther from zero. The weight has its
-    output channels first."""
+    output channels first. Integer kernels take sixteen bits byte by byte, and without the bias."""
     reach = max(x.high - x.zero_point, x.zero_point - x.low)
+    if room == IN_INT32 and x.dtype in ("uint16", "int16"):
+        reach, bias = 255, None
     sums = weight.flatten(1).to(torch.int64).abs().sum(1) * reach
     if bias is not None:
         sums = sums + bias.to(torch.int64).abs()
@@ -41,7 +43,7 @@ def warn_of_overflow(
 ) -> None:
     """Once for every product of a model."""
     warned = session.controller.warned
-    if call.label in warned or _is_small(weight, room) or largest_sum(x, weight, bias) <= room:
+    if call.label in warned or _is_small(weight, room) or largest_sum(x, weight, bias, room) <= room:
         return
     warned.add(call.label)
     where = f"{call.path or 'the model itself'} ({call.name})"

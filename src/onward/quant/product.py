@@ -132,13 +132,19 @@ def compute_exactly(
         return session.wait(y, call, product=before, folded=folded)
     x, x_grid = found
     bias = None if product.bias is None else _quantized_bias(product.bias, x_grid, w_grid)
-    if product.in_integers is None or x_grid.dtype not in ("uint8", "int8"):
+    wide = x_grid.dtype not in ("uint8", "int8")
+    if product.in_integers is None or (wide and session.for_a_chip):
         return session.wait(_in_values(product, x, x_grid, weight, w_grid, bias), call, product=before, folded=folded)
     warn_of_overflow(session, call, x_grid, weight, bias)
     bias = None if bias is None else product.spread(bias)
     w_grid = replace(w_grid, scale=product.spread(w_grid.scale)) if w_grid.per_channel else w_grid
-    sums = product.in_integers(x, x_grid, weight, w_grid, bias)
     axis = None if w_grid.axis is None else product.result_axis
+    if wide:
+        y = ops.wide_values(
+            product.in_integers(x, x_grid, weight, w_grid, None), x_grid, w_grid, bias, product.result_axis
+        )
+        return session.wait(product.woven(y), call, product=before, folded=folded)
+    sums = product.in_integers(x, x_grid, weight, w_grid, bias)
 
     def requantise(grid: Grid) -> Tensor:
         return product.woven(ops.requantize(sums, x_grid, w_grid, axis, grid, call.settings.rounding))

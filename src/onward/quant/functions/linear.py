@@ -79,7 +79,7 @@ def of_activations(
         session.phase is not Phase.EXACT
         or one is None
         or two is None
-        or any(each[1].dtype not in ("uint8", "int8") for each in (one, two))
+        or (session.for_a_chip and any(each[1].dtype not in ("uint8", "int8") for each in (one, two)))
         or min(a.dim(), b.dim()) < 2
     ):
         product = torch.matmul(a, b)
@@ -92,8 +92,10 @@ def of_activations(
     def requantise(grid: Grid) -> Tensor:
         return ops.requantize(sums, x_grid, z_grid, None, grid, call.settings.rounding)
 
-    values = ops.rescale(sums, x_grid, z_grid, None)
-    y = session.wait(values, call, requantise)
+    if any(each.dtype not in ("uint8", "int8") for each in (x_grid, z_grid)):
+        y = session.wait(ops.wide_values(sums, x_grid, z_grid), call)
+    else:
+        y = session.wait(ops.rescale(sums, x_grid, z_grid, None), call, requantise)
     kept = None if is_capturing() else sums  # in a file the scales, and with them the factor, are the operands'
     return _scalable(session, y, factor, lambda call, y, number: of_activations(session, call, a, b, number, kept))
 

@@ -43,11 +43,12 @@ def centred(q: Tensor, grid: Grid) -> Tensor:
     return wide - grid.zero_point if grid.zero_point else wide
 
 
-def sum_type(gx: Grid, w: Tensor, bias: Tensor | None) -> torch.dtype:
+def sum_type(gx: Grid, w: Tensor, bias: Tensor | None, known_to_fit: bool = False) -> torch.dtype:
     """The float type whose sums of x times w (the weight's integers, an output in each row) are exact, and fastest.
 
-    float32 where no sum reaches 2**24 and nobody has allowed torch to compute float32 with less; float64 otherwise,
-    which is some ten times slower, but autocast, Winograd, TF32 and bfloat16 never touch it.
+    float32 where no sum reaches 2**24 (`known_to_fit`: for another reason than the grid) and nobody has allowed
+    torch to compute float32 with less; float64 otherwise, which is some ten times slower, but autocast, Winograd,
+    TF32 and bfloat16 never touch it.
     """
     mkldnn = torch.backends.mkldnn
     strict = (
@@ -58,6 +59,8 @@ def sum_type(gx: Grid, w: Tensor, bias: Tensor | None) -> torch.dtype:
     )
     if not strict or w.numel() == 0:
         return torch.float64
+    if known_to_fit:
+        return torch.float32
     low, high = dtype_bounds(gx.dtype)
     largest = int(w.flatten(1).abs().sum(1, dtype=torch.int64).max()) * max(high - gx.zero_point, gx.zero_point - low)
     if bias is not None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from ..grid import Grid
 from .basic import centred, requantize, sum_type
+from .parts import in_parts, is_wide, parts_fit
 
 _CONV = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 
@@ -56,18 +58,37 @@ def conv_sums(
     dilation: Sequence[int],
     groups: int,
 ) -> Tensor:
-    """The sums alone, exact, in float32 or float64."""
-    rank = x.dim() - 2
+    """The sums alone, exact, in float32 or float64; of sixteen bits, without a bias, next to exact in float32.
+
+        Conv(high part of x, w) - Conv(-low part of x, w)       for sixteen bits, whole numbers in float
+
+    ConvInteger of the two bytes of x where sums may reach 2**24.
+    """
     weight = centred(w, gw)
-    dtype = sum_type(gx, weight, bias)
-    wide = centred(x, gx).to(dtype)
+    how = (stride, padding, dilation, groups)
+    if is_wide(x) and bias is None and sum_type(gx, weight, None, parts_fit(weight)) is torch.float32:
+        high, low = in_parts(centred(x, gx))
+        return _conv(high, weight, None, *how) - _conv(low, weight, None, *how)
+    return _conv(centred(x, gx).to(sum_type(gx, weight, bias)), weight, bias, *how)
+
+
+def _conv(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+) -> Tensor:
+    rank = x.dim() - 2
     if len(padding) == 2 * rank:
-        wide = F.pad(wide, [each for axis in reversed(range(rank)) for each in (padding[axis], padding[rank + axis])])
+        x = F.pad(x, [each for axis in reversed(range(rank)) for each in (padding[axis], padding[rank + axis])])
         padding = ()
     return _CONV[rank](
-        wide,
-        weight.to(dtype),
-        None if bias is None else bias.to(dtype),
+        x,
+        weight.to(x.dtype),
+        None if bias is None else bias.to(x.dtype),
         list(stride) or 1,
         list(padding) or 0,
         list(dilation) or 1,

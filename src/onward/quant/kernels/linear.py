@@ -7,6 +7,7 @@ from torch import Tensor
 
 from ..grid import Grid
 from .basic import centred, requantize, sum_type
+from .parts import in_parts, is_wide, parts_fit
 
 
 def linear(x: Tensor, gx: Grid, w: Tensor, gw: Grid, bias: Tensor | None, gy: Grid | None) -> Tensor:
@@ -27,8 +28,15 @@ def linear(x: Tensor, gx: Grid, w: Tensor, gw: Grid, bias: Tensor | None, gy: Gr
 
 
 def linear_sums(x: Tensor, gx: Grid, w: Tensor, gw: Grid, bias: Tensor | None) -> Tensor:
-    """The sums alone, exact, in float32 or float64."""
+    """The sums alone, exact, in float32 or float64; of sixteen bits, without a bias, next to exact in float32.
+
+    MatMulInteger(high byte of x, w) * 256 + MatMulInteger(low byte of x, w)     as floats, for sixteen bits
+    """
     weight = centred(w, gw)
+    if is_wide(x) and bias is None and sum_type(gx, weight, None, parts_fit(weight)) is torch.float32:
+        high, low = in_parts(centred(x, gx))
+        matrix = weight.to(torch.float32).mT
+        return torch.matmul(high, matrix) - torch.matmul(low, matrix)
     dtype = sum_type(gx, weight, bias)
     total = torch.matmul(centred(x, gx).to(dtype), weight.to(dtype).mT)
     return total if bias is None else total + bias

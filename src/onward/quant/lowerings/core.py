@@ -10,6 +10,7 @@ import torch
 from ...lower import lowers
 from ...lower.emitter import Emitter, Value
 from ..grid import dtype_bounds, torch_dtype
+from . import wide
 from .half_up import added_up_in_integers, quantized_half_up
 
 onward = torch.ops.onward
@@ -120,9 +121,12 @@ def conv(
 ) -> Value:
     """conv(Tensor x, Tensor x_scale, int x_zero_point, Tensor w, Tensor w_scale, Tensor? bias, int[] stride,
     int[] pads, int[] dilation, int groups) -> Tensor"""
-    operands = _operands(g, x, x_scale, x_zero, w, w_scale, bias)
     kernel = list(g.known_dims(w))[2:]
-    return g.op.Conv(*operands, strides=stride, pads=pads, dilations=dilation, group=groups, kernel_shape=kernel)
+    how = dict(strides=stride, pads=pads, dilations=dilation, group=groups, kernel_shape=kernel)
+    if wide.is_wide(g, x) and not ROUNDING_IS_TOLD.get():
+        return wide.conv_sums(g, x, x_zero, w, **how)
+    operands = _operands(g, x, x_scale, x_zero, w, w_scale, bias)
+    return g.op.Conv(*operands, **how)
 
 
 @lowers(onward.linear.default)
@@ -130,6 +134,8 @@ def linear(g: Emitter, x: Value, x_scale: Value, x_zero: int, w: Value, w_scale:
     """linear(Tensor x, Tensor x_scale, int x_zero_point, Tensor w, Tensor w_scale, Tensor? bias) -> Tensor
 
     As a Gemm of two axes: onnxruntime has no integer MatMul with a bias. The Reshape before it moves integers."""
+    if wide.is_wide(g, x) and not ROUNDING_IS_TOLD.get():
+        return wide.linear_sums(g, x, x_zero, w)
     rows = x if g.rank(x) == 2 else g.reshape(x, [-1, g.dim_size(x, -1)])
     y = g.op.Gemm(*_operands(g, rows, x_scale, x_zero, w, w_scale, bias), transB=1)
     return (
@@ -142,6 +148,8 @@ def linear(g: Emitter, x: Value, x_scale: Value, x_zero: int, w: Value, w_scale:
 @lowers(onward.matmul.default)
 def matmul(g: Emitter, x: Value, x_scale: Value, x_zero: int, y: Value, y_scale: Value, y_zero: int) -> Value:
     """matmul(Tensor x, Tensor x_scale, int x_zero_point, Tensor y, Tensor y_scale, int y_zero_point) -> Tensor"""
+    if wide.is_wide(g, x, y) and not ROUNDING_IS_TOLD.get():
+        return wide.matmul_sums(g, x, x_zero, y, y_zero)
     return g.op.MatMul(dequantized(g, x, x_scale, x_zero), dequantized(g, y, y_scale, y_zero))
 
 

@@ -1,6 +1,6 @@
 """The exact steps of evaluation as operators of PyTorch (`torch.ops.onward`), by family."""
 
-from .core import binary, centred, conv, dequantize, kernels, linear, matmul, quantize, requantize, rescale
+from .core import binary, centred, conv, dequantize, kernels, linear, matmul, quantize, requantize, rescale, wide_values
 from .pools import average_pool, global_average_pool
 from .recurrent import dynamic_lstm
 from .transposed import conv_transpose
@@ -23,4 +23,5 @@ __all__ = [
     "requantize",
     "rescale",
     "stored",
+    "wide_values",
 ]

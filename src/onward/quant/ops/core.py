@@ -239,6 +239,15 @@ def rescale(sums: Tensor, x_grid: Grid, w_grid: Grid, axis: int | None) -> Tenso
     return result
 
 
+def wide_values(sums: Tensor, x_grid: Grid, w_grid: Grid, bias: Tensor | None = None, axis: int = -1) -> Tensor:
+    """The same of sixteen bits, with a bias of their own: each step is one of IEEE 754's, in ONNX too, where sums of
+    these come without scales. `axis` is that of the channels, counted from the end."""
+    if bias is not None:
+        sums = torch.add(sums, _along(bias.to(torch.float32), axis))
+    factor = x_grid.scale * w_grid.scale
+    return torch.mul(sums, _along(factor, axis if factor.dim() else None))
+
+
 def requantize(sums: Tensor, x_grid: Grid, w_grid: Grid, axis: int | None, grid: Grid, rounding: str) -> Tensor:
     """The integers of an output grid for sums; `axis` is that of the channels, if the weights have a scale for each."""
     result: Tensor = torch.ops.onward.requantize(sums, x_grid.scale, w_grid.scale, axis, *fields(grid), rounding)

@@ -1,0 +1,92 @@
+"""Activations of sixteen bits: evaluation and onnxruntime agree on every element there, too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from onward.quant import Activations, QuantConfig
+from onward.quant.kernels.parts import in_parts, parts_fit
+
+from .harness import IN_FLOAT, Outcome, quantised, through_onnxruntime
+
+ASYMMETRIC = QuantConfig(activations=Activations(bits=16))
+SYMMETRIC = QuantConfig(activations=Activations(bits=16, symmetric=True))
+
+
+def run(model: nn.Module, example: Callable[[], Tensor], config: QuantConfig, folder: Path) -> Outcome:
+    torch.manual_seed(0)
+    model = quantised(model.eval(), example, config)
+    x = example()
+    return through_onnxruntime(model, x, folder, fresh=example(), dynamic_axes={"input": {0: "n"}})
+
+
+def large(layer: nn.Module) -> nn.Module:
+    """Weights that are all near the largest: sums of a part reach 2**24."""
+    nn.init.uniform_(layer.weight, 0.8, 1.0)  # type: ignore[arg-type]
+    return layer
+
+
+class Twice(nn.Module):
+    """Products of two activations."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.two = nn.Linear(12, 40), nn.Linear(12, 40)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return torch.matmul(self.one(input), self.two(input).mT) / 7 @ input
+
+
+# what it is, its input, the products that onnxruntime has in the end
+PRODUCTS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], dict[str, int]]] = {
+    "linear": (lambda: nn.Linear(256, 40), (30, 256), {"MatMulInteger": 2}),
+    "linear, no bias, three axes": (lambda: nn.Linear(64, 40, bias=False), (3, 5, 64), {"MatMulInteger": 2}),
+    "linear, large": (lambda: large(nn.Linear(700, 40)), (9, 700), {"MatMulInteger": 2}),
+    "two": (lambda: nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 9)), (30, 64), {"MatMulInteger": 4}),
+    "conv1d": (lambda: nn.Conv1d(8, 16, 5, padding=2), (3, 8, 33), {"Conv": 2}),
+    "conv2d": (lambda: nn.Conv2d(16, 32, 3, stride=2, padding=1), (3, 16, 21, 21), {"Conv": 2}),
+    "conv3d": (lambda: nn.Conv3d(4, 8, 3, dilation=2, bias=False), (2, 4, 7, 7, 7), {"Conv": 2}),
+    "depthwise": (lambda: nn.Conv2d(16, 16, 3, padding="same", groups=16), (3, 16, 11, 11), {"Conv": 2}),
+    "conv, large": (lambda: large(nn.Conv2d(128, 4, 3, padding=1)), (2, 128, 7, 7), {"ConvInteger": 2}),
+    "transposed": (lambda: nn.ConvTranspose2d(16, 8, 3, stride=2, padding=1), (2, 16, 9, 9), {"Conv": 2}),
+    "batch norm": (
+        lambda: nn.Sequential(nn.Conv2d(3, 16, 3), nn.BatchNorm2d(16), nn.ReLU(), nn.Conv2d(16, 8, 1)),
+        (2, 3, 15, 15),
+        {"Conv": 4},
+    ),
+    "of activations": (Twice, (3, 20, 12), {"MatMulInteger": 4, "MatMul": 2}),
+}
+
+
+@pytest.mark.parametrize("config", [ASYMMETRIC, SYMMETRIC], ids=["asymmetric", "symmetric"])
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products(name: str, config: QuantConfig, tmp_path: Path) -> None:
+    make, shape, products = PRODUCTS[name]
+    torch.manual_seed(0)
+    outcome = run(make(), lambda: torch.randn(shape), config, tmp_path)
+    assert outcome.equal == 1
+    fused = outcome.fused
+    both = {
+        "MatMulInteger": fused["MatMulInteger"] + fused["MatMulIntegerToFloat"],
+        "ConvInteger": fused["ConvInteger"],
+    }
+    found = both | {op: fused[op] for op in IN_FLOAT}
+    assert {op: count for op, count in found.items() if count} == products
+
+
+def test_parts() -> None:
+    c = torch.arange(-65535, 65536)
+    high, low = in_parts(c)
+    assert torch.equal(high - low, c.float())
+    assert float(low.abs().max()) == 128 and float(high.abs().max()) == 65536
+    assert bool((high % 256 == 0).all())
+
+
+def test_whether_parts_fit() -> None:
+    ones = torch.ones(1, 516, dtype=torch.int8)
+    assert parts_fit(127 * ones[:, :516]) and not parts_fit(127 * torch.ones(2, 517, dtype=torch.int8))
