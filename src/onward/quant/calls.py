@@ -58,9 +58,10 @@ class Frame:
     whole     the same for one function from grid to grid, in float inside: then `settings` is None
     repeat    how often it ran before, in this run of the model
     known     its calls of earlier runs
+    compiler  what torch.compile has to continue with behind it
     """
 
-    __slots__ = ("_counts", "known", "module", "path", "repeat", "settings", "whole")
+    __slots__ = ("_counts", "compiler", "known", "module", "path", "repeat", "settings", "whole")
 
     def __init__(
         self,
@@ -73,6 +74,7 @@ class Frame:
     ) -> None:
         self.module, self.path, self.settings, self.repeat, self.whole = module, path, settings, repeat, whole
         self.known = known
+        self.compiler: Any = None
         self._counts: dict[str, int] = {}
 
     def call(self, name: str) -> Call:

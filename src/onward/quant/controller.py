@@ -17,6 +17,7 @@ from .config import QuantConfig, Resolved
 from .fake import Bounds, follow_, within
 from .modules import is_one_function
 from .sites import MASK, PREFIX, Site, hold_range
+from .uncompiled import check_not_traced, not_compiled, start, stop
 
 if TYPE_CHECKING:
     from .session import Session
@@ -106,21 +107,30 @@ class Enter:
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "known": {}}
 
+    @not_compiled
     def __call__(self, module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> Any:
+        compiler = stop(self.controller)
         stack = _running.stack
-        if stack and stack[-1].controller is self.controller:
-            session = stack[-1]
-            session.enter_module(module, self.path, self.settings, self.is_whole, self.known)
-        else:
-            session = self._new_session(module)
-            session.enter_module(module, self.path, self.settings, self.is_whole, self.known)
-            session.__enter__()
-            stack.append(session)
+        try:
+            if stack and stack[-1].controller is self.controller:
+                session = stack[-1]
+                session.enter_module(module, self.path, self.settings, self.is_whole, self.known)
+            else:
+                session = self._new_session(module)
+                session.enter_module(module, self.path, self.settings, self.is_whole, self.known)
+                session.__enter__()
+                stack.append(session)
+        except BaseException:
+            start(compiler)
+            raise
+        session.frames[-1].compiler = compiler
         return session.arguments(args, kwargs)
 
     def _new_session(self, module: nn.Module) -> Session:
         from .session import Phase, Session
 
+        if not is_capturing():
+            check_not_traced()
         study = self.controller.study
         if study is not None:
             phase = Phase.EXACT if study.exact else Phase.CALIBRATE
@@ -160,17 +170,22 @@ class Leave:
     def __init__(self, controller: Controller) -> None:
         self.controller = controller
 
+    @not_compiled
     def __call__(self, module: nn.Module, args: tuple, kwargs: dict[str, Any], result: Any) -> Any:
         stack = _running.stack
         if not stack or stack[-1].frames[-1].module is not module:  # the error came before the module was entered
             return None
         session = stack[-1]
-        result = session.leave_module(result)
-        if session.frames:
-            return result
-        stack.pop()
-        session.__exit__(None, None, None)
-        return session.outputs(result) if self.controller.config.outputs else result
+        compiler = session.frames[-1].compiler
+        try:
+            result = session.leave_module(result)
+            if session.frames:
+                return result
+            stack.pop()
+            session.__exit__(None, None, None)
+            return session.outputs(result) if self.controller.config.outputs else result
+        finally:
+            start(compiler)
 
 
 def load_ranges(module: nn.Module, learned: bool, state: dict[str, Any], prefix: str, *_: Any) -> None:

@@ -80,10 +80,10 @@ def controller_of(model: Any, what: str) -> Controller:
     controller: Controller | None = model.__dict__.get(ATTRIBUTE)
     if controller is None:
         inside = next((path for path, module in model.named_modules() if ATTRIBUTE in module.__dict__), None)
-        around = f"; its submodule {inside} is: give that" if inside else ""
         raise InputError(
-            f"{what}: {type(model).__name__} is not quantisation-aware{around}",
-            hint="call onward.init(model) first",
+            f"{what}: {type(model).__name__} is not quantisation-aware"
+            + (f"; its submodule {inside} is" if inside else ""),
+            hint=f"give that submodule to {what}" if inside else "call onward.init(model) first",
         )
     return controller
 

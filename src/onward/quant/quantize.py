@@ -52,6 +52,8 @@ def quantize(
             model(*args, **kwargs)
     args, kwargs = as_call(first)
     model.eval()
+    if args and isinstance(args[-1], dict):  # an argument: `export` would take it for keyword arguments
+        args = (*args, {})
     return export(model, args, f, kwargs=kwargs, **options)
 
 

@@ -71,7 +71,10 @@ def hold_range(owner: nn.Module, key: str, values: Tensor, *, learned: bool) -> 
     if held is not None:
         with torch.no_grad():
             held.copy_(values)
-    elif learned:
+        return
+    with torch.inference_mode(False):  # one that is found in inference mode is trained outside of it
+        values = values.clone()
+    if learned:
         owner.register_parameter(key, nn.Parameter(values))
     else:
         owner.register_buffer(key, values)

@@ -1,0 +1,134 @@
+"""Quantised models in the hands of other machinery: compilers, inference mode."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import onward
+from onward.quant import Activations, QuantConfig
+
+from .harness import quantised, through_onnxruntime
+
+X = torch.randn(4, 12)
+LEARNED = QuantConfig(activations=Activations(learned=True))
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(12, 16), nn.ReLU(), nn.Linear(16, 12))
+        self.scale = nn.Parameter(torch.ones(12))
+
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = self.layers(x) * self.scale + x
+        return result
+
+
+def train(model: nn.Module, steps: int = 2) -> None:
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    model.train()
+    for _ in range(steps):
+        optimizer.zero_grad()
+        model(X).square().mean().backward()
+        optimizer.step()
+    model.eval()
+
+
+def compiled_inside(model: nn.Module) -> nn.Module:
+    model.layers.compile(backend="eager")
+    return model
+
+
+COMPILED: dict[str, Callable[[nn.Module], Any]] = {
+    "a model": lambda model: torch.compile(model, backend="eager"),
+    "one of torch's": lambda model: torch.compile(nn.Sequential(model), backend="eager"),
+    "a part": compiled_inside,
+}
+
+
+@pytest.mark.parametrize("what", COMPILED)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_compiled_model_runs_as_it_is(what: str, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = quantised(Net(), lambda: X)
+    plain = copy.deepcopy(model)
+    with pytest.warns(onward.QuantizationWarning, match="^torch.compile leaves a quantised model as it is"):
+        compiled = COMPILED[what](model)
+        train(compiled)
+    train(plain)
+    assert torch.equal(compiled(X), plain(X))
+    assert through_onnxruntime(model, X, tmp_path).equal == 1
+
+
+def test_what_is_compiled_goes_on_behind_a_model_also_after_an_error() -> None:
+    seen: list[int] = []
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        seen.append(len(graph.graph.nodes))
+        return graph.forward
+
+    model = quantised(Net(), lambda: X)
+
+    @torch.compile(backend=backend)
+    def run(x: Tensor) -> Tensor:
+        y = model(x * 2)
+        return torch.sin(y) + 1
+
+    with pytest.warns(onward.QuantizationWarning, match="torch.compile"):
+        assert torch.equal(run(X), torch.sin(model(X * 2)) + 1)
+    assert len(seen) == 2  # before it and behind it, and nothing of it
+    fresh = onward.quant.initialise(Net()).eval()
+    with pytest.raises(onward.QuantizationError, match="has no range yet"), pytest.warns(onward.QuantizationWarning):
+        torch.compile(fresh, backend=backend)(X)
+    again = torch.compile(lambda x: torch.cos(x) * 3, backend=backend)
+    again(X)
+    assert len(seen) == 3
+
+
+def test_torch_export_says_what_to_do_instead() -> None:
+    model = quantised(Net(), lambda: X)
+    with pytest.raises(
+        onward.QuantizationError, match="torch.export cannot look into a quantised model\n.*onward.export"
+    ):
+        torch.export.export(model, (X,))
+
+
+@pytest.mark.parametrize("config", [None, LEARNED], ids=["followed", "learned"])
+def test_ranges_that_were_found_in_inference_mode_are_trained_and_loaded(
+    config: QuantConfig | None, tmp_path: Path
+) -> None:
+    model = onward.quant.initialise(Net(), config)
+    with torch.inference_mode(), onward.calibration(model):
+        model(X)
+    train(model)
+    model.load_state_dict(copy.deepcopy(model.state_dict()))
+    assert through_onnxruntime(model, X, tmp_path).equal == 1
+
+
+class TakesAnything(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(12, 4)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Tensor:
+        result: Tensor = self.layer(args[0]["x"])
+        return result
+
+
+def test_a_batch_that_ends_with_a_dict_is_an_argument() -> None:
+    model = TakesAnything()
+    program = onward.quantize(model, [({"x": X},)])
+    assert torch.equal(program({"x": X}, {}), model({"x": X}))
+
+
+def test_the_part_that_is_quantised_is_named() -> None:
+    model = nn.Sequential(onward.quant.initialise(Net()))
+    with pytest.raises(onward.InputError, match="its submodule 0 is\n.*give that submodule to calibration"):
+        onward.calibration(model).__enter__()
