@@ -19,7 +19,7 @@ from onward.quant.caution import QuantizationWarning
 from onward.quant.fake import fake_quantize, fake_quantize_weight
 from onward.quant.sites import ranges_of
 
-from .harness import through_onnxruntime
+from .harness import quantised, through_onnxruntime
 
 LEARNED = QuantConfig(activations=Activations(learned=True))
 CONFIGS = {
@@ -329,3 +329,29 @@ def test_what_a_model_returns_has_eight_bits_at_least(tmp_path: Path) -> None:
     with torch.no_grad():
         assert 16 < len(model(data(1, 64)[0]).unique()) <= 256
     assert through_onnxruntime(model, data(0)[0], tmp_path, fresh=data(99)[0]).equal == 1
+
+
+@pytest.mark.parametrize("learned", [True, False])
+@pytest.mark.parametrize("mode", ["train", "eval"])
+def test_ranges_that_training_has_spoilt_are_named(learned: bool, mode: str) -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
+    quantised(model, lambda: torch.randn(3, 4), QuantConfig(activations=Activations(learned=learned)))
+    getattr(model, mode)()
+    for place, site in ((0, "linear_0_input"), (2, "linear_0_output")):
+        held = getattr(model[place], f"quant_{site}")
+        before = held.detach().clone()
+        held.data[:] = torch.nan
+        with pytest.raises(QuantizationError, match=rf"the range of {place} \({site}\) is from nan to nan\n.*diverged"):
+            model(torch.randn(3, 4))
+        held.data[:] = before
+
+
+def test_learned_ends_that_pass_each_other_mean_the_same_in_training_and_evaluation() -> None:
+    """Both ends below zero: what is left is the range from the lower one that training sees up to zero."""
+    torch.manual_seed(0)
+    model, x = nn.Sequential(nn.Linear(4, 4)), torch.randn(3, 4)
+    quantised(model, lambda: x, QuantConfig(activations=Activations(learned=True)))
+    with torch.no_grad():
+        model[0].quant_linear_0_output.copy_(torch.tensor([-0.2, -0.4]))
+        trained = model.train()(x)
+    torch.testing.assert_close(model.eval()(x), trained, atol=0.2 / 255 * 1.01, rtol=0)

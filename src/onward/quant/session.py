@@ -379,15 +379,14 @@ class Session(TorchFunctionMode):
         if is_made(y) and (not y.any() or (spec.learned and site.range is None)):  # a mask: see _holds_masks
             return y
         held = self._learned_range(site) if spec.learned else None
+        low, high = self.controller.watch(site, y, bounds) if held is None else held.tolist()
+        if low < MASK:
+            return within(y, bounds)
+        site.check(low, high)
         if held is not None:
-            is_mask = held.tolist()[0] < MASK
-            out = y if is_mask else fake_quantize_learned(y, held, spec, rounding=site.rounding, bounds=bounds)
-        else:
-            low, high = self.controller.watch(site, y, bounds)
-            spec = replace(spec, learned=False) if spec.learned else spec
-            is_mask = low < MASK
-            out = y if is_mask else fake_quantize(y, low, high, spec, rounding=site.rounding, bounds=bounds)
-        return within(y, bounds) if is_mask else self.put(out, OnGrid())
+            return self.put(fake_quantize_learned(y, held, spec, rounding=site.rounding, bounds=bounds), OnGrid())
+        spec = replace(spec, learned=False) if spec.learned else spec
+        return self.put(fake_quantize(y, low, high, spec, rounding=site.rounding, bounds=bounds), OnGrid())
 
     def _learned_range(self, site: Site) -> Tensor | None:
         """The range as a parameter. None for a site that calibration, in evaluation mode, has not reached, such as that

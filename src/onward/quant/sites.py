@@ -9,11 +9,13 @@ checkpoint of the quantised one brings its ranges along.
 from __future__ import annotations
 
 import functools
+import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
+from ..errors import QuantizationError
 from .config import Activations
 from .grid import Grid, grid_from_range
 
@@ -62,7 +64,16 @@ class Site:
         if held is None:
             raise LookupError(self.label)
         low, high = held.detach().unbind(0)
-        return grid_from_range(low, high, self.settings)
+        self.check(float(low), float(high))
+        return grid_from_range(low.clamp(max=0), high.clamp(min=0), self.settings)  # learned ends may pass each other
+
+    def check(self, low: float, high: float) -> None:
+        """Refuse a range that training has spoilt."""
+        if not math.isfinite(high - low):
+            raise QuantizationError(
+                f"the range of {self.label} is from {low:g} to {high:g}",
+                hint="training has diverged, or loaded what had: look for the first loss that was not finite",
+            )
 
 
 def hold_range(owner: nn.Module, key: str, values: Tensor, *, learned: bool) -> None:
