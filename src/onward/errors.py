@@ -145,3 +145,8 @@ class BackendError(ExportError):
     """A model cannot be run on PyTorch: it is malformed, uses an unknown operator, or was given wrong inputs."""
 
     stage = "backend"
+
+
+def first_line(error: BaseException) -> str:
+    """An exception in one line."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -33,6 +33,7 @@ from .verify import Session, Verification, as_pytorch, output_steps, random_outp
 from .write import WrittenFiles, to_proto, write_model
 from .write.listing import listing
 from .write.staging import can_publish, publish
+from .write.words import dimensions
 
 Target = str | os.PathLike[str] | BinaryIO
 
@@ -396,8 +397,9 @@ class OpenedProgram(Program):
 
 def _port(value: ir.Value, axes: Mapping[str, tuple[int, ...]]) -> Port:
     """What the graph says of a value. The sizes of a name that is no input axis are not known outside of lowering."""
-    names = [size if isinstance(size, int) else str(size.value or "?") for size in value.shape or ()]
-    shape = tuple(size if isinstance(size, int) else SymDim(axes.get(size, ()), size) for size in names)
+    shape = tuple(
+        size if isinstance(size, int) else SymDim(axes.get(size, ()), size) for size in dimensions(value.shape)
+    )
     kind = ListFact if isinstance(value.type, ir.SequenceType) else TensorFact
     return Port(str(value.name), kind(to_torch_dtype(value.dtype or ir.DataType.UNDEFINED), shape))
 

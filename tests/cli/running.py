@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from typer.testing import CliRunner
 
 from onward.cli.app import app
 
+_SECONDS = 300  # seconds are enough for any of them on an idle machine
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = Path(sys.executable).with_name("onward")  # what installing the package puts beside Python
 COMMAND = [str(SCRIPT)] if SCRIPT.exists() else [sys.executable, "-m", "onward"]
@@ -24,8 +26,23 @@ def environment(**more: str) -> dict[str, str]:
 
 def onward(*arguments: str, cwd: Path | None = None, **more: str) -> subprocess.CompletedProcess[str]:
     """The real thing, with `more` in its environment; each start costs seconds."""
-    command = [*COMMAND, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, env=environment(**more), check=False, cwd=cwd)
+    return ended([*COMMAND, *arguments], environment(**more), cwd)
+
+
+def ended(
+    command: list[str], env: dict[str, str], cwd: Path | None = None, seconds: float = _SECONDS
+) -> subprocess.CompletedProcess[str]:
+    """A process that is through. One that hangs is ended, and what it has said by then is in the error."""
+    try:
+        return subprocess.run(command, capture_output=True, text=True, env=env, check=False, cwd=cwd, timeout=seconds)
+    except subprocess.TimeoutExpired as error:
+        said = "\n".join(_text(stream) for stream in (error.stdout, error.stderr))
+        raise AssertionError(f"{shlex.join(command)} has not ended after {seconds} seconds; it said:\n{said}") from None
+
+
+def _text(stream: str | bytes | None) -> str:
+    """What a process has said before it was ended comes as bytes, whatever was asked for."""
+    return stream.decode(errors="replace") if isinstance(stream, bytes) else stream or ""
 
 
 def invoke(*arguments: str | Path) -> Any:

@@ -24,9 +24,15 @@ from typing import Any
 import pytest
 
 from tests.cli.models import save
-from tests.cli.running import COMMAND, ROOT, SCRIPT, environment, onward
+from tests.cli.running import COMMAND, ROOT, SCRIPT, ended, environment, onward
 
 NETS = ROOT / "tests" / "cli" / "nets.py"
+
+
+def test_a_process_that_hangs_is_ended_with_what_it_said() -> None:
+    code = "import time; print('so far', flush=True); time.sleep(60)"
+    with pytest.raises(AssertionError, match=r"has not ended after 2 seconds; it said:\nso far"):
+        ended([sys.executable, "-c", code], environment(), seconds=2)
 
 
 @pytest.mark.skipif(not SCRIPT.exists(), reason="the package is not installed here, so there is no script to start")
@@ -55,7 +61,7 @@ def test_help_comes_without_pytorch() -> None:
     assert done.returncode == 0 and "\n  export " in done.stdout
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert "onward.cli.app" in imported and not imported & {"torch", "onnx", "onnxruntime", "numpy", "onward.api"}
-    done = subprocess.run([sys.executable, "-c", HELP], env=environment(), capture_output=True, text=True, check=False)
+    done = ended([sys.executable, "-c", HELP], environment())
     assert done.returncode == 0, done.stderr
     done = onward("exprot", "x")
     assert done.returncode == 2 and "No such command 'exprot'. Did you mean 'export'?" in done.stderr
@@ -67,7 +73,7 @@ def test_names_come_when_they_are_used() -> None:
         "import sys, onward; assert 'torch' not in sys.modules; import onward.routing; "
         "assert onward.onnx.export is onward.export and {*onward.__all__} <= {*dir(onward)}; onward.no_such_name"
     )
-    done = subprocess.run([sys.executable, "-c", text], env=environment(), capture_output=True, text=True, check=False)
+    done = ended([sys.executable, "-c", text], environment())
     assert done.stderr.splitlines()[-1] == "AttributeError: module 'onward' has no attribute 'no_such_name'"
 
 
@@ -185,8 +191,7 @@ def test_completion(tmp_path: Path) -> None:
 
     def in_bash(option: str) -> subprocess.CompletedProcess[str]:
         command = ["bash", "-c", '"$@"; exit $?', "bash", *COMMAND, option]
-        home = {**environment(), "HOME": str(tmp_path)}
-        return subprocess.run(command, env=home, capture_output=True, text=True, check=False)
+        return ended(command, environment(HOME=str(tmp_path)))
 
     shown = in_bash("--show-completion")
     assert shown.returncode == 0 and "_ONWARD_COMPLETE=complete_bash" in shown.stdout, shown.stderr

@@ -9,6 +9,9 @@ import numpy as np
 import onnx
 import pytest
 
+from onward.cli.measuring import FileView
+from onward.files import load
+from onward.report import report_data
 from tests.cli.models import TEXT, save
 from tests.cli.running import invoke, onward
 
@@ -41,12 +44,12 @@ def test_the_real_executable_runs_and_inspects(model: Path) -> None:
     shown = onward("inspect", str(model)).stdout
     assert "by somebody; opset ai.onnx 20; IR version 9" in shown
     assert "x      float32[n, 4]" in shown and "weight           float32  4x3     48 bytes" in shown
-    assert "12 multiplications at n=1\n" in shown
+    assert "28 FLOPs at n=1\n" in shown  # a product of 1x4 and 4x3, a Relu of 3 and an Add of 1
 
 
 def test_inspect_of_a_file_without_dynamic_axes(tmp_path: Path) -> None:
     shown = invoke("inspect", save(tmp_path / "fixed.onnx", TEXT.replace("[n", "[2"))).stdout
-    assert "24 multiplications\n" in shown
+    assert "56 FLOPs\n" in shown
 
 
 CONV = """<ir_version: 9, opset_import: ["" : 20]>
@@ -54,16 +57,21 @@ g (float[n, 1, h, 6] x) => (float[n, 2, k, 4] y) <float[2, 1, 3, 3] w> { y = Con
 
 
 @pytest.mark.parametrize(
-    ("bounds", "says", "at"),
+    ("bounds", "says", "at", "flops"),
     [
-        ({"h": "2..32"}, "multiplications depend on n, h: `onward report -i` counts", {"n": 1, "h": 2}),
-        ({"h": "9..32"}, "288 multiplications at n=1, h=9\n", {"n": 1, "h": 9}),  # 1x2x4x4 of 9 each
-        ({"h": "9..", "n": "2..8"}, "576 multiplications at n=2, h=9\n", {"n": 2, "h": 9}),
-        ({}, "multiplications depend on n, h: `onward report -i` counts", {"n": 1, "h": 1}),  # no row is left of one
+        ({"h": "2..32"}, "FLOPs are not known at n=1, h=2: `onward report -i` counts", {"n": 1, "h": 2}, None),
+        ({"h": "9..32"}, "576 FLOPs at n=1, h=9\n", {"n": 1, "h": 9}, 576),  # 1x2x4x4 of 9 times 2 each
+        ({"h": "9..", "n": "2..8"}, "1.15 k FLOPs at n=2, h=9\n", {"n": 2, "h": 9}, 1152),
+        (
+            {},
+            "FLOPs are not known at n=1, h=1: `onward report -i` counts",
+            {"n": 1, "h": 1},
+            None,
+        ),  # no row is left of one
     ],
 )
-def test_multiplications_are_counted_at_sizes_that_the_file_allows(
-    bounds: dict[str, str], says: str, at: dict[str, int], tmp_path: Path
+def test_flops_are_counted_at_sizes_that_the_file_allows(
+    bounds: dict[str, str], says: str, at: dict[str, int], flops: int | None, tmp_path: Path
 ) -> None:
     proto = onnx.parser.parse_model(CONV)
     proto.graph.initializer.append(onnx.numpy_helper.from_array(np.ones((2, 1, 3, 3), np.float32), "w"))
@@ -72,9 +80,25 @@ def test_multiplications_are_counted_at_sizes_that_the_file_allows(
     onnx.save(proto, tmp_path / "c.onnx")
     assert says in invoke("inspect", tmp_path / "c.onnx").stdout
     told = json.loads(invoke("inspect", tmp_path / "c.onnx", "--json").stdout)
-    assert told["multiplications_at"] == at and told["multiplications"] == (
-        int(says.split()[0]) if says[0].isdigit() else None
-    )
+    assert told["flops_at"] == at and told["flops"] == flops
+
+
+def test_inspect_counts_what_the_page_counts(tmp_path: Path) -> None:
+    text = """<ir_version: 9, opset_import: ["" : 20, "other" : 1]>
+    g (float[n, 1, 6, 6] x) => (float[n, 2, k, m] y) <float[2, 1, 3, 3] w> {
+        c = Conv (x, w)
+        s = Softmax <axis = 1> (c)
+        y = other.Own (s)
+    }"""
+    proto = onnx.parser.parse_model(text)
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(np.ones((2, 1, 3, 3), np.float32), "w"))
+    onnx.save(proto, tmp_path / "c.onnx")
+    assert (
+        "736 FLOPs at n=1, without Own\n" in invoke("inspect", tmp_path / "c.onnx").stdout
+    )  # 576 and 5 for each of 32
+    told = json.loads(invoke("inspect", tmp_path / "c.onnx", "--json").stdout)
+    page = report_data(FileView(load(tmp_path / "c.onnx"))).data["totals"]
+    assert (told["flops"], told["flops_unknown"]) == (page["flops"], page["flops_unknown"]) == (736, ["Own"])
 
 
 def test_inspect_for_machines(model: Path) -> None:

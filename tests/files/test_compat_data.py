@@ -14,11 +14,11 @@ import onnx_ir as ir
 import onnxruntime
 import pytest
 
-from onward.files.compat.facts import element_name
 from onward.files.compat.tables import check, cited, names, table_of
+from onward.write.words import dtype_name
 
 TARGETS = ["coreml", "onnxruntime", "openvino", "tensorrt"]
-ELEMENTS = {element_name(each) for each in ir.DataType}
+ELEMENTS = {dtype_name(each) for each in ir.DataType}
 NOT_IN_ONNX = {"ATen", "Affine", "ConstantFill", "Crop", "ImageScaler", "IsFinite", "ParametricSoftplus", "ScaledTanh",
                "SimplifiedLayerNormalization"}  # fmt: skip  # experiments of the first versions, that sources list
 HISTORY: dict[str, list[Any]] = defaultdict(list)

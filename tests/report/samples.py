@@ -45,7 +45,7 @@ class Sample:
 
     def data(self, **more: Any) -> Json:
         return {
-            "format": 1, "name": self.name, "producer": "onward", "opset": {"": 20},
+            "name": self.name, "producer": "onward", "opset": {"": 20},
             "files": {"bytes_of_weights": 4096, "nodes": len(self.nodes)},
             "values": self.values, "nodes": self.nodes, "inputs": self.inputs, "outputs": self.outputs,
             "axes": [{"name": "batch", "where": "x axis 0", "bounds": "1..64", "proven": ["checked at 1, 3"]}],

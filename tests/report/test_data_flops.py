@@ -133,3 +133,26 @@ def test_declared_shapes_of_other_domains_are_taken() -> None:
     model = ir.from_proto(onnx.parser.parse_model(text))
     data = contents(model, {"x": (3, 64), "w": (8, 2, 16), "s": (16,)}).data
     assert data["nodes"][0]["flops"] == 2 * 3 * 8 * 64
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "Conv <strides = [8, 8]> (x, w)",
+        "ConvInteger <strides = [8, 8]> (x, w)",
+        "QLinearConv <strides = [8, 8]> (x, s, z, w, s, z, s, z)",
+        "MaxPool <kernel_shape = [3, 3], dilations = [2, 2], strides = [8, 8]> (x)",
+        "AveragePool <kernel_shape = [9, 9], pads = [2, 2, 2, 2], strides = [8, 8]> (x)",
+        "MaxPool <kernel_shape = 3> (x)",  # not the type that it has to be
+    ],
+)
+def test_a_window_without_a_place_has_no_number(call: str) -> None:
+    """onnx infers one place for most of these."""
+    kind = "uint8" if "Q" in call or "Integer" in call else "float"
+    text = f"""<ir_version: 9, opset_import: ["" : 20]> g ({kind}[1, 1, n, n] x, {kind}[1, 1, 5, 5] w, float s, uint8 z)
+        => (y) {{ y = {call} }}"""
+    model = ir.from_proto(onnx.parser.parse_model(text))
+    others = {"w": (1, 1, 5, 5), "s": (), "z": ()}
+    assert contents(model, {"x": (1, 1, 4, 4), **others}).data["nodes"][-1]["flops"] is None
+    if "= 3>" not in call:
+        assert contents(model, {"x": (1, 1, 5, 5), **others}).data["nodes"][-1]["flops"] is not None

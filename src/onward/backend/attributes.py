@@ -6,25 +6,17 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import onnx
 import onnx_ir as ir
 import torch
 
 from ..errors import BackendError
+from ..lower.schemas import definition
 from .values import to_torch
 
 
 @functools.cache
-def schema_of(domain: str, op_type: str, version: int) -> Any:
-    try:
-        return onnx.defs.get_schema(op_type, version, domain)
-    except onnx.defs.SchemaError:
-        return None
-
-
-@functools.cache
 def schema_defaults(domain: str, op_type: str, version: int) -> dict[str, ir.Attr]:
-    schema = schema_of(domain, op_type, version)
+    schema = definition(op_type, version, domain)
     if schema is None:
         return {}
     return {

@@ -17,9 +17,10 @@ import torch
 
 from ..errors import BackendError, ExportError
 from ..lower import aten_nodes
+from ..lower.schemas import definition
 from . import gradients
 from ._by_shapes import NESTED
-from .attributes import attribute_value, element_type, flat, schema_defaults, schema_of, tensor_value, type_of_result
+from .attributes import attribute_value, element_type, flat, schema_defaults, tensor_value, type_of_result
 from .calls import check_arguments, check_call, check_results, sizes_follow_from_shapes
 from .context_functions import ContextFunction
 from .limits import DEFAULT, Limits
@@ -455,7 +456,7 @@ class _Node:
 
     def _by_definition(self, version: int) -> None:
         """An operator that ONNX defines by others."""
-        schema = schema_of(self.domain, self.node.op_type, version)
+        schema = definition(self.node.op_type, version, self.domain)
         if schema is not None and schema.has_function:
             body = schema.get_function_with_opset_version(version) or schema.function_body.SerializeToString()
             function = ir.serde.deserialize_function(onnx.FunctionProto.FromString(body))

@@ -20,7 +20,7 @@ import torch
 from torch.autograd import function as autograd
 from torch.utils._python_dispatch import _disable_current_modes
 
-from ..errors import CaptureError
+from ..errors import CaptureError, first_line
 from .facts import FunctionCall, Slot
 from .layouts import LARGEST_REAL_PROBE, Layout, ProbeFailure
 from .resizing import resized
@@ -139,7 +139,7 @@ def function_layouts(call: FunctionCall, values: tuple[Any, ...], sizes: list[An
     except CaptureError:
         raise
     except Exception as error:
-        raise ProbeFailure((str(error).strip() or type(error).__name__).splitlines()[0]) from error
+        raise ProbeFailure(first_line(error)) from error
     if isinstance(out, torch.Tensor):
         return Layout.of(out)
     return [Layout.of(each) if isinstance(each, torch.Tensor) else each for each in out]

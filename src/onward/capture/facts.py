@@ -75,6 +75,11 @@ def is_complex(value: Any) -> bool:
     return isinstance(value, complex) or (isinstance(value, torch.dtype) and value.is_complex)
 
 
+def pair_tensor(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor as the file has it: a complex one is real, with a last axis of 2."""
+    return torch.view_as_real(tensor.detach().resolve_conj()) if tensor.is_complex() else tensor
+
+
 @dataclass(frozen=True, slots=True)
 class ListFact:
     """A list of tensors that nobody knows the length of: their dtype, their dimensions, None where they differ."""

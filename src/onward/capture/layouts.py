@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch._ops import OpOverload
 
+from ..errors import first_line
 from .rules import ProbeFailure, rule_for
 from .traits import traits
 
@@ -122,13 +123,13 @@ class LayoutKernels:
         elements = sum(math.prod(layout.size) for layout in _layouts((args, tuple(kwargs.values()))))
         if elements > LARGEST_REAL_PROBE:
             raise ProbeFailure(
-                _first_line(meta_error) if meta_error is not None else f"{elements} elements are too many. {_FAKE}"
+                first_line(meta_error) if meta_error is not None else f"{elements} elements are too many. {_FAKE}"
             ) from meta_error
         try:
             return self._call(op, args, kwargs, torch.device("cpu"))
         except Exception as error:
             advice = "" if op.namespace in _PYTORCHS_OWN or meta_error is not None else f". {_FAKE}"
-            raise ProbeFailure(_first_line(error) + advice) from error
+            raise ProbeFailure(first_line(error) + advice) from error
 
     def _call(self, op: OpOverload, args: tuple, kwargs: dict[str, Any], device: torch.device) -> Any:
         def tensor(value: Any) -> Any:
@@ -173,7 +174,3 @@ def _hashable(value: Any) -> Any:
         return tuple(_hashable(each) for each in value)
     # 1, 1.0 and True are equal as keys but not as arguments.
     return (type(value), value) if isinstance(value, (float, bool)) else value
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -111,7 +111,7 @@ class Command(TyperCommand):
 
 def _unexpected(error: Exception) -> ExportError:
     """What nobody has foreseen, in a sentence."""
-    from onward.errors import ExportError
+    from onward.errors import ExportError, first_line
 
     frames = traceback.extract_tb(error.__traceback__)
     where = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else None
@@ -128,11 +128,6 @@ def finite(data: Any) -> Any:
     if isinstance(data, (list, tuple)):
         return [finite(value) for value in data]
     return str(data) if isinstance(data, float) and not math.isfinite(data) else data
-
-
-def first_line(error: BaseException) -> str:
-    """An exception in one line."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 @contextlib.contextmanager
@@ -163,16 +158,16 @@ def _short_warnings(debug: bool) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def working(what: str) -> Iterator[None]:
-    """Something that moves on stderr while long work goes on, if a person is looking."""
+def working(what: str) -> Iterator[Callable[[str], None]]:
+    """Something that moves on stderr while long work goes on, if a person is looking. It is told what comes next."""
     if not sys.stderr.isatty():
-        yield
+        yield lambda text: None
         return
     from rich.console import Console
     from rich.markup import escape
 
-    with Console(stderr=True).status(escape(what)):
-        yield
+    with Console(stderr=True).status(escape(what)) as status:
+        yield lambda text: status.update(escape(text))
 
 
 def check_free(path: Path, force: bool, *suffixes: str) -> None:

@@ -17,7 +17,9 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from onward.files.parameters import held
 from onward.write.files import readable
+from onward.write.words import operator_name, tensor_type
 
 from .feeds import Opened, port_of, port_text
 
@@ -95,12 +97,8 @@ def _all_nodes(model: ir.Model) -> list[ir.Node]:
     return [node for root in roots for node in root.all_nodes()]
 
 
-def _op(node: ir.Node) -> str:
-    return node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"
-
-
 def _operators(a: ir.Model, b: ir.Model) -> Iterator[Change]:
-    counts = Counter(map(_op, _all_nodes(a))), Counter(map(_op, _all_nodes(b)))
+    counts = Counter(map(operator_name, _all_nodes(a))), Counter(map(operator_name, _all_nodes(b)))
     for name in sorted({*counts[0], *counts[1]}):
         if counts[0][name] != counts[1][name]:
             yield Change("operators", "changed", name, f"{counts[0][name]} -> {counts[1][name]}")
@@ -119,7 +117,7 @@ def _attribute(attribute: Any) -> str:
         return f"@{attribute.ref_attr_name}"
     value = attribute.value
     if attribute.type == ir.AttributeType.TENSOR:
-        return f"{value.dtype.name.lower()}{list(value.shape.numpy())} {_digest(value)[:8]}"
+        return f"{tensor_type(value)} {_digest(value)[:8]}"
     if attribute.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS):
         graphs = [value] if attribute.type == ir.AttributeType.GRAPH else value
         return f"a body of {' and '.join(str(len(graph)) for graph in graphs)} nodes"  # they are compared themselves
@@ -127,11 +125,11 @@ def _attribute(attribute: Any) -> str:
 
 
 def _pairs(a: list[ir.Node], b: list[ir.Node]) -> list[tuple[ir.Node, ir.Node]]:
-    by_name = {(_op(node), _name(node)): node for node in b}
-    pairs = [(node, by_name[key]) for node in a if (key := (_op(node), _name(node))) in by_name]
+    by_name = {(operator_name(node), _name(node)): node for node in b}
+    pairs = [(node, by_name[key]) for node in a if (key := (operator_name(node), _name(node))) in by_name]
     done = {id(node) for pair in pairs for node in pair}
     rest = [[node for node in nodes if id(node) not in done] for nodes in (a, b)]
-    keys = [[(_op(node), tuple(_attributes(node).items())) for node in nodes] for nodes in rest]
+    keys = [[(operator_name(node), tuple(_attributes(node).items())) for node in nodes] for nodes in rest]
     matcher = difflib.SequenceMatcher(None, keys[0], keys[1], autojunk=max(map(len, rest)) > _MANY)
     matched = [(rest[0][i + k], rest[1][j + k]) for i, j, size in matcher.get_matching_blocks() for k in range(size)]
     return [*pairs, *matched]
@@ -150,12 +148,12 @@ def _nodes(a: ir.Model, b: ir.Model, renamed: Mapping[str, str]) -> Iterator[Cha
             stands_for[str(x.name)] = str(y.name)
     for node in nodes[0]:
         if id(node) not in partner:
-            yield Change("nodes", "removed", f"{_op(node)} {_name(node)}", _call(node))
+            yield Change("nodes", "removed", f"{operator_name(node)} {_name(node)}", _call(node))
         elif text := _changed(node, partner[id(node)], stands_for):
-            yield Change("nodes", "changed", f"{_op(node)} {_name(node)}", text)
+            yield Change("nodes", "changed", f"{operator_name(node)} {_name(node)}", text)
     for node in nodes[1]:
         if id(node) not in taken:
-            yield Change("nodes", "added", f"{_op(node)} {_name(node)}", _call(node))
+            yield Change("nodes", "added", f"{operator_name(node)} {_name(node)}", _call(node))
 
 
 def _inputs(node: ir.Node) -> list[str]:
@@ -189,28 +187,15 @@ def _changed(a: ir.Node, b: ir.Node, stands_for: Mapping[str, str]) -> str:
 # Weights
 
 
-def _held(model: ir.Model) -> dict[str, Any]:
-    return {
-        str(value.name): value.const_value
-        for graph in model.graphs()
-        for value in graph.initializers.values()
-        if value.const_value is not None
-    }
-
-
-def _described(tensor: Any) -> str:
-    return f"{tensor.dtype.name.lower()}{list(tensor.shape.numpy())}"
-
-
 def _digest(tensor: Any) -> str:
     """Of type, shape and content."""
     content = repr(list(tensor.string_data())).encode() if tensor.dtype == ir.DataType.STRING else tensor.tobytes()
-    return hashlib.sha256(_described(tensor).encode() + content).hexdigest()
+    return hashlib.sha256(tensor_type(tensor).encode() + content).hexdigest()
 
 
 def _renamed_weights(a: ir.Model, b: ir.Model) -> Iterator[tuple[str, str]]:
     """Those that are in both under other names; of equal ones the first goes to the first."""
-    first, second = _held(a), _held(b)
+    first, second = dict(held(a)), dict(held(b))
     waiting: dict[str, list[str]] = {}
     for name, tensor in second.items():
         if name not in first:
@@ -222,7 +207,7 @@ def _renamed_weights(a: ir.Model, b: ir.Model) -> Iterator[tuple[str, str]]:
 
 
 def _weights(a: ir.Model, b: ir.Model, renamed: Mapping[str, str], tolerance: float) -> Iterator[Change]:
-    first, second = _held(a), _held(b)
+    first, second = dict(held(a)), dict(held(b))
     new_names = set(renamed.values())
     for name, tensor in first.items():
         if name in second:
@@ -231,15 +216,15 @@ def _weights(a: ir.Model, b: ir.Model, renamed: Mapping[str, str], tolerance: fl
         elif name in renamed:
             yield Change("weights", "renamed", name, renamed[name])
         else:
-            yield Change("weights", "removed", name, _described(tensor))
+            yield Change("weights", "removed", name, tensor_type(tensor))
     for name, tensor in second.items():
         if name not in first and name not in new_names:
-            yield Change("weights", "added", name, _described(tensor))
+            yield Change("weights", "added", name, tensor_type(tensor))
 
 
 def _difference(a: Any, b: Any, tolerance: float) -> str | None:
-    if _described(a) != _described(b):
-        return f"{_described(a)} -> {_described(b)}"
+    if tensor_type(a) != tensor_type(b):
+        return f"{tensor_type(a)} -> {tensor_type(b)}"
     if a.dtype == ir.DataType.STRING:
         return None if _digest(a) == _digest(b) else "other strings"
     if a.tobytes() == b.tobytes():

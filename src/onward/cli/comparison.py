@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -14,17 +14,19 @@ from onward.capture.facts import Output
 from onward.capture.inputs import Call, bind_call
 from onward.capture.resizing import resized
 from onward.capture.tree import flatten
-from onward.errors import ExportError, InputError
+from onward.errors import ExportError, InputError, first_line
 from onward.files.inputs import axis_bounds, within
 from onward.mismatch import find_mismatch
 from onward.options import TrainingMode
 from onward.verify import Check, Session, Verification, output_steps, random_outputs, verify_run
+from onward.write.words import dimensions
 
-from .command import first_line
-from .feeds import Opened, feeds_of, shape_of
+from .feeds import Opened, feeds_of
 from .rebuild import Asked, rebuild
 from .targets import Target
 from .values import ExampleCall, Given, arrange
+
+Result = TypeVar("Result")
 
 
 def eager_target(what: Asked, training: bool) -> Target:
@@ -80,9 +82,23 @@ class Comparison:
             leaves, _ = flatten(self.model(*args, **kwargs))
         return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
 
+    def exported_anew(self, to: Callable[..., Result], inputs: Sequence[torch.Tensor]) -> Result:
+        """What `exported_like` or `find_mismatch` makes of the file and the model, with these inputs as the example."""
+        args, kwargs = self.call.arguments([each.clone() for each in inputs])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CaptureWarning)  # they are about a file that is not written
+            return to(
+                self.opened.model,
+                self.model,
+                tuple(args),
+                kwargs=kwargs,
+                input_names=list(self.names),
+                training=TrainingMode.PRESERVE,
+            )
+
     def _runs(self) -> Iterator[tuple[str, list[torch.Tensor]]]:
         yield "example", self.example
-        declared = {str(value.name): shape_of(value) for value in self.opened.model.graph.inputs}
+        declared = {str(value.name): dimensions(value.shape) for value in self.opened.model.graph.inputs}
         places = [
             {axis: size for axis, size in enumerate(declared[name]) if isinstance(size, str)} for name in self.names
         ]
@@ -116,18 +132,8 @@ def explained(comparison: Comparison, verification: Verification) -> list[str]:
         remark = (
             "they agree on the example: an axis that was exported as dynamic is not, or the model branches on sizes"
         )
-    args, kwargs = comparison.call.arguments([each.clone() for each in failed.inputs])
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CaptureWarning)  # they are about a file that is not written
-            found = find_mismatch(
-                comparison.opened.model,
-                comparison.model,
-                tuple(args),
-                kwargs=kwargs,
-                input_names=list(comparison.names),
-                training=TrainingMode.PRESERVE,
-            )
+        found = comparison.exported_anew(find_mismatch, failed.inputs)
     except ExportError as error:
         return [remark, f"no operator is named: {first_line(error)}"]
     return [*found.lines(), remark]

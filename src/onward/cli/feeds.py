@@ -14,7 +14,9 @@ import torch
 from onward.errors import InputError
 from onward.files import load
 from onward.files.inputs import made_up_inputs
+from onward.files.parameters import held
 from onward.verify import Session
+from onward.write.words import dimensions, dtype_name
 
 from .specs import parse_inputs
 from .values import Given, make
@@ -34,8 +36,7 @@ class Opened:
     @property
     def bytes(self) -> int:
         """Of the file and the data files that it names."""
-        held = (value.const_value for graph in self.model.graphs() for value in graph.initializers.values())
-        data = {Path(each.path) for each in held if isinstance(each, ir.ExternalTensor)}
+        data = {Path(each.path) for _, each in held(self.model) if isinstance(each, ir.ExternalTensor)}
         return sum(path.stat().st_size for path in (self.path, *sorted(data)))
 
 
@@ -80,22 +81,11 @@ def feeds_of(opened: Opened, given: Given, session: Session | None = None) -> di
     return feeds
 
 
-def shape_of(value: ir.Value) -> list[int | str]:
-    return [size if isinstance(size, int) else str(size.value or "?") for size in value.shape or ()]
-
-
 def port_of(value: ir.Value) -> dict[str, Any]:
     """An input or an output for machines."""
-    dtype = dtype_name(value.dtype)
     kind = "list of " if isinstance(value.type, ir.SequenceType) else ""
-    return {"name": str(value.name), "dtype": f"{kind}{dtype}",
-            "shape": shape_of(value) if value.shape is not None else None}  # fmt: skip
-
-
-def dtype_name(dtype: ir.DataType | None) -> str:
-    """As PyTorch and numpy have it, where ONNX has a name of its own."""
-    name = dtype.name.lower() if dtype is not None else "?"
-    return {"float": "float32", "double": "float64"}.get(name, name)
+    return {"name": str(value.name), "dtype": f"{kind}{dtype_name(value.dtype)}",
+            "shape": dimensions(value.shape) if value.shape is not None else None}  # fmt: skip
 
 
 def port_text(port: dict[str, Any]) -> str:

@@ -46,7 +46,7 @@ def inspect(
     as_json: Json = False,
     debug: Debug = False,
 ) -> Answer:
-    """Show what is in an ONNX file: inputs and outputs, opsets, operators, weights, multiplications, metadata."""
+    """Show what is in an ONNX file: inputs and outputs, opsets, operators, weights, FLOPs, metadata."""
     from onward.files.compat import held_against
 
     from .described import described
@@ -60,7 +60,7 @@ def inspect(
     if not targets:
         return Answer({"ok": True, **data}, lambda: _show(data))
     with working(f"holding {model} against {', '.join(targets)}"):
-        found = held_against(opened.path, list(dict.fromkeys(targets)))
+        found = held_against(opened.model, list(dict.fromkeys(targets)), file=opened.path)
     data["compatibility"] = [each.to_dict() for each in found]
     ok = all(each.ok for each in found)
     return Answer({"ok": ok, **data}, lambda: _show_compatibility(found), 0 if ok else FAILED)
@@ -88,13 +88,7 @@ def _show(data: dict[str, Any]) -> None:
     print(
         f"by {plain(data['producer'] or 'an unknown producer')}; opset {plain(opsets)}; IR version {data['ir_version']}"
     )
-    axes = data["multiplications_at"]
-    if data["multiplications"] is not None:
-        sizes = ", ".join(f"{plain(name)}={size}" for name, size in axes.items())
-        print(f"{_short(data['multiplications'])} multiplications{f' at {sizes}' if sizes else ''}")
-    elif axes:
-        # What changes with the axes, and what is not counted here at all, `report` counts.
-        print(f"multiplications depend on {plain(', '.join(axes))}: `onward report -i` counts at sizes of yours")
+    print(_flops(data))
     weights = data["weights"]
     print(f"{_short(weights['parameters'])} parameters in {weights['count']} weights, {readable(weights['bytes'])}")
     for title in ("inputs", "outputs"):
@@ -112,6 +106,14 @@ def _show(data: dict[str, Any]) -> None:
     if data["metadata"]:
         print()
         table(["metadata", ""], [[key, value[:200]] for key, value in data["metadata"].items()])
+
+
+def _flops(data: dict[str, Any]) -> str:
+    sizes = plain(", ".join(f"{name}={size}" for name, size in data["flops_at"].items()))
+    at, unknown = f" at {sizes}" if sizes else "", plain(", ".join(data["flops_unknown"]))
+    if data["flops"] is None:
+        return f"FLOPs are not known{f'{at}: `onward report -i` counts at sizes of yours' if at else ''}"
+    return f"{_short(data['flops'])} FLOPs{at}{f', without {unknown}' if unknown else ''}"
 
 
 def _show_compatibility(found: list[Compatibility]) -> None:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 
 import onnx_ir as ir
 
-from onward.capture import CaptureWarning
-from onward.errors import ExportError, MissingDependencyError, VerifyError
+from onward.errors import ExportError, MissingDependencyError, VerifyError, first_line
 from onward.mismatch import exported_like
-from onward.options import TrainingMode
 from onward.report import Measuring
 from onward.verify import Session, Verification
 
-from .command import first_line
 from .comparison import bound
 from .feeds import Opened, feeds_of
 from .rebuild import Asked
@@ -58,18 +54,8 @@ def held_against(opened: Opened, what: Asked, target: Target, profile: bool) -> 
     verification = Verification(tuple(comparison.checks()))
     feeds = dict(zip(comparison.names, comparison.example, strict=True))
     measuring = Measuring(feeds, profile=profile, path=opened.path)
-    args, kwargs = comparison.call.arguments([each.clone() for each in comparison.example])
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CaptureWarning)  # they are about a file that is not written
-            program = exported_like(
-                opened.model,
-                comparison.model,
-                tuple(args),
-                kwargs,
-                input_names=list(comparison.names),
-                training=TrainingMode.PRESERVE,
-            )
+        program = comparison.exported_anew(exported_like, comparison.example)
     except ExportError as error:
         return replace(measuring, notes=(f"no errors of single values: {first_line(error)}",)), verification
     return replace(measuring, against=program), verification

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 import webbrowser
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .command import EXIT_CODES, FAILED, Answer, Debug, Force, Json, ModelFile, check_free, plain
+from .command import EXIT_CODES, FAILED, Answer, Debug, Force, Json, ModelFile, check_free, plain, working
 from .rebuild import Args, Function, Inputs, Seed, Strict, WeightsFile, asked
 
 if TYPE_CHECKING:  # it needs PyTorch, and --help and completion do not
@@ -73,7 +71,7 @@ def report(
     elif arg or weights is not None or function or training:
         raise UsageMistake("--arg, --weights, --function and --training are about a model", hint="name it: --against")
     server = _server(serving, port, as_json)
-    with _telling(f"reading {model}") as tell:
+    with working(f"reading {model}") as tell:
         opened = open_file(model)
         if what is None:
             measuring, verification = alone(opened, given_inputs(input, seed), profile), None
@@ -120,16 +118,3 @@ def _open(address: str) -> bool:
         return webbrowser.open(address)
     except webbrowser.Error:
         return False
-
-
-@contextlib.contextmanager
-def _telling(what: str) -> Iterator[Callable[[str], None]]:
-    """What goes on, on stderr, if a person is looking."""
-    if not sys.stderr.isatty():
-        yield lambda text: None
-        return
-    from rich.console import Console
-    from rich.markup import escape
-
-    with Console(stderr=True).status(escape(what)) as status:
-        yield lambda text: status.update(escape(text))

@@ -29,9 +29,8 @@ from typing import Any
 
 import torch
 
-from onward.errors import InputError, MissingDependencyError
+from onward.errors import InputError, MissingDependencyError, first_line
 
-from .command import first_line
 from .mistakes import UsageMistake
 from .values import ExampleCall
 

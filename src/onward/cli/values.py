@@ -13,9 +13,8 @@ import numpy as np
 import torch
 
 from onward.capture.signature import is_script, script_signature
-from onward.errors import InputError
+from onward.errors import InputError, first_line
 
-from .command import first_line
 from .specs import FileSpec, InputSpec, TensorSpec, ValueSpec
 
 

@@ -12,9 +12,7 @@ from typing import Any
 
 import torch
 
-from onward.errors import InputError, MissingDependencyError
-
-from .command import first_line
+from onward.errors import InputError, MissingDependencyError, first_line
 
 _INSIDE = ("state_dict", "model_state_dict", "model")  # where training scripts put the weights
 _MOST_SHOWN = 5

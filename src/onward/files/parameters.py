@@ -7,6 +7,7 @@ quantised tensors, sizes and indices, masks, and the channels of zeros that a qu
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import onnx_ir as ir
 
@@ -45,6 +46,22 @@ _BESIDE = {  # by operator: the inputs that are no weights, whatever their type
 }
 _INTEGER_PRODUCTS = ("ConvInteger", "MatMulInteger")
 _WIDENED, _BLOCK = ".wide", 16  # as quantisation names weights with more channels; fewer than a block are added
+
+
+def held(model: ir.Model) -> Iterator[tuple[str, ir.TensorProtocol]]:
+    """What a model stores, by name, in bodies too: weights, and all that is stored with them."""
+    for value in _stored(model):
+        if value.const_value is not None:
+            yield str(value.name), value.const_value
+
+
+def all_parameters(model: ir.Model) -> int:
+    """How many parameters a model has."""
+    return sum(map(parameters, _stored(model)))
+
+
+def _stored(model: ir.Model) -> Iterator[ir.Value]:
+    return (value for graph in model.graphs() for value in graph.initializers.values())
 
 
 def parameters(value: ir.Value) -> int:

@@ -19,7 +19,7 @@ import onnx_ir as ir
 import torch
 
 from ..capture.facts import Dim, SymDim
-from ..errors import InputError
+from ..errors import InputError, first_line
 from ..lower import dims as tables
 from ..options import OLDEST_OPSET
 from ..passes.weights import as_torch
@@ -89,8 +89,9 @@ def _by_onnx(proto: onnx.ModelProto) -> onnx.GraphProto:
     try:
         return onnx.shape_inference.infer_shapes(proto, data_prop=True).graph
     except Exception as error:  # its classes share no base but this, and some are plain RuntimeErrors
-        first = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise InputError(f"the model contradicts itself: {first}", hint="onnx.checker may say more") from error
+        raise InputError(
+            f"the model contradicts itself: {first_line(error)}", hint="onnx.checker may say more"
+        ) from error
 
 
 def _without_weights(model: ir.Model) -> onnx.ModelProto:

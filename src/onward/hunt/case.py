@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import onnx_ir as ir
 import torch
 
-from onward.capture.facts import CapturedProgram, Output
+from onward.capture.facts import CapturedProgram, Output, pair_tensor
 from onward.hunt.findings import Spot, node_name
 from onward.hunt.pieces import FileGraph, Piece
 from onward.lower.origins import Origin
@@ -35,8 +35,7 @@ class Case:
             if name in self.file.makers and isinstance(self.file.values[name].type, ir.TensorType | None)
         }
         self.fed = {
-            port.name: torch.view_as_real(each.resolve_conj()) if each.is_complex() else each
-            for port, each in zip(self.captured.inputs, self.inputs, strict=True)
+            port.name: pair_tensor(each) for port, each in zip(self.captured.inputs, self.inputs, strict=True)
         } | dict(self.given)
 
     def spot(self, piece: Piece) -> Spot:

@@ -21,6 +21,7 @@ from onward.errors import VerifyError
 from onward.hunt.case import Case
 from onward.hunt.findings import Culprit, Explanation, Spot, node_name
 from onward.hunt.pieces import FileGraph
+from onward.hunt.whole import values_in_run
 from onward.lower.origins import Origin
 from onward.lower.registry import op_name
 from onward.verify import Session, compare, compare_output
@@ -92,22 +93,13 @@ def _matches(case: Case, known: Known) -> dict[str, fx.Node]:
     found: dict[str, fx.Node] = {}
     names = [name for name, value in case.file.values.items() if isinstance(value.type, ir.TensorType | None)]
     for start in range(0, len(names), _AT_ONCE):
-        for name, tensor in _values(case, names[start : start + _AT_ONCE]).items():
+        for name, tensor in values_in_run(case, names[start : start + _AT_ONCE]).items():
             sample = _sample(tensor)
             for node, held in known.get((tensor.dtype, tuple(tensor.shape)), ()) if sample is not None else ():
                 if sample is not None and compare(held, sample, name).ok:
                     found[name] = node
                     break
     return found
-
-
-def _values(case: Case, names: Sequence[str]) -> dict[str, torch.Tensor]:
-    model = case.file.model.clone()
-    opened = set(names) - {value.name for value in model.graph.outputs}
-    model.graph.outputs.extend(value for node in model.graph for value in node.outputs if value.name in opened)
-    session = Session(model, optimize=False)
-    results = zip(session.output_names, session.run(case.fed), strict=True)
-    return {name: each for name, each in results if isinstance(each, torch.Tensor)}
 
 
 def _never_found(

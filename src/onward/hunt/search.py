@@ -24,7 +24,7 @@ from torch import fx
 
 from onward.capture.execute import steps
 from onward.capture.facts import CapturedProgram, Output
-from onward.errors import VerifyError
+from onward.errors import VerifyError, first_line
 from onward.hunt.case import Case
 from onward.hunt.differences import differences
 from onward.hunt.findings import Culprit, Explanation
@@ -83,8 +83,8 @@ def explain(
         table = reference.meta.get(ORIGINS, {})
         return _explain(Case(captured, FileGraph(loaded), table, inputs, given or {}, expected), reference)
     except Exception as error:
-        first = (str(error).strip() or type(error).__name__).splitlines()[0]
-        return Explanation("unexplained", notes=(f"no reason was found: {type(error).__name__}: {first}",))
+        reason = f"{type(error).__name__}: {first_line(error)}"
+        return Explanation("unexplained", notes=(f"no reason was found: {reason}",))
 
 
 def _explain(case: Case, reference: ir.Model) -> Explanation:

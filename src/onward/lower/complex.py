@@ -110,11 +110,6 @@ def _views(tensor: torch.Tensor) -> list[tuple[str, torch.Tensor]]:
     return [("real", tensor.real.resolve_neg()), ("imag", tensor.imag.resolve_neg())]
 
 
-def pair_tensor(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor as the file has it."""
-    return torch.view_as_real(tensor.detach().resolve_conj()) if tensor.is_complex() else tensor
-
-
 def imag_of(g: Emitter, z: Complex) -> Value:
     """The imaginary part, made if there is none."""
     if z.imag is not None:

@@ -14,7 +14,7 @@ import onnx_ir as ir
 import torch
 from torch import fx
 
-from onward.capture.facts import STORED
+from onward.capture.facts import STORED, pair_tensor
 from onward.lower.complex import Complex
 from onward.lower.emitter import Value
 
@@ -42,9 +42,7 @@ class Origin:
         result = result.detach()
         if result.dtype in STORED:
             return result.int_repr()
-        if not result.is_complex():
-            return result
-        return torch.view_as_real(result.resolve_conj()) if not self.part else getattr(result, self.part)
+        return getattr(result, self.part) if self.part and result.is_complex() else pair_tensor(result)
 
 
 def origins(graph: fx.Graph, values: Mapping[fx.Node, Any], made: ir.Graph) -> dict[str, Origin]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import onnx
 import torch
@@ -58,14 +59,19 @@ class OpSchema:
         return last if last is not None and last.variadic else None
 
 
+def definition(op: str, opset: int, domain: str = "") -> Any:
+    """All that ONNX says of an operator in an opset, an OpSchema; None where the operator does not exist."""
+    try:
+        return onnx.defs.get_schema(op, opset, domain)
+    except onnx.defs.SchemaError:
+        return None
+
+
 @cache
 def find(op: str, opset: int, domain: str = "") -> OpSchema | None:
     """The schema of an operator in an opset; None where the operator does not exist (or is deprecated)."""
-    try:
-        schema = onnx.defs.get_schema(op, opset, domain)
-    except onnx.defs.SchemaError:
-        return None
-    return None if schema.deprecated else _reduce(schema)
+    schema = definition(op, opset, domain)
+    return None if schema is None or schema.deprecated else _reduce(schema)
 
 
 @cache

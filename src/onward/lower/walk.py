@@ -14,12 +14,21 @@ import onnx_ir as ir
 import torch
 from torch import fx
 
-from onward.capture.facts import CapturedProgram, Constant, ListFact, SizeFact, SymDim, TensorFact, is_complex
+from onward.capture.facts import (
+    CapturedProgram,
+    Constant,
+    ListFact,
+    SizeFact,
+    SymDim,
+    TensorFact,
+    is_complex,
+    pair_tensor,
+)
 from onward.capture.regions import Body
 from onward.errors import ExportError, LoweringError, UnsupportedOpError
 from onward.lower import registry as registries
 from onward.lower.aten_nodes import encode
-from onward.lower.complex import Complex, as_pair, constant, from_pair, pair_fact, pair_tensor, real_fact
+from onward.lower.complex import Complex, as_pair, constant, from_pair, pair_fact, real_fact
 from onward.lower.constants import SMALL
 from onward.lower.core import Place
 from onward.lower.emitter import Emitter, SizeValue, Value, drop_dead, onnx_shape, used_values

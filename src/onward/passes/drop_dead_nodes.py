@@ -13,6 +13,8 @@ from typing import Any
 import onnx
 import onnx_ir as ir
 
+from ..lower.schemas import definition
+
 
 def drop_dead_nodes(model: ir.Model) -> bool:
     """Run on a model, in place; whether anything changed."""
@@ -47,10 +49,8 @@ def _drop_optional(node: ir.Node, model: ir.Model) -> bool:
     if last == len(node.outputs) or node.domain != "":
         return False
     # An operator whose outputs are variadic (Split, If, Loop) or required (TopK) has to make them all.
-    version = model.graph.opset_imports.get("", 1)
-    try:
-        schema = onnx.defs.get_schema(node.op_type, version, "")
-    except onnx.defs.SchemaError:
+    schema = definition(node.op_type, model.graph.opset_imports.get("", 1))
+    if schema is None:
         return False
     optional = onnx.defs.OpSchema.FormalParameterOption.Optional
     if len(node.outputs) > len(schema.outputs) or any(each.option != optional for each in schema.outputs[last:]):

@@ -14,7 +14,8 @@ from typing import Any
 
 import onnx_ir as ir
 
-from onward.files.parameters import parameters
+from onward.files.parameters import all_parameters, held, parameters
+from onward.write.words import dimensions
 
 from .flops import flops_of
 from .memory import bytes_of, peak_memory, traffic
@@ -22,7 +23,6 @@ from .places import Places, places_of
 from .sizes import Sized, Sizes, called, named_bodies, opened, with_sizes
 from .texts import preview, settings, type_name
 
-FORMAT = 1
 Json = dict[str, Any]
 
 
@@ -65,14 +65,12 @@ def contents(
         writer.add(value, sized, "weight")
     writer.outputs = set(graph.outputs)
     nodes = writer.nodes(graph, sized)
-    held = _held(model)
     data = {
-        "format": FORMAT,
         "name": graph.name or "model",
         "producer": f"{model.producer_name or ''} {model.producer_version or ''}".strip(),
         "opset": dict(model.opset_imports),
         "files": {
-            "bytes_of_weights": sum(each.nbytes for each in held),
+            "bytes_of_weights": sum(each.nbytes for _, each in held(model)),
             "nodes": sum(1 for _ in model.graph.all_nodes())
             + sum(1 for function in model.functions.values() for _ in function.all_nodes()),
         },
@@ -85,7 +83,7 @@ def contents(
         "warnings": [],
         "verification": None,
         "totals": {
-            "parameters": sum(parameters(value) for each in model.graphs() for value in each.initializers.values()),
+            "parameters": all_parameters(model),
             "flops": _total(node["flops"] for node in nodes),
             "flops_unknown": sorted({node["op"] for node in nodes if node["flops"] is None}),
             "peak_memory": peak_memory(sized),
@@ -115,16 +113,16 @@ class _Writer:
         """The place of a value in the list; it is entered there if it is new."""
         if value not in self.index:
             self.index[value] = len(self.values)
-            held = value.const_value if kind == "weight" else None
+            stored = value.const_value if kind == "weight" else None
             self.values.append({
                 "name": str(value.name or ""),
                 "type": type_name(value),
-                "shape": _shape(value),
+                "shape": None if value.shape is None else dimensions(value.shape),
                 "kind": kind,
-                "bytes": held.nbytes if held is not None else bytes_of(value, sized),
-                "preview": preview(held) if held is not None else None,
+                "bytes": stored.nbytes if stored is not None else bytes_of(value, sized),
+                "preview": preview(stored) if stored is not None else None,
             })  # fmt: skip
-            if held is not None:
+            if stored is not None:
                 self.values[-1]["parameters"] = parameters(value)
         return self.index[value]
 
@@ -184,17 +182,6 @@ class _Writer:
         }
 
 
-def _shape(value: ir.Value) -> list[int | str] | None:
-    if value.shape is None:
-        return None
-    return [size if isinstance(size, int) else str(size.value or "?") for size in value.shape]
-
-
-def _held(model: ir.Model) -> list[ir.TensorProtocol]:
-    found = (value.const_value for graph in model.graphs() for value in graph.initializers.values())
-    return [tensor for tensor in found if tensor is not None]
-
-
 def _total(counts: Iterable[int | None]) -> int | None:
     known = [count for count in counts if count is not None]
     return sum(known) if known else None
@@ -204,9 +191,9 @@ def _axes(inputs: Sequence[ir.Value], metadata: Mapping[str, str]) -> list[Json]
     """The dynamic axes that the file names, with the bounds that it tells of."""
     found: dict[str, list[str]] = {}
     for value in inputs:
-        for axis, size in enumerate(value.shape or ()):
-            if not isinstance(size, int):
-                found.setdefault(str(size.value or "?"), []).append(f"{value.name} axis {axis}")
+        for axis, size in enumerate(dimensions(value.shape)):
+            if isinstance(size, str):
+                found.setdefault(size, []).append(f"{value.name} axis {axis}")
     return [
         {"name": name, "where": ", ".join(where), "bounds": metadata.get(f"onward.axis.{name}"), "proven": []}
         for name, where in found.items()

@@ -8,7 +8,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from onward.capture.facts import CapturedProgram
+from onward.capture.facts import CapturedProgram, pair_tensor
 from onward.program import Program
 from onward.verify import Verification
 
@@ -30,7 +30,7 @@ def report_data(
     """Everything but measurements.
 
     sizes    of the inputs by name, for shapes and all that follows from them; a program has those of its example, and
-             of a file dynamic axes are taken to be 1
+             of a file dynamic axes have the smallest size that it allows
     observe  asks a run for the shapes of all values, by name; it is called if inference leaves some unknown
     """
     captured = program.captured if isinstance(program, Program) else None
@@ -55,7 +55,7 @@ def report_data(
 def example_sizes(captured: CapturedProgram) -> dict[str, tuple[int, ...]]:
     """The sizes of a program's example, as the file has them: a complex number is a last axis of 2."""
     return {
-        port.name: (*tensor.shape, *((2,) if tensor.is_complex() else ()))
+        port.name: tuple(pair_tensor(tensor).shape)
         for port, tensor in zip(captured.inputs, captured.example_inputs, strict=True)
     }
 

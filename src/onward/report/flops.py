@@ -68,17 +68,13 @@ def flops_of(node: ir.Node, sized: Sized, inner: Sequence[Sequence[Count]], *, i
         return _sum(inner[0])
     if inner:
         return _of_body(node, sized, inner)
-    rule = RULES.get((_domain(node), node.op_type))
+    rule = RULES.get((node.domain, node.op_type))
     if rule is None:
         return None
     try:
         return rule(Shapes(node, sized))
     except (Unknown, IndexError, TypeError):  # IndexError, TypeError: a malformed node, for the checker to tell of
         return None
-
-
-def _domain(node: ir.Node) -> str:
-    return "" if node.domain == "ai.onnx" else node.domain
 
 
 def _sum(counts: Sequence[Count]) -> Count:
@@ -251,9 +247,8 @@ _ELEMENT_WISE = (
 )  # fmt: skip
 _TWICE = ("LeakyRelu", "PRelu", "Celu", "Selu", "HardSigmoid", "Softplus", "Shrink", "Swish")
 _REDUCTIONS = (
-    "ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceLogSum",
-    "ReduceLogSumExp", "ReduceSumSquare", "ArgMax", "ArgMin", "CumSum", "Col2Im", "GlobalAveragePool",
-    "GlobalMaxPool",
+    "ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceLogSum", "ArgMax", "ArgMin", "CumSum",
+    "Col2Im", "GlobalAveragePool", "GlobalMaxPool",
 )  # fmt: skip
 _TWICE_READ = ("ReduceL1", "ReduceL2", "ReduceLogSumExp", "ReduceSumSquare", "GlobalLpPool")
 _MOVES = (

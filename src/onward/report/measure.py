@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import torch
 
-from onward.errors import ExportError
+from onward.capture.facts import pair_tensor
+from onward.errors import ExportError, first_line
 from onward.program import Program
 from onward.verify import Verification
 
@@ -46,7 +47,7 @@ def measured_data(
 ) -> Json:
     """All that the page shows. Never fails because of something that cannot be measured."""
     feeds = measuring.feeds
-    sizes = {name: tuple(_as_in_file(tensor).shape) for name, tensor in feeds.items()} if feeds is not None else None
+    sizes = {name: tuple(pair_tensor(tensor).shape) for name, tensor in feeds.items()} if feeds is not None else None
 
     def observe() -> Mapping[str, Sizes]:
         try:
@@ -79,9 +80,4 @@ def _compare(found: Contents, against: Program, program: Shown) -> None:
     try:
         attach_errors(found, errors_of(against, program.model, found.sized))
     except (ExportError, RuntimeError, MemoryError) as error:  # an operator that PyTorch cannot repeat, for one
-        first = (str(error).strip() or type(error).__name__).splitlines()[0]
-        found.data["notes"].append(f"no errors against PyTorch: {first}")
-
-
-def _as_in_file(tensor: torch.Tensor) -> torch.Tensor:
-    return torch.view_as_real(tensor.detach().resolve_conj()) if tensor.is_complex() else tensor
+        found.data["notes"].append(f"no errors against PyTorch: {first_line(error)}")

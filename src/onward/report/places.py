@@ -6,7 +6,6 @@ the path into the names of nodes, `/features/features.0/Conv`.
 
 from __future__ import annotations
 
-import ast
 import linecache
 import os
 import re
@@ -15,7 +14,8 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-Levels = list[list[str]]  # [name, class] from the outside in
+from onward.write.scopes import Level, relative, torch_levels
+
 _LEVEL = re.compile(r"/([^\[\]/]*)\[([^\]]*)\]")
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in [^\n]*(?:\n[ \t]+([^\n]+))?')
 _LINE = re.compile(r"^(.+\.py):(\d+)(?: in .*)?$")
@@ -33,13 +33,16 @@ class Places:
     by_names: bool = False
     files: Mapping[str, str] = field(default_factory=dict)
 
-    def scope(self, node: ir.Node) -> Levels:
-        """The modules around a node; none at the top level."""
+    def scope(self, node: ir.Node) -> list[list[str]]:
+        """The modules around a node, [name, class] from the outside in; none at the top level."""
+        return [[name, kind] for name, kind in self._levels(node) if name]
+
+    def _levels(self, node: ir.Node) -> list[Level]:
         metadata = node.metadata_props
         if "onward.scope" in metadata or "onward.classes" in metadata:
             return _own_levels(metadata.get("onward.scope", ""), metadata.get("onward.classes", ""))
-        levels = _torch_levels(metadata) or _namespace_levels(metadata)
-        if not levels and self.by_names and node.name and "/" in node.name:
+        levels = torch_levels(metadata) or _namespace_levels(metadata)
+        if not any(name for name, _ in levels) and self.by_names and node.name and "/" in node.name:
             return _path_levels(node.name)
         return levels
 
@@ -67,51 +70,22 @@ def places_of(model: ir.Model, files: Mapping[str, str] | None = None) -> Places
     return Places(2 * paths >= max(len(nodes), 1), files or {})
 
 
-def _path_levels(name: str) -> Levels:
+def _path_levels(name: str) -> list[Level]:
     """`/features/features.0/Conv` is in `0` of `features`."""
-    levels, above = [], ""
-    for part in filter(None, name.split("/")[:-1]):
-        levels.append([part.removeprefix(f"{above}.") if above else part, ""])
-        above = part
-    return levels
+    return relative((part, "") for part in name.split("/")[:-1] if part)
 
 
-def _own_levels(path: str, classes: str) -> Levels:
-    found = [[name, kind] for kind, name in _LEVEL.findall(classes)]
+def _own_levels(path: str, classes: str) -> list[Level]:
+    found = [(name, kind) for kind, name in _LEVEL.findall(classes)]
     if found and ".".join(name for name, _ in found) == path:
         return found
-    return [[name, ""] for name in path.split(".") if name]
+    return [(name, "") for name in path.split(".")]
 
 
-def _torch_levels(metadata: Mapping[str, str]) -> Levels:
-    names = _strings(metadata.get("pkg.torch.onnx.name_scopes"))
-    classes = _strings(metadata.get("pkg.torch.onnx.class_hierarchy"))
-    return _relative(list(zip(names, classes, strict=False))[:-1])  # the last one is the operator
-
-
-def _namespace_levels(metadata: Mapping[str, str]) -> Levels:
+def _namespace_levels(metadata: Mapping[str, str]) -> list[Level]:
     """`: net.Net/features: Sequential/features.0: Conv2d/conv2d: aten.conv2d.default`"""
     parts = [part.partition(":") for part in metadata.get("namespace", "").split("/")]
-    return _relative([(name.strip(), kind.strip()) for name, colon, kind in parts if colon][:-1])
-
-
-def _relative(levels: list[tuple[str, str]]) -> Levels:
-    found, above = [], ""
-    for name, kind in levels:
-        short = name.removeprefix(f"{above}.") if above else name
-        if short:
-            found.append([short, kind.rpartition(".")[2]])
-        above = name
-    return found
-
-
-def _strings(text: str | None) -> list[str]:
-    """A list of strings that was written as Python does. The file may say anything, so nothing is evaluated."""
-    try:
-        found = ast.literal_eval(text) if text else []
-    except (ValueError, SyntaxError, RecursionError, MemoryError):
-        return []
-    return [item for item in found if isinstance(item, str)] if isinstance(found, list) else []
+    return relative([(name.strip(), kind.strip()) for name, colon, kind in parts if colon][:-1])
 
 
 def _base(file: str) -> str:

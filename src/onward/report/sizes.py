@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 import onnx_ir as ir
 
 from onward.errors import ExportError
+from onward.files.inputs import axis_bounds
 from onward.files.shapes import forget_shapes, infer, infer_from_inputs
+from onward.write.words import dimensions
 
 Sizes = tuple[int, ...]
-ASSUMED = 1  # the size of an axis that nobody has chosen one for
 
 
 @dataclass
@@ -52,12 +53,20 @@ def with_sizes(model: ir.Model, inputs: Mapping[str, Sequence[int]]) -> Sized:
     return Sized(named, _sizes(named, inputs), problem)
 
 
-def assumed_sizes(model: ir.Model, size: int = ASSUMED) -> dict[str, Sizes]:
-    """Sizes for a file that nobody has an example for."""
+def assumed_axes(model: ir.Model) -> dict[str, int]:
+    """A size for every dynamic axis of the inputs: the smallest that the file allows, or 1 if it says nothing."""
+    bounds = axis_bounds(model)
+    names = [size for value in model.graph.inputs if not value.is_initializer() for size in dimensions(value.shape)]
+    return {name: max(1, bounds.get(name, (1, None))[0]) for name in names if isinstance(name, str)}
+
+
+def assumed_sizes(model: ir.Model) -> dict[str, Sizes]:
+    """Sizes of the inputs of a file that nobody has an example for."""
+    axes = assumed_axes(model)
     return {
-        str(value.name): tuple(each if isinstance(each, int) else size for each in value.shape)
+        str(value.name): tuple(size if isinstance(size, int) else axes[size] for size in dimensions(value.shape))
         for value in model.graph.inputs
-        if value.shape is not None
+        if value.shape is not None and not value.is_initializer()
     }
 
 
@@ -69,8 +78,10 @@ def _sizes(named: ir.Model, inputs: Mapping[str, Sequence[int]]) -> dict[ir.Valu
     try:
         forget_shapes(concrete)
         infer_from_inputs(concrete)
-    except ExportError:
-        concrete = named
+        holds = all(map(_has_a_place, concrete.graph.all_nodes()))
+    except (ExportError, TypeError):  # TypeError: an attribute of another type, for the checker to tell of
+        holds = False
+    concrete = concrete if holds else named
     pairs = list(zip(_values(named.graph), _values(concrete.graph), strict=True))
     axes: dict[str, int] = {}
     for value, same in pairs:
@@ -84,6 +95,34 @@ def _sizes(named: ir.Model, inputs: Mapping[str, Sequence[int]]) -> dict[ir.Valu
         if sizes is not None:
             found[value] = sizes
     return found
+
+
+_WINDOWS = {  # operators that put a window on their first input, and the input that has its size
+    "Conv": 1, "ConvInteger": 1, "QLinearConv": 3, "MaxPool": None, "AveragePool": None, "LpPool": None,
+}  # fmt: skip
+
+
+def _has_a_place(node: ir.Node) -> bool:
+    """Whether the window fits into what it goes over. onnx infers one place for some that do not: 1 + -7 / 8 in C++."""
+    if node.op_type not in _WINDOWS or node.domain or not node.inputs:
+        return True
+    place = _WINDOWS[node.op_type]
+    weight = node.inputs[place] if place is not None and place < len(node.inputs) else None
+    x = _static(node.inputs[0])
+    window = node.attributes.get_ints("kernel_shape") or (_static(weight) or ())[2:]
+    if not x or node.attributes.get_string("auto_pad", "NOTSET") in ("SAME_UPPER", "SAME_LOWER"):
+        return True
+    pads = node.attributes.get_ints("pads") or [0] * 2 * len(window)
+    steps = node.attributes.get_ints("dilations") or [1] * len(window)
+    around = zip(pads[: len(window)], pads[len(window) :], strict=False)
+    return all(
+        size + sum(pad) > step * (width - 1)
+        for size, pad, step, width in zip(x[2:], around, steps, window, strict=False)
+    )
+
+
+def _static(value: ir.Value | None) -> Sizes | None:
+    return _filled(value.shape, {}) if value is not None else None
 
 
 def _filled(shape: ir.Shape | None, axes: Mapping[str, int]) -> Sizes | None:

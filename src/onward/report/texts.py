@@ -8,15 +8,11 @@ from typing import Any
 
 import onnx_ir as ir
 
+from onward.write.words import dtype_name, tensor_type
+
 _SHOWN = 8  # elements of a list or of a constant that are written out
 _LONGEST = 200  # characters of a string
 _GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
-
-
-def dtype_name(dtype: ir.DataType | None) -> str:
-    """As PyTorch and numpy have it, where ONNX has a name of its own."""
-    name = dtype.name.lower() if dtype is not None else "?"
-    return {"float": "float32", "double": "float64"}.get(name, name)
 
 
 def type_name(value: ir.Value) -> str:
@@ -54,10 +50,8 @@ def setting(attribute: ir.Attr) -> str:
 
 def tensor_text(tensor: ir.TensorProtocol) -> str:
     """`int64[2] = {1, 64}`, with the first few elements of a longer one."""
-    sizes = [int(size) for size in tensor.shape.numpy()]
-    kind = f"{dtype_name(tensor.dtype)}[{', '.join(map(str, sizes))}]"
     items = elements(tensor)
-    return kind if items is None else f"{kind} = {{{items}}}"
+    return tensor_type(tensor) if items is None else f"{tensor_type(tensor)} = {{{items}}}"
 
 
 def preview(tensor: ir.TensorProtocol) -> str | None:

@@ -18,8 +18,8 @@ import onnx_ir as ir
 import torch
 from onnx_ir.tensor_adapters import from_torch_dtype, to_torch_dtype
 
-from onward.capture.facts import Output
-from onward.errors import InputError, MissingDependencyError, VerifyError
+from onward.capture.facts import Output, pair_tensor
+from onward.errors import InputError, MissingDependencyError, VerifyError, first_line
 from onward.write import model_bytes, write_model
 from onward.write.tensors import byte_length
 
@@ -119,6 +119,7 @@ class Session:
     def _named(self, inputs: Inputs) -> dict[str, torch.Tensor]:
         if isinstance(inputs, torch.Tensor):
             raise InputError("the inputs are one tensor; give a list of tensors, or a dict by name", hint="run([x])")
+        named: dict[str, Any]  # callers may have given anything
         if isinstance(inputs, Mapping):
             named = {**self._given, **inputs}
         else:
@@ -126,7 +127,7 @@ class Session:
             if len(inputs) != len(asked):
                 raise InputError(f"the model has {len(asked)} inputs ({_listed(asked)}), and {len(inputs)} were given")
             named = {**self._given, **dict(zip(asked, inputs, strict=True))}
-        named = {name: _as_in_file(tensor) for name, tensor in named.items()}
+        named = {name: pair_tensor(each) if isinstance(each, torch.Tensor) else each for name, each in named.items()}
         known = {**self._inputs, **self._optional}
         if missing := [name for name in self._inputs if name not in named]:
             raise InputError(f"missing input: {_listed(missing)}", hint=f"the model has {_listed(self._inputs)}")
@@ -135,13 +136,6 @@ class Session:
         for name, tensor in named.items():
             _check_input(name, tensor, known[name])
         return named
-
-
-def _as_in_file(tensor: Any) -> Any:
-    """Complex numbers are a last axis of 2 in a file."""
-    if isinstance(tensor, torch.Tensor) and tensor.is_complex():
-        return torch.view_as_real(tensor.detach().resolve_conj())
-    return tensor
 
 
 @functools.cache
@@ -203,8 +197,7 @@ def _told_clearly(what: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # onnxruntime's classes share no base but this
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise VerifyError(f"{what}: {first}") from error
+        raise VerifyError(f"{what}: {first_line(error)}") from error
 
 
 def _check_input(name: str, tensor: Any, node: Any) -> None:

@@ -10,7 +10,7 @@ import torch
 from ..capture.axes import AxisSpace
 from ..capture.facts import Output, Port, SymDim
 from ..capture.resizing import resized
-from ..errors import VerifyError
+from ..errors import VerifyError, first_line
 from .report import Check, Verification
 from .run import verify_run
 from .runtime import Session
@@ -57,7 +57,7 @@ def verify_at_sizes(
             try:
                 wanted = eager(following)
             except Exception as error:  # a cache that is full: no next step, and said so
-                yield Check(label, skipped=f"the model refuses it: {_first_line(error)}")
+                yield Check(label, skipped=f"the model refuses it: {first_line(error)}")
                 return
             yield check(label, following, wanted)
 
@@ -75,7 +75,7 @@ def verify_at_sizes(
             except Exception as error:  # the model's own refusal of a size: no size to verify at, and said so
                 refused.append(label)
                 if size == 1 or not done:
-                    checks.append(Check(label, skipped=f"the model refuses it: {_first_line(error)}"))
+                    checks.append(Check(label, skipped=f"the model refuses it: {first_line(error)}"))
                 continue
             checks += run(label, others, wanted)
             done += 1
@@ -104,7 +104,3 @@ def resize(inputs: Sequence[Port], example: Sequence[torch.Tensor], sizes: Mappi
         for port in inputs
     ]
     return [resized(tensor, axes, seed) for seed, (tensor, axes) in enumerate(zip(example, wanted, strict=True))]
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

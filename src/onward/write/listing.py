@@ -19,12 +19,14 @@ PyTorch's exporter.
 
 from __future__ import annotations
 
-import ast
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import onnx_ir as ir
+
+from onward.write.scopes import scope_of, source_of
+from onward.write.words import dimensions
 
 _TYPES = {
     "FLOAT": "Float", "DOUBLE": "Double", "FLOAT16": "Half", "BFLOAT16": "BFloat16", "INT64": "Long", "INT32": "Int",
@@ -165,7 +167,7 @@ def _type(value: ir.Value) -> str:
     if shape is None:
         sizes = "..."
     else:
-        sizes = ", ".join(str(size) if isinstance(size, int) else size.value or "?" for size in shape)
+        sizes = ", ".join(map(str, dimensions(shape)))
     wrappers = []
     while isinstance(kind, (ir.SequenceType, ir.OptionalType)):
         wrappers.append("Sequence" if isinstance(kind, ir.SequenceType) else "Optional")
@@ -216,35 +218,3 @@ def _number(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
     return str(value)
-
-
-# Where a node comes from
-
-
-def scope_of(node: ir.Node) -> str:
-    """`AlexNet/Sequential[features]/Conv2d[0]`"""
-    metadata = node.metadata_props
-    if "onward.classes" in metadata:
-        return metadata["onward.classes"]
-    names = _strings(metadata.get("pkg.torch.onnx.name_scopes"))
-    classes = _strings(metadata.get("pkg.torch.onnx.class_hierarchy"))
-    levels, above = [], ""
-    for name, kind in list(zip(names, classes, strict=False))[:-1]:  # the last one is the operator
-        short = name.removeprefix(above).removeprefix(".")
-        levels.append(f"{kind.rpartition('.')[2]}{f'[{short}]' if short else ''}")
-        above = name
-    return "/".join(levels)
-
-
-def _strings(text: str | None) -> list[str]:
-    """A list of strings that was written as Python does. The file may say anything, so nothing is evaluated."""
-    try:
-        found = ast.literal_eval(text) if text else []
-    except (ValueError, SyntaxError):
-        return []
-    return [item for item in found if isinstance(item, str)] if isinstance(found, list) else []
-
-
-def source_of(node: ir.Node) -> str:
-    """`net.py:42`, if the file says so."""
-    return node.metadata_props.get("onward.source") or (node.doc_string or "").partition("\n")[0].strip()

@@ -7,6 +7,7 @@ model has no problem means that the sources know of none; only onnxruntime, whic
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -122,12 +123,14 @@ def compatibility(model: AnyModel, target: str) -> Compatibility:
     return held_against(model, [target])[0]
 
 
-def held_against(model: AnyModel, targets: Sequence[str]) -> list[Compatibility]:
-    """The same for several targets; the model is read once."""
+def held_against(
+    model: AnyModel, targets: Sequence[str], *, file: str | os.PathLike[str] | None = None
+) -> list[Compatibility]:
+    """The same for several targets; the model is read once. `file` is where it was read from, if that was done."""
     versions = [check_target(target) for target in targets]
-    typed = _typed(model)
+    typed, to_load = _typed(model), model if file is None else file
     return [
-        _for_opset(typed, target, opset) if opset is not None else _for_runtime(model, typed, target)
+        _for_opset(typed, target, opset) if opset is not None else _for_runtime(to_load, typed, target)
         for target, opset in zip(targets, versions, strict=True)
     ]
 

@@ -9,10 +9,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import onnx
 import onnx_ir as ir
 
-from ...write.listing import scope_of, source_of
+from ...lower.schemas import definition
+from ...write.scopes import scope_of, source_of
+from ...write.words import dtype_name, operator_name
 
 Verdict = Literal["problem", "condition", "unknown"]
 Said = tuple[Verdict, str, str]
@@ -54,11 +55,11 @@ class Step:
 
     @property
     def domain(self) -> str:
-        return domain_of(self.node.domain)
+        return self.node.domain
 
     @property
     def operator(self) -> str:
-        return f"{self.domain}.{self.node.op_type}" if self.domain else self.node.op_type
+        return operator_name(self.node)
 
     @property
     def opset(self) -> int | None:
@@ -72,7 +73,8 @@ class Step:
 
     def schema(self, version: int | None = None) -> Any:
         """The operator's definition at a version, by default the model's; None if ONNX has none there."""
-        return schema_of(self.node.op_type, self.domain, self.opset if version is None else version)
+        opset = self.opset if version is None else version
+        return None if opset is None else definition(self.node.op_type, opset, self.domain)
 
 
 @dataclass
@@ -100,13 +102,6 @@ def domain_of(name: str) -> str:
     return "" if name == "ai.onnx" else name
 
 
-def schema_of(operator: str, domain: str, version: int | None) -> Any:
-    try:
-        return onnx.defs.get_schema(operator, version, domain) if version is not None else None
-    except onnx.defs.SchemaError:
-        return None
-
-
 def steps(model: ir.Model) -> Iterator[Step]:
     """Every node, of bodies and functions too. Calls of the model's own functions are no operators."""
     roots: tuple[ir.Graph | ir.Function, ...] = (model.graph, *model.functions.values())
@@ -120,19 +115,11 @@ def steps(model: ir.Model) -> Iterator[Step]:
 # Values
 
 
-_NAMES = {"FLOAT": "float32", "DOUBLE": "float64"}
-
-
-def element_name(dtype: ir.DataType) -> str:
-    """`float32`, `int64`, `float8e4m3fn`"""
-    return _NAMES.get(dtype.name, dtype.name.lower())
-
-
 def element_of(value: ir.Value | None) -> str | None:
     """The name of the type of the elements, of a sequence's too; None if it is not known."""
     if value is None or value.type is None or value.type.dtype == ir.DataType.UNDEFINED:
         return None
-    return element_name(value.type.dtype)
+    return dtype_name(value.type.dtype)
 
 
 def type_string(value: ir.Value) -> str | None:

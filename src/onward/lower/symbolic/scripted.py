@@ -18,6 +18,7 @@ import torch
 
 from onward.lower import dtypes
 from onward.lower.emitter import Emitter
+from onward.lower.schemas import definition
 from onward.lower.symbolic.graph import SymbolicGraph
 from onward.lower.symbolic.values import SymbolicValue, is_value
 
@@ -163,10 +164,8 @@ class _Operators:
         if name == "Split" and not self._domain:
             sizes = self._graph.emitter.value_of(values[1]) if len(values) > 1 else None
             return int(settings["num_outputs"]) if sizes is None else sizes.numel()
-        try:
-            return len(onnx.defs.get_schema(name, self._version, self._domain).outputs)
-        except onnx.defs.SchemaError:
-            return 1
+        schema = definition(name, self._version, self._domain)
+        return 1 if schema is None else len(schema.outputs)
 
 
 def _tensor(value: Any) -> torch.Tensor:
