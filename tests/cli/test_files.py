@@ -30,7 +30,8 @@ def test_run_writes_what_the_model_answers(backend: str, model: Path, tmp_path: 
     head, first, second, *_ = done.stdout.splitlines()
     assert head.split() == ["output", "type", "shape", "min", "max", "mean"]
     assert first.split()[:3] == ["y", "float32", "5x3"] and second.split() == ["file", "int64", "5", "1", "5", "3"]
-    written = np.load(tmp_path / "out.npz")
+    with np.load(tmp_path / "out.npz") as archive:
+        written = dict(archive)
     held = {each.name: onnx.numpy_helper.to_array(each) for each in onnx.load(model).graph.initializer}
     assert written["file"].tolist() == [1, 2, 3, 4, 5]  # np.savez could not have written this name
     assert np.allclose(written["y"], np.maximum(np.ones((5, 4)) @ held["weight"] + held["bias"], 0), atol=1e-6)

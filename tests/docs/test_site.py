@@ -137,3 +137,5 @@ def test_tables_in_docstrings_become_tables() -> None:
         "",
         "End,  now.",
     ]
+    lines = ["| | |", "|---|---|", "| `x` | y |", "words, words", "and more"]
+    assert load("docstrings").as_markdown("x  y\nwords, words\nand more").splitlines() == lines

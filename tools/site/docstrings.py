@@ -17,7 +17,7 @@ from typing import Any
 import griffe
 
 _ROW = re.compile(r"^(\*{0,2}[a-zA-Z_]\w*(?:, ?\*{0,2}[a-zA-Z_]\w*)*)(  +)(\S.*)$")
-
+_NAMES = re.compile(r"[a-z_]+(, [a-z_]+)+")  # on a line of their own
 _PAGE = re.compile(r"docs/([a-z-]+)\.md")
 
 
@@ -31,19 +31,17 @@ def as_markdown(text: str) -> str:
             found.extend(["| | |", "|---|---|", *table])
             rows.clear()
 
-    column, waiting = 0, ""
-    for line in lines:
+    column = 0
+    for line, after in zip(lines, [*lines[1:], ""], strict=True):
         row = _ROW.match(line)
-        if waiting and line.startswith(" ") and line.strip():  # the names had a line of their own
-            rows.append((waiting, line.strip()))
-            column, waiting = len(line) - len(line.lstrip()), ""
-        elif row:
+        if row:
             rows.append((row[1], row[3]))
             column = len(row[1]) + len(row[2])
         elif rows and line.startswith(" " * column) and line.strip():
-            rows[-1] = (rows[-1][0], f"{rows[-1][1]} {line.strip()}")
-        elif rows and re.fullmatch(r"[a-z_]+(, [a-z_]+)+", line):
-            waiting = line
+            rows[-1] = (rows[-1][0], f"{rows[-1][1]} {line.strip()}".strip())
+        elif rows and _NAMES.fullmatch(line) and after.startswith(" ") and after.strip():  # their meaning comes below
+            rows.append((line, ""))
+            column = len(after) - len(after.lstrip())
         else:
             close()
             found.append(line)

@@ -73,17 +73,13 @@ def page_of_script(path: Path) -> str:
 
 def on_files(files: Files, config: Any) -> Files:
     for path, page in OUTSIDE.items():
-        if (ROOT / path).exists():
-            text = (ROOT / path).read_text(encoding="utf-8")
-            if path == "LICENSE":
-                text = f"# Licence\n\n```text\n{text}```\n"
-            files.append(File.generated(config, page, content=text))
-    scripts = [each for each in sorted((ROOT / "examples").glob("*.py")) if not each.stem.startswith("_")]
-    for script in scripts:
-        files.append(File.generated(config, f"examples/{script.stem}.md", content=page_of_script(script)))
-    if not (ROOT / "examples/README.md").exists():
-        lines = [f"- [{script.stem}]({script.name})" for script in scripts]
-        files.append(File.generated(config, "examples/index.md", content="\n".join(["# Examples", "", *lines, ""])))
+        text = (ROOT / path).read_text(encoding="utf-8")
+        if path == "LICENSE":
+            text = f"# Licence\n\n```text\n{text}```\n"
+        files.append(File.generated(config, page, content=text))
+    for script in sorted((ROOT / "examples").glob("*.py")):
+        if not script.stem.startswith("_"):
+            files.append(File.generated(config, f"examples/{script.stem}.md", content=page_of_script(script)))
     return files
 
 

@@ -211,5 +211,5 @@ function sum(model, box) {
   return total;
 }
 
-/** Errors that are no number arrive as text ("nan", "inf"): both are as wrong as can be. */
+/** An error that is no number is text ("nan", "inf"), or null where types or shapes differ: as wrong as can be. */
 const number = (value) => (typeof value === "number" ? value : Infinity);

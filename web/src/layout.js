@@ -179,7 +179,7 @@ function routes(group, edge, unit, shift, bends) {
     const start = from.port ? { x: group.ports.get(edge.from), y: group.ports.get(edge.from) > boxSize(group).width ? 0 : PADDING.top - 8 } : { x: from.box.x + portX(from.box, `o${value}`), y: from.box.y + from.box.height };
     const end = to.port ? { x: group.ports.get(edge.to), y: group.height } : { x: to.box.x + portX(to.box, `i${value}`), y: to.box.y };
     const key = `${start.x},${end.x}`;
-    if (!lines.has(key)) lines.set(key, { points: straight([start, ...middle, end]), values: [], arrow: !to.port, into: to.box, out: from.box });
+    if (!lines.has(key)) lines.set(key, { points: straight([start, ...middle, end]), values: [], arrow: !to.port });
     lines.get(key).values.push(value);
   }
   return [...lines.values()];

@@ -66,11 +66,6 @@ export class Model {
     return box;
   }
 
-  /** Values that a node reads and that are stored in the file. */
-  weights(box) {
-    return box.reads.filter((v) => this.values[v].kind === "weight");
-  }
-
   /** The box that stands for this one: itself, or the outermost closed group around it. */
   shown(box) {
     let found = box;

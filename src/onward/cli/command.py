@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import re
 import sys
 import traceback
@@ -90,6 +89,8 @@ class Command(TyperCommand):
             self._fail(_unexpected(error), as_json, debug, self.exit_code, error)
         if isinstance(answer, Answer):
             if as_json:
+                from onward.write.words import finite
+
                 print(json.dumps(finite(answer.data), indent=1, allow_nan=False))
             else:
                 answer.show()
@@ -119,15 +120,6 @@ def _unexpected(error: Exception) -> ExportError:
     return ExportError(
         text, source=where, hint="nobody has foreseen this: --debug shows the traceback, please report it"
     )
-
-
-def finite(data: Any) -> Any:
-    """JSON has neither infinities nor NaN: they are words."""
-    if isinstance(data, dict):
-        return {key: finite(value) for key, value in data.items()}
-    if isinstance(data, (list, tuple)):
-        return [finite(value) for value in data]
-    return str(data) if isinstance(data, float) and not math.isfinite(data) else data
 
 
 @contextlib.contextmanager

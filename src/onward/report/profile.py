@@ -76,10 +76,9 @@ def profile(
     *,
     path: str | os.PathLike[str] | None = None,
     optimize: bool = True,
-    seconds: float = _SECONDS,
 ) -> Profile:
-    """Run a model a few times, for about so many seconds; once without optimizations. Raises VerifyError if
-    onnxruntime does not run it. `path` is the file that the model was read from, if there is one."""
+    """Run a model a few times, and once without optimizations. Raises VerifyError if onnxruntime does not run it.
+    `path` is the file that the model was read from, if there is one."""
     weights = sum(
         value.const_value.nbytes for value in model.graph.initializers.values() if value.const_value is not None
     )
@@ -98,7 +97,7 @@ def profile(
 
         written_out, paths = inlined(model)
         session = Session(_to_run(model, written_out, path), optimize=optimize, prepare=prepare)
-        spent = _run(session, feeds, seconds if optimize else 0.0)
+        spent = _run(session, feeds, once=not optimize)
         with open(session.end_profiling(), encoding="utf-8") as file:
             events = json.load(file)
         optimized = onnx.load(graph, load_external_data=False) if graph is not None else None
@@ -106,9 +105,9 @@ def profile(
     return Profile(runs[spent:], whole[spent:], optimized, written_out.graph, paths, shapes)
 
 
-def _run(session: Session, feeds: Mapping[str, torch.Tensor], seconds: float) -> int:
+def _run(session: Session, feeds: Mapping[str, torch.Tensor], *, once: bool) -> int:
     """Returns how many runs are not to be counted."""
-    if not seconds:
+    if once:
         session.run(feeds)
         return 0
     for _ in range(_WARM_UP):
@@ -116,7 +115,7 @@ def _run(session: Session, feeds: Mapping[str, torch.Tensor], seconds: float) ->
     start = time.perf_counter()
     for count in range(_MOST):
         session.run(feeds)
-        if count + 1 >= _FEWEST and time.perf_counter() - start > seconds:
+        if count + 1 >= _FEWEST and time.perf_counter() - start > _SECONDS:
             break
     return _WARM_UP
 

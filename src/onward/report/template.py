@@ -11,7 +11,6 @@ import base64
 import hashlib
 import html
 import json
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
@@ -19,6 +18,7 @@ from importlib import resources
 from typing import Any
 
 from onward.write.files import readable
+from onward.write.words import finite
 
 from .visible import visible
 
@@ -58,19 +58,8 @@ def _bundled(name: str) -> str:
 
 def _json(data: Data) -> str:
     """JSON that can sit inside a script element: no name in it can end that, and numbers are numbers of JSON."""
-    text = json.dumps(_finite(data), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    text = json.dumps(finite(data), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
-def _finite(value: Any) -> Any:
-    """NaN and infinity, which JSON does not have, as the words for them."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if isinstance(value, Mapping):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return value
 
 
 def _text(value: object) -> str:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from typing import Any
+
 import onnx_ir as ir
 
 _NAMES = {"FLOAT": "float32", "DOUBLE": "float64"}
@@ -25,3 +29,12 @@ def tensor_type(tensor: ir.TensorProtocol) -> str:
 def operator_name(node: ir.Node) -> str:
     """`Conv`, and `com.microsoft.QGemm` if it is not one of ONNX's own."""
     return f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+
+
+def finite(data: Any) -> Any:
+    """Data for JSON, which has neither infinities nor NaN: they are words."""
+    if isinstance(data, Mapping):
+        return {key: finite(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [finite(value) for value in data]
+    return str(data) if isinstance(data, float) and not math.isfinite(data) else data
