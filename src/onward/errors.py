@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from torch.onnx.errors import OnnxExporterError, UnsupportedOperatorError
@@ -18,6 +18,7 @@ __all__ = [
     "PassError",
     "QuantizationError",
     "RefusedSizesError",
+    "UnknownNameError",
     "UnsupportedOpError",
     "VerifyError",
     "WriteError",
@@ -53,6 +54,11 @@ class ExportError(OnnxExporterError):
         self.details = tuple(details)
         RuntimeError.__init__(self, self._text())  # PyTorch's errors make texts of their own
 
+    def reword(self, words: Callable[[str], str]) -> None:
+        """Say the same in other words: `words` is given what is wrong and what to do about it."""
+        self.what, self.hint = words(self.what), self.hint and words(self.hint)
+        self.args = (self._text(),)
+
     def add_detail(self, detail: str) -> None:
         """One more line, found out after the error was made."""
         self.details = (*self.details, detail)
@@ -74,6 +80,18 @@ class InputError(ExportError, ValueError):
     """The call itself is wrong: an argument, a name, an axis, a path."""
 
     stage = "input"
+
+
+class UnknownNameError(InputError):
+    """An option is about an input or an output that the model does not have.
+
+    name   as it was given
+    known  what it is instead: "neither an input (x) nor an output (y)"
+    """
+
+    def __init__(self, what: str, *, name: str = "", known: str = "", hint: str | None = None) -> None:
+        super().__init__(what, hint=hint)
+        self.name, self.known = name, known
 
 
 class CaptureError(ExportError):

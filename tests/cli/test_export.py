@@ -248,18 +248,42 @@ def test_weights_that_do_not_fit(tmp_path: Path) -> None:
         (["tests.cli.nets:Net", "-i", f"{X};masc:bool[2,8]"], 1, ["no parameter 'masc'", "did you mean 'mask'?"]),
         (["tests.cli.nets:Net", "-i", "x:f32[2,7]"], 1, ["Net raised RuntimeError in forward", "nets.py:"]),
         (["tests.cli.nets:Net", "-i", "x:f32[2;8]"], 2, ["  x:f32[2;8]\n         ^\n"]),
-        (["tests.cli.nets:Net", "-i", X, "--opset", "3"], 1, ["opset_version=3 is out of range"]),
+        (["tests.cli.nets:Net", "-i", X, "--opset", "3"], 2, ["error: --opset 3 is out of range\n"]),
         (
             ["tests.cli.nets:Net", "-i", X, "--dynamic", "z:0=n"],
             2,
             ["'z' is neither an input (x) nor an output (output)\n  z:0=n\n  ^\n"],
         ),
         (
+            ["tests.cli.nets:Net", "-i", X, "--dynamic", "z:0=n[1..4]"],
+            2,
+            ["error: --dynamic: 'z' is no input (x)\n  z:0=n[1..4]\n  ^\n", "inputs are named by --input"],
+        ),
+        (
+            ["tests.cli.nets:Net", "-i", X, "--dynamic", "mask:0=n[1..4]"],
+            2,
+            ["error: --dynamic: 'mask' is left at its default in the example\n  mask:0=n[1..4]\n  ^\n"],
+        ),
+        (
             ["tests.cli.nets:Net", "-i", "mask:bool[2,8]"],
             1,
             ["takes (x, mask=None, scale=1.0): missing a required", "one --input"],
         ),
-        (["tests.cli.nets:Rows", "-i", X, "--dynamic", "x:0=n"], 1, ["but not at other sizes of 'n'", "nets.py:"]),
+        (
+            ["tests.cli.nets:Rows", "-i", X, "--dynamic", "x:0=n"],
+            1,
+            [
+                "but not at other sizes of 'n'",
+                "nets.py:",
+                "name the axis in neither --dynamic nor --input if it cannot vary",
+            ],
+        ),
+        (
+            ["tests.cli.nets:Digits", "-i", X, "--dynamic", "x:0=n"],
+            1,
+            ["name the axis in neither --dynamic nor --input, or pass --allow-static-axes to write it as fixed"],
+        ),
+        (["tests.cli.nets:dilated", "--function", "-i", X, "--opset", "9"], 1, ["  try --opset 10, or register one"]),
         (["tests.cli.nets:Net", "--what"], 2, ["No such option: --what"]),
     ],
 )
@@ -268,6 +292,14 @@ def test_mistakes(arguments: list[str], code: int, messages: list[str], tmp_path
     assert done.exit_code == code, done.stderr
     assert all(message in done.stderr for message in messages), done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_warnings_are_in_words_of_the_command_line(tmp_path: Path) -> None:
+    asked = ["--function", "-i", X, "--outputs", "y", "--dynamic", "y:1=n", "--json"]
+    done = invoke("export", "tests.cli.nets:three", *asked, "-o", tmp_path / "m.onnx")
+    what = "--dynamic: axis 1 of 'y' is 'n', but the model always gives 3 there."
+    assert f"warning: {what} The file says 3. To avoid this, leave that axis out of --dynamic." in done.stderr
+    assert what in json.loads(done.stdout)["warnings"][0]
 
 
 @pytest.mark.skipif(not {"timm", "transformers"} <= INSTALLED, reason="timm or transformers is not installed")

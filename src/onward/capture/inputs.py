@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
-from ..errors import InputError
+from ..errors import InputError, UnknownNameError
 from .axes import AxisSpace
 from .signature import is_script, script_signature
 from .tree import Path, Structure, flatten
@@ -236,12 +236,14 @@ def dynamic_inputs(
         elif not output_names or name in output_names:
             outputs[name] = _axis_names(name, axes, None)
         else:
-            raise InputError(
-                f"dynamic_axes names {name!r}, which is neither an input ({', '.join(call.names)}) "
-                f"nor an output ({', '.join(output_names)})",
-                hint=NAMES_HINT,
-            )
+            raise nobodys_axes(name, call.names, output_names)
     return inputs, outputs
+
+
+def nobodys_axes(name: str, inputs: Iterable[str], outputs: Iterable[str]) -> UnknownNameError:
+    """`dynamic_axes` has a name that neither an input nor an output has."""
+    known = f"neither an input ({', '.join(inputs)}) nor an output ({', '.join(outputs)})"
+    return UnknownNameError(f"dynamic_axes names {name!r}, which is {known}", name=name, known=known, hint=NAMES_HINT)
 
 
 def check_axis(name: str, axis: int, rank: int) -> int:

@@ -8,7 +8,7 @@ from ..errors import InputError
 from .decisions import Decisions
 from .dims import DimTable
 from .facts import ListFact, SymDim, TensorFact, caution
-from .inputs import NAMES_HINT, AxisNames, check_axis, checked_names, unique_names
+from .inputs import AxisNames, check_axis, checked_names, nobodys_axes, unique_names
 from .tree import Path
 
 
@@ -50,11 +50,7 @@ def name_output_axes(
     """Output axes that the user names: an axis that follows an input's keeps that name, others take the new one."""
     for output, axes in wanted.items():
         if output not in facts:
-            raise InputError(
-                f"dynamic_axes names {output!r}, which is neither an input ({', '.join(input_names)}) "
-                f"nor an output ({', '.join(facts)})",
-                hint=NAMES_HINT,
-            )
+            raise nobodys_axes(output, input_names, facts)
         for axis, name in axes.items():
             dim = facts[output].shape[check_axis(output, axis, facts[output].rank)]
             asked = f"dynamic_axes[{output!r}][{axis}] is {name!r}"

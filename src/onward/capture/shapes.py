@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from ..errors import InputError
+from ..errors import InputError, UnknownNameError
 from .axes import AxisSpace
 from .dim_specs import DimReader, is_hint, written
 from .inputs import AxisNames, Call, bind_call, dynamic_inputs
@@ -150,13 +150,17 @@ def _top(call: Call, spec: _Spec) -> Iterator[tuple[Path, _Spec]]:
                 yield inputs[key], spec[key]
             elif key in call.defaults:
                 if shapes[key] is not None:
-                    raise InputError(
+                    raise UnknownNameError(
                         f"dynamic_shapes has {key!r}, which the example call leaves at its default",
+                        name=key,
+                        known="left at its default in the example",
                         hint=f"pass a tensor for {key!r} in args or kwargs, or give None for it here",
                     )
             else:
-                raise InputError(
+                raise UnknownNameError(
                     f"dynamic_shapes has {key!r}, and the arguments are {', '.join(each.name for each in arguments)}",
+                    name=key,
+                    known=f"no input ({', '.join(inputs)})",
                     hint="its keys are parameters of forward; wrap it in a tuple if it describes the one argument",
                 )
     elif isinstance(shapes, (tuple, list)):

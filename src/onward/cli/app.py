@@ -48,8 +48,8 @@ class Subcommands(TyperGroup):
 def _load(name: str) -> Any:
     module = importlib.import_module(f".{name}", __package__)
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-    trouble = {"trouble": module.TROUBLE} if hasattr(module, "TROUBLE") else {}
-    alone.command(name, **command(module.EPILOG, **trouble))(getattr(module, name))
+    own = {name.lower(): getattr(module, name) for name in ("TROUBLE", "WORDS") if hasattr(module, name)}
+    alone.command(name, **command(module.EPILOG, **own))(getattr(module, name))
     return get_command(alone)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.export import Dim
 
-from onward.errors import InputError
+from onward.errors import UnknownNameError
 
 from .mistakes import SpecMistake, UsageMistake
 from .specs import DYNAMIC_HINT, Axis
@@ -78,15 +78,12 @@ def _mistake(axis: Axis, what: str, hint: str = DYNAMIC_HINT) -> UsageMistake:
     return SpecMistake(f"--dynamic: {what}", axis.text, axis.at, hint)
 
 
-def nobodys(axes: Axes, error: InputError) -> UsageMistake | None:
-    """The mistake, if the exporter met a name that neither an input nor an output has."""
-    for name, each in axes.items():
-        start = f"dynamic_axes names {name!r}, "
-        axis = next(iter(each.values()))
-        if error.what.startswith(start) and axis.text is not None:
-            hint = "inputs are named by --input or after forward's parameters, outputs by --outputs"
-            return SpecMistake(f"--dynamic: '{name}' {error.what.removeprefix(start + 'which ')}", axis.text, 0, hint)
-    return None
+def nobodys(axes: Axes, error: UnknownNameError) -> UsageMistake:
+    """The mistake, where the exporter met a name in --dynamic that it knows nothing of."""
+    what = f"--dynamic: '{error.name}' is {error.known}"
+    hint = "inputs are named by --input or after forward's parameters, outputs by --outputs"
+    texts = [axis.text for axis in axes.get(error.name, {}).values() if axis.text is not None]
+    return SpecMistake(what, texts[0], 0, hint) if texts else UsageMistake(what, hint=hint)
 
 
 def unbounded(axes: Axes) -> dict[str, dict[int, str]]:

@@ -23,6 +23,7 @@ from typer.core import TyperCommand
 if TYPE_CHECKING:  # it imports PyTorch, which --help can do without
     from onward.errors import ExportError
 
+Words = Callable[[str], str]
 FAILED, MISUSED = 1, 2
 EXIT_CODES = "Exit codes: 0 it is done, 1 it could not be done, 2 the command line is wrong."
 
@@ -41,11 +42,12 @@ class Answer:
     code: int = 0
 
 
-def command(epilog: str, trouble: int = FAILED) -> dict[str, Any]:
-    """The settings of a subcommand: its examples and exit codes, and the code if it could not be done."""
+def command(epilog: str, trouble: int = FAILED, words: Words = str) -> dict[str, Any]:
+    """The settings of a subcommand: its examples and exit codes, the code if it could not be done, and how errors and
+    warnings of the Python API are said here."""
 
     class Own(Command):
-        exit_code = trouble
+        exit_code, in_words = trouble, staticmethod(words)
 
     # \b: click leaves the lines of such a paragraph as they are.
     return {"cls": Own, "epilog": "\n\n".join(f"\b\n{part}" for part in epilog.strip().split("\n\n"))}
@@ -55,6 +57,7 @@ class Command(TyperCommand):
     """A subcommand without tracebacks."""
 
     exit_code = FAILED
+    in_words: Words = staticmethod(str)
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """MODEL where some versions of typer write {MODEL}, which looks like something to be typed."""
@@ -77,9 +80,10 @@ class Command(TyperCommand):
 
         as_json, debug = bool(ctx.params.get("as_json")), bool(ctx.params.get("debug"))
         try:
-            with _clean_stdout(as_json), _short_warnings(debug):
+            with _clean_stdout(as_json), _short_warnings(debug, self.in_words):
                 answer = super().invoke(ctx)
         except ExportError as error:
+            error.reword(self.in_words)
             self._fail(error, as_json, debug, MISUSED if isinstance(error, UsageMistake) else self.exit_code)
         except (typer.Exit, typer.Abort, typer.BadParameter):
             raise
@@ -132,7 +136,7 @@ def _clean_stdout(wanted: bool) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _short_warnings(debug: bool) -> Iterator[None]:
+def _short_warnings(debug: bool, words: Words) -> Iterator[None]:
     """Warnings without the line of our source that Python would add."""
     if debug:
         yield
@@ -143,7 +147,7 @@ def _short_warnings(debug: bool) -> Iterator[None]:
         def show(message: Any, category: Any, *where: Any, **kwargs: Any) -> None:
             if str(message) not in shown:
                 shown.add(str(message))
-                print(f"warning: {message}", file=sys.stderr)
+                print(f"warning: {words(str(message))}", file=sys.stderr)
 
         warnings.showwarning = show
         yield

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from .command import EXIT_CODES, Answer, Debug, Force, Json, check_free, plain, working
+from .flags import in_flags
 from .rebuild import Args, Function, Inputs, Seed, Strict, WeightsFile, asked, example_call, rebuild
 
 EPILOG = f"""Examples:
@@ -22,6 +23,7 @@ EPILOG = f"""Examples:
 {EXIT_CODES} A file that does not verify is not
 written, and that is 1.
 """
+WORDS = in_flags
 
 
 def export(
@@ -60,11 +62,18 @@ def export(
 ) -> Answer:
     """Export a model to ONNX and verify the file in onnxruntime, on the example and at other sizes."""
     import onward
-    from onward.errors import InputError
+    from onward.errors import InputError, UnknownNameError
+    from onward.options import check_opset
 
     from . import axes as dynamic_axes
+    from .mistakes import UsageMistake
     from .specs import parse_dynamic
 
+    if opset is not None:
+        try:
+            check_opset(opset)
+        except InputError as error:
+            raise UsageMistake(error.what, hint=error.hint) from error
     axes = parse_dynamic(dynamic)
     what = asked(target, arg, input, weights, strict, seed, function)
     page = output.with_suffix(".html") if report else None
@@ -93,11 +102,8 @@ def export(
                 external_data=external_data,
                 allow_static_axes=allow_static_axes,
             )
-        except InputError as error:
-            mistake = dynamic_axes.nobodys(axes, error)
-            if mistake is None:
-                raise
-            raise mistake from error
+        except UnknownNameError as error:
+            raise dynamic_axes.nobodys(axes, error) from error
     verification = None
     with working(f"writing and verifying {output}" if verify else f"writing {output}"):
         if verify:
@@ -119,7 +125,7 @@ def export(
         "nodes": sum(1 for _ in program.model.graph),
         "inputs": [_port(port) for port in program.inputs],
         "outputs": [_port(port) for port in program.outputs],
-        "warnings": list(program.warnings),
+        "warnings": list(map(in_flags, program.warnings)),
         "remarks": list(built.remarks),
         "verified": verification_data(verification),
         "report": str(page) if page is not None else None,
