@@ -214,14 +214,15 @@ def test_lingers_mixed_precision(tmp_path: Path) -> None:
     config = read(
         tmp_path,
         "platform: arcs\npart1:\n  name: [0.0]\n  quant_info: {weight_bits: 4}\n".replace("[0.0]", "['0.0']")
-        + "part2:\n  name: ['0', '1']\n  quant_info: {output_bits: 16}\n",
+        + "part2:\n  name: ['0', '1']\n  quant_info: {output_bits: 16}\n"
+        + "quant_info: {weight_bits: 4, activate_bits: 16}\n",
     )
     model = nn.Sequential(nn.Sequential(nn.Linear(1, 1), nn.Linear(1, 1)), nn.Linear(1, 1), nn.Linear(1, 1))
     found = {
         path: each and (each.weights.bits, each.activations.bits) for path, each in config.for_model(model).items()
     }
-    # In linger the first section alone speaks of 0.0; here what it leaves open is left to the second.
-    assert found == {"": (8, 8), "0": (8, 16), "0.0": (4, 16), "0.1": (8, 16), "1": (8, 16), "2": (8, 8)}
+    # The first section alone speaks of 0.0, and what a section leaves out is linger's default, 8.
+    assert found == {"": (4, 16), "0": (8, 16), "0.0": (4, 8), "0.1": (8, 16), "1": (8, 16), "2": (4, 16)}
 
 
 @pytest.mark.parametrize(
@@ -259,6 +260,7 @@ def test_lingers_fields_that_are_refused(tmp_path: Path, text: str, line: int, w
     ("text", "wanted"),
     [
         ("quant_method: CUDA\n", "quant_method: CUDA (there is one implementation"),
+        ("p: {name: [a], quant_info: {qat_method: TQT}}\nseed: 1\n", "qat_method: TQT (linger looks at that of the"),
         ("quant_info: {a_strategy: KLD}\n", "a_strategy: KLD (linger itself does not look at it; a_calibrate_name"),
         ("quant_info: {activation_type: Relu}\n", "activation_type: Relu (activations that follow a layer are found"),
         ("p: {name: [a], clamp_info: {}}\nplatform: arcs\n", "clamp_info: {} (one clamp_info holds for the"),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import onnx
 import pytest
 import torch
 import torch.nn.functional as F
-from onnx import helper
 from torch import Tensor, nn
 
 import onward
@@ -17,6 +18,7 @@ from onward.errors import InputError, LoweringError
 from onward.quant import Activations, QuantConfig, Weights
 
 from .harness import quantised
+from .linger_rules import attributes_of, complaints
 from .test_exact import Residual, with_statistics
 
 CHIP = QuantConfig(
@@ -44,9 +46,29 @@ class Mixed(nn.Module):
         return result
 
 
+class Others(nn.Module):
+    """Averages, transposed convolutions, integers that are joined on one grid, and what linger has no operator for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.up = nn.Conv2d(3, 4, 3, padding=1), nn.ConvTranspose2d(4, 4, 4, stride=2, padding=1)
+        self.norm, self.head = nn.LayerNorm(4), nn.Linear(4, 3, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = F.relu6(self.one(x))
+        y = F.glu(torch.cat([y, y.flip(1)], 1), 1)
+        y = F.avg_pool2d(F.interpolate(y, scale_factor=2), 3, 2, padding=1)
+        y = F.interpolate(self.up(y), scale_factor=2, mode="bilinear")
+        y = F.gelu(F.adaptive_avg_pool2d(y, 4)) + y.amax((2, 3), keepdim=True).clamp(-0.1, 0.1)
+        y = F.adaptive_avg_pool2d(y, 1).flatten(1)
+        result: Tensor = self.head(self.norm(torch.where(y > 0, y, y * 0.5)))
+        return result
+
+
 MODELS = {
     "residual": (lambda: with_statistics(Residual()), (2, 3, 16, 16)),
     "mixed": (Mixed, (2, 4, 16)),
+    "others": (Others, (2, 3, 8, 8)),
 }
 
 
@@ -55,17 +77,13 @@ def exported(model: nn.Module, x: Tensor, path: Path, opset: int = 13) -> onnx.M
     return onnx.load(path)
 
 
-def attributes(node: onnx.NodeProto) -> dict[str, object]:
-    return {each.name: helper.get_attribute_value(each) for each in node.attribute}
-
-
 @pytest.mark.parametrize("opset", [11, 12, 13, 21])  # linger's own are 11 and 12
 @pytest.mark.parametrize("name", MODELS)
 def test_the_backend_computes_what_evaluation_does(name: str, opset: int, tmp_path: Path) -> None:
     make, shape = MODELS[name]
     torch.manual_seed(0)
     model = quantised(make(), lambda: torch.randn(shape), CHIP)
-    exported(model, torch.randn(shape), tmp_path / "m.onnx", opset)
+    assert complaints(exported(model, torch.randn(shape), tmp_path / "m.onnx", opset)) == []
     run = onward.backend.prepare(tmp_path / "m.onnx")
     for _ in range(5):
         x = torch.randn(shape)
@@ -84,16 +102,83 @@ def test_the_operators_of_a_residual_network(tmp_path: Path) -> None:
         "Quant", "QConv2d", "QConv2d", "QConv2d", "QAdd", "QConv2d", "QConv2d", "QAdd", "QLinear", "Dequant",
     ]  # fmt: skip
     assert {node.op_type for node in nodes if not node.domain} == {"Relu", "Reshape", "Transpose"}
-    first = attributes(nodes[1])
+    first = attributes_of(nodes[1])
     assert list(first) == sorted(first)
     assert set(first) == {
         "dilations", "group", "kernel_shape", "o_bits", "pads", "platform", "quant_mode", "scale_o", "scale_w",
         "scale_x", "strides", "w_bits", "x_bits",
     }  # fmt: skip
     assert (first["platform"], first["quant_mode"], first["pads"]) == (b"venus", b"floor_add", [1, 1, 1, 1])
-    quant = attributes(nodes[0])
+    quant = attributes_of(nodes[0])
     assert set(quant) == {"data_bits", "platform", "scale_x", "zero_point"}
     assert quant["scale_x"] == first["scale_x"]
+
+
+def test_averages_and_what_has_no_operator(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = quantised(Others(), lambda: torch.randn(2, 3, 8, 8), CHIP)
+    nodes = exported(model, torch.randn(2, 3, 8, 8), tmp_path / "m.onnx", 21).graph.node
+    ours = Counter(node.op_type for node in nodes if node.domain == "linger")
+    assert {"QConv2d", "QConvTranspose2d", "QCat", "QAvgPool2d", "QGlobalAveragePool2d", "QAdd", "QLinear"} <= set(ours)
+    assert "QGelu" not in ours  # of venusA alone
+    pool = next(attributes_of(node) for node in nodes if node.op_type == "QAvgPool2d")
+    assert (pool["count_include_pad"], pool["divisor_override"], pool["pads"]) == (1, -1, [1, 1, 1, 1])
+
+
+def test_a_table_and_a_function_of_one_chip(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    layers = nn.Sequential(nn.Embedding(20, 8), nn.Linear(8, 8), nn.GELU(), nn.Linear(8, 2))
+    model = quantised(layers, lambda: torch.randint(0, 20, (2, 5)), replace(CHIP, platform="venusA"))
+    x = torch.randint(0, 20, (2, 5))
+    file = exported(model, x, tmp_path / "m.onnx", 21)
+    assert complaints(file) == []
+    ours = [node.op_type for node in file.graph.node if node.domain == "linger"]
+    assert ours == ["Gather", "QLinear", "QGelu", "QLinear", "Dequant"]
+    assert {each.name for each in file.graph.initializer} >= {"0.weight", "1.weight", "1.bias", "3.weight", "3.bias"}
+    (found,) = onward.backend.prepare(tmp_path / "m.onnx").run(x)
+    assert torch.equal(found, model(x).detach())
+
+
+class Halved(nn.Module):
+    """Integers that stand for another number from one place on, alone and joined with those that always did."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(8, 8), nn.Linear(16, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = F.relu(self.first(x))
+        result: Tensor = self.last(torch.cat([(y + y) * 0.5, y], -1)) * 0.25
+        return result
+
+
+def test_integers_are_multiplied_where_their_scale_changes(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = quantised(Halved(), lambda: torch.randn(4, 8), CHIP)
+    file = exported(model, torch.randn(4, 8), tmp_path / "m.onnx")
+    assert complaints(file) == []
+    ours = [node.op_type for node in file.graph.node if node.domain == "linger"]
+    assert ours == ["Quant", "QLinear", "QAdd", "QMul", "QCat", "QLinear", "QMul", "Dequant"]
+    x = torch.randn(4, 8)
+    (found,) = onward.backend.prepare(tmp_path / "m.onnx").run(x)
+    assert torch.equal(found, model(x).detach())
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+def test_the_bits_of_weights(bits: int, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    config = replace(CHIP, weights=replace(CHIP.weights, bits=bits))
+    model = quantised(nn.Linear(8, 8), lambda: torch.randn(4, 8), config)
+    file = exported(model, torch.randn(4, 8), tmp_path / "m.onnx")
+    assert complaints(file) == []
+    assert [attributes_of(node)["w_bits"] for node in file.graph.node if node.op_type == "QLinear"] == [bits]
+
+
+def test_scales_beyond_lingers_are_named(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = quantised(nn.Linear(8, 8), lambda: 300 * torch.randn(4, 8), CHIP)
+    with pytest.warns(onward.QuantizationWarning, match=r"linger keeps its scales between 1 and 2\*\*23.*: .* 0\.125"):
+        exported(model, torch.randn(4, 8), tmp_path / "m.onnx")
 
 
 def test_integers_are_signed_and_have_no_zero_point(tmp_path: Path) -> None:

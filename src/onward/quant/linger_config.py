@@ -39,6 +39,8 @@ _ROUNDINGS = {"floor_add": "half_up", "round": "half_even"}
 _WEIGHT_RANGES = {"abs_max": "minmax", "w_like": "mse"}
 _ACTIVATION_RANGES = {"abs_max": "minmax", "w_like": "mse", "top_10": "topk"}
 _MOMENTUM = 0.1  # of linger's MOM
+_WEIGHTS = {"bits": 8, "per_channel": False, "range": "minmax"}  # its defaults
+_ACTIVATIONS = {"bits": 8, "symmetric": True, "range": "topk"}
 
 
 def is_lingers(found: Mapping[str, Any]) -> bool:
@@ -58,12 +60,9 @@ def from_linger(name: str, found: Section) -> QuantConfig:
             raise reader.refused(found, key, unknown_field("linger's configuration", key, _TOP))
     info = reader.section(found, "quant_info")
     weights, activations, rounding = reader.quant_info(info)
-    base = {"per_channel": False, "power_of_two": True}
     config = QuantConfig(
-        weights=Weights(**{**base, **weights}),
-        activations=Activations(
-            **{"symmetric": True, "power_of_two": True, "range": "topk", "averaging": _MOMENTUM, **activations}
-        ),
+        weights=Weights(power_of_two=True, **{**_WEIGHTS, **weights}),
+        activations=Activations(power_of_two=True, averaging=_MOMENTUM, **{**_ACTIVATIONS, **activations}),
         # The first section that names a module wins in linger, the last rule here.
         rules=[rule for key in reversed(parts) for rule in reader.rules(parts[key])],
         rounding=rounding or "half_up",
@@ -187,7 +186,8 @@ class _Reader:
                     raise self.refused(info, keys[0], f"{keys[0]}: {error.what}", error.hint) from None
 
     def rules(self, part: Section) -> list[Rule]:
-        """A section for mixed precision: modules by path, each with what is inside it."""
+        """A section for mixed precision: modules by path, each with what is inside it. In linger it speaks of all
+        settings: what it leaves out is not that of the whole model, but linger's default."""
         names = part["name"]
         if isinstance(names, str) or not isinstance(names, list) or not all(isinstance(each, str) for each in names):
             raise self.refused(part, "name", f"name must be a list of modules, not {names!r}")
@@ -201,9 +201,11 @@ class _Reader:
         if rounding is not None:
             assert info is not None
             self.ignore(info, "round_mode", "one rounding holds for the whole model")
-        if not weights and not activations:
-            return []
-        return [Rule(each, weights=weights or None, activations=activations or None) for each in names]
+        if activations.pop("learned", None) is not None:
+            assert info is not None
+            self.ignore(info, "qat_method", "linger looks at that of the whole model alone")
+        weights, activations = {**_WEIGHTS, **weights}, {**_ACTIVATIONS, **activations}
+        return [Rule(each, weights=weights, activations=activations) for each in names]
 
     def platform(self, found: Section) -> str | None:
         if "platform" not in found:

@@ -204,7 +204,7 @@ _through_float(lambda x, _: F.gelu(x), "QGelu")
 _through_float(lambda x, _: F.silu(x), "QSwish")
 _through_float(lambda x, settings: torch.softmax(x, settings["axis"]), "QSoftmax")
 _through_float(lambda x, settings: F.glu(x, settings.get("dim", settings.get("axis", -1))), "QGLU")
-_through_float(lambda x, _: x.mean((-2, -1), keepdim=True), "QAdaptiveAvgPool2d")
+_through_float(lambda x, _: x.mean((-2, -1), keepdim=True), "QGlobalAveragePool2d", "QAdaptiveAvgPool2d")
 _through_float(
     lambda x, settings: average_pool(
         x,

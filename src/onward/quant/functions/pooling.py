@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from .. import ops
-from ..grid import Grid
+from ..grid import Grid, is_power_of_two
 from ..kernels.pool import pads_for_ceil
 from ..product import pair
 from ..session import Call, Session
@@ -240,17 +240,25 @@ def _averaged(
     average: Callable[[Tensor], Tensor],
     windows: Windows | None,
 ) -> Tensor:
-    """A result that waits: the runtime's own kernel for windows, or `average` of whole numbers, whose sums are exact
-    below 2**24 in whatever order they are taken; their scale is left to the QuantizeLinear behind."""
+    """A result that waits: the runtime's own kernel for windows, or `average` of numbers whose sums are exact."""
     q, x_grid = session.integers(x)  # type: ignore[misc]
 
     def requantise(grid: Grid) -> Tensor:
         if windows is not None and has_kernel(call, x_grid, grid):
             return windows.average(q, x_grid, grid, by_convolution=not session.for_a_chip)
-        means = average(ops.centred(q, x_grid))
-        return ops.quantize(means, replace(grid, scale=grid.scale / x_grid.scale), call.settings.rounding)
+        numbers, onto = for_exact_sums(session, q, x_grid, grid)
+        return ops.quantize(average(numbers), onto, call.settings.rounding)
 
     return session.wait(y, call, requantise)
+
+
+def for_exact_sums(session: Session, q: Tensor, x_grid: Grid, grid: Grid) -> tuple[Tensor, Grid]:
+    """Numbers whose sums are exact below 2**24 in whatever order they are taken, and the grid for what comes of them:
+    whole ones, whose scale is left to the QuantizeLinear behind. For a chip, whose scales are powers of two, the values
+    are as good, and its file says the scales that they have."""
+    if session.for_a_chip and all(is_power_of_two(float(each.scale)) for each in (x_grid, grid)):
+        return ops.dequantize(q, x_grid), grid
+    return ops.centred(q, x_grid), replace(grid, scale=grid.scale / x_grid.scale)
 
 
 def _global_average(
@@ -264,8 +272,8 @@ def _global_average(
         if has_kernel(call, x_grid, grid) and q.dim() == rank + 2:
             pooled = ops.global_average_pool(q, x_grid, grid)
         else:
-            means = torch.mean(ops.centred(q, x_grid), axes, keepdim=True)
-            pooled = ops.quantize(means, replace(grid, scale=grid.scale / x_grid.scale), call.settings.rounding)
+            numbers, onto = for_exact_sums(session, q, x_grid, grid)
+            pooled = ops.quantize(torch.mean(numbers, axes, keepdim=True), onto, call.settings.rounding)
         return pooled if shaped is None else shaped(pooled)
 
     return session.wait(y, call, requantise)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import torch.nn.functional as F
@@ -11,6 +10,7 @@ from torch import Tensor
 from .. import ops
 from ..grid import Grid
 from ..session import Session
+from .pooling import for_exact_sums
 from .registry import handles
 from .shape import moved
 
@@ -49,7 +49,7 @@ def interpolate(
     q, x_grid = found
 
     def requantise(grid: Grid) -> Tensor:
-        whole = resized(ops.centred(q, x_grid))
-        return ops.quantize(whole, replace(grid, scale=grid.scale / x_grid.scale), call.settings.rounding)
+        numbers, onto = for_exact_sums(session, q, x_grid, grid)
+        return ops.quantize(resized(numbers), onto, call.settings.rounding)
 
     return session.wait(resized(x), call, requantise)

@@ -12,7 +12,8 @@ from ...errors import LoweringError
 from ...lower.formats import Format, register_format
 from ..controller import ATTRIBUTE
 from ..lowerings.core import ROUNDING_IS_TOLD
-from .rewrite import HINT, rewrite
+from .rewrite import rewrite
+from .sides import HINT
 
 PLATFORM = "venusA"  # linger's own default
 

@@ -1,0 +1,167 @@
+"""The operators that linger has, each made of a standard one between DequantizeLinear and QuantizeLinear."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+import onnx_ir as ir
+
+from ..lowerings.core import LINGER
+from .sides import Side, operand
+
+ROUNDING = {"quant_mode": "floor_add"}
+
+
+@dataclass(frozen=True)
+class Chip:
+    """Makes the nodes of linger's domain for one of its chips; its exporter writes attributes in alphabetical order."""
+
+    platform: str
+
+    def node(self, op: str, inputs: Sequence[ir.Value | None], attributes: dict[str, Any]) -> ir.Node:
+        """One that says which chip it is for."""
+        return ir.Node(LINGER, op, inputs, sorted_attributes({**attributes, "platform": self.platform}))
+
+    def operation(self, op: str, inputs: Sequence[ir.Value | None], **attributes: Any) -> ir.Node:
+        """One that computes: it says how it rounds, too."""
+        return self.node(op, inputs, {**attributes, **ROUNDING})
+
+
+def sorted_attributes(values: dict[str, Any]) -> list[ir.Attr]:
+    return [ir.convenience.convert_attribute(name, values[name]) for name in sorted(values)]
+
+
+Converter = Callable[[Chip, ir.Node, Side], ir.Node | None]
+CONVERTERS: dict[str, Converter] = {}
+
+
+def converts(*ops: str) -> Callable[[Converter], Converter]:
+    def register(converter: Converter) -> Converter:
+        CONVERTERS.update(dict.fromkeys(ops, converter))
+        return converter
+
+    return register
+
+
+def ints_of(node: ir.Node, name: str, default: list[int]) -> list[int]:
+    return list(node.attributes[name].as_ints()) if name in node.attributes else default
+
+
+def int_of(node: ir.Node, name: str, default: int) -> int:
+    return node.attributes[name].as_int() if name in node.attributes else default
+
+
+def _bits(x: Side, result: Side) -> dict[str, Any]:
+    return {"x_bits": x.bits, "scale_x": x.scale, "o_bits": result.bits, "scale_o": result.scale}
+
+
+def _of_weight(w: Side) -> dict[str, Any]:
+    """Those of four bits are stored in eight, too, and known by how large they are."""
+    numbers = w.value.const_value.numpy() if w.value.const_value is not None else numpy.zeros(0)
+    is_short = numbers.any() and numbers.min() >= -8 and numbers.max() <= 7
+    return {"scale_w": w.scale, "w_bits": 4 if is_short else w.bits}
+
+
+@converts("Conv", "ConvTranspose")
+def _conv(to: Chip, made: ir.Node, result: Side) -> ir.Node | None:
+    x, w = (operand(value) for value in made.inputs[:2])
+    bias = operand(made.inputs[2]) if len(made.inputs) > 2 else None
+    if x is None or w is None or (len(made.inputs) > 2 and bias is None):
+        return None
+    shape = w.value.shape
+    assert shape is not None
+    rank = len(shape) - 2
+    if rank > 2:
+        return None  # linger has 1-d and 2-d ones
+    attributes = {
+        "dilations": ints_of(made, "dilations", [1] * rank),
+        "group": int_of(made, "group", 1),
+        "kernel_shape": [int(each) for each in list(shape)[2:]],  # type: ignore[arg-type]
+        "pads": ints_of(made, "pads", [0] * (2 * rank)),
+        "strides": ints_of(made, "strides", [1] * rank),
+        **_of_weight(w),
+    }
+    if made.op_type == "ConvTranspose":
+        attributes["output_padding"] = ints_of(made, "output_padding", [0] * rank)
+    inputs = [x.value, w.value, *([bias.value] if bias is not None else [])]
+    return to.operation(f"Q{made.op_type}{rank}d", inputs, **attributes, **_bits(x, result))
+
+
+@converts("Gemm")
+def _gemm(to: Chip, made: ir.Node, result: Side) -> ir.Node | None:
+    x, w = (operand(value) for value in made.inputs[:2])
+    bias = operand(made.inputs[2]) if len(made.inputs) > 2 else None
+    if x is None or w is None or (len(made.inputs) > 2 and bias is None) or not int_of(made, "transB", 0):
+        return None
+    inputs = [x.value, w.value, *([bias.value] if bias is not None else [])]
+    return to.operation("QLinear", inputs, **_of_weight(w), **_bits(x, result))
+
+
+@converts("Add", "Mul", "MatMul")
+def _binary(to: Chip, made: ir.Node, result: Side) -> ir.Node | None:
+    x, y = (operand(value) for value in made.inputs)
+    if x is None or y is None:
+        return None
+    op = {"Add": "QAdd", "Mul": "QMul", "MatMul": "QMatmul"}[made.op_type]
+    return to.operation(op, [x.value, y.value], scale_y=y.scale, y_bits=y.bits, **_bits(x, result))
+
+
+@converts("Concat")
+def _concat(to: Chip, made: ir.Node, result: Side) -> ir.Node | None:
+    sides = [operand(value) for value in made.inputs]
+    known = [side for side in sides if side is not None]
+    if len(known) != len(sides):
+        return None
+    each = {f"scale_x_{place}": side.scale for place, side in enumerate(known)}
+    each.update({f"x_{place}_bits": side.bits for place, side in enumerate(known)})
+    inputs: list[ir.Value | None] = [side.value for side in known]
+    return to.operation("QCat", inputs, axis=int_of(made, "axis", 0), o_bits=result.bits, scale_o=result.scale, **each)
+
+
+@converts("Sigmoid", "Tanh", "Softmax", "Gelu")
+def _unary(to: Chip, made: ir.Node, result: Side) -> ir.Node | None:
+    x = operand(made.inputs[0])
+    if x is None or (made.op_type == "Gelu" and ("approximate" in made.attributes or to.platform != "venusA")):
+        return None  # one chip has a table for it, and of the exact function
+    axis = {"axis": int_of(made, "axis", -1)} if made.op_type == "Softmax" else {}
+    return to.operation(f"Q{made.op_type}", [x.value], **axis, **_bits(x, result))
+
+
+@converts("AveragePool")
+def _average_pool(to: Chip, made: ir.Node, result: Side) -> ir.Node | None:
+    x = operand(made.inputs[0])
+    kernel = ints_of(made, "kernel_shape", [])
+    if x is None or len(kernel) > 2:
+        return None
+    pads = ints_of(made, "pads", [0] * (2 * len(kernel)))
+    attributes = {
+        "ceil_mode": int_of(made, "ceil_mode", 0),
+        "count_include_pad": int_of(made, "count_include_pad", 0) if any(pads) else 1,  # as PyTorch's modules have it
+        "kernel_shape": kernel,
+        "pads": pads,
+        "strides": ints_of(made, "strides", [1] * len(kernel)),
+    }
+    if len(kernel) == 2:
+        attributes["divisor_override"] = -1
+    return to.operation(f"QAvgPool{len(kernel)}d", [x.value], **attributes, **_bits(x, result))
+
+
+@converts("GlobalAveragePool", "ReduceMean")
+def _global_average_pool(to: Chip, made: ir.Node, result: Side) -> ir.Node | None:
+    """The mean of every channel of an image, whose axes stay."""
+    x = operand(made.inputs[0])
+    if x is None or x.value.shape is None or len(x.value.shape) != 4:
+        return None
+    if made.op_type == "ReduceMean" and (_axes(made) not in ([2, 3], [-2, -1]) or not int_of(made, "keepdims", 1)):
+        return None
+    return to.operation("QGlobalAveragePool2d", [x.value], **_bits(x, result))
+
+
+def _axes(made: ir.Node) -> list[int]:
+    """Of a reduction: an input since opset 18."""
+    if len(made.inputs) > 1 and made.inputs[1] is not None and made.inputs[1].const_value is not None:
+        return [int(each) for each in made.inputs[1].const_value.numpy()]
+    return ints_of(made, "axes", [])
