@@ -27,6 +27,24 @@ class Case(NamedTuple):
     first_opset: int = 9
 
 
+def check_names(case: Case) -> None:
+    """The axes of the outputs have names, and other data gives other sizes."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", onward.CaptureWarning)
+        program = check(case.function, case.example, case.others, dynamic_axes=case.dynamic, opset_version=17)
+    assert tuple(port.shape for port in program.outputs) == case.shapes
+    assert program.warnings == ()
+
+
+def check_fixed(case: Case) -> None:
+    """The inputs are fixed; what depends on data varies all the same."""
+    shapes = [tensor.shape for tensor in case.example]
+    others = [inputs for inputs in case.others if [tensor.shape for tensor in inputs] == shapes]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", onward.CaptureWarning)
+        check(case.function, case.example, others, opset_version=case.first_opset)
+
+
 def draw(*shape: int) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)))
 
@@ -367,21 +385,12 @@ def _name(case: Case) -> str:
 
 @pytest.mark.parametrize("case", CASES, ids=_name)
 def test_the_axis_is_named_and_other_data_gives_other_sizes(case: Case) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", onward.CaptureWarning)
-        program = check(case.function, case.example, case.others, dynamic_axes=case.dynamic, opset_version=17)
-    assert tuple(port.shape for port in program.outputs) == case.shapes
-    assert program.warnings == ()
+    check_names(case)
 
 
 @pytest.mark.parametrize("case", CASES, ids=_name)
 def test_without_dynamic_axes(case: Case) -> None:
-    """The inputs are fixed; what depends on data varies all the same."""
-    shapes = [tensor.shape for tensor in case.example]
-    others = [inputs for inputs in case.others if [tensor.shape for tensor in inputs] == shapes]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", onward.CaptureWarning)
-        check(case.function, case.example, others, opset_version=case.first_opset)
+    check_fixed(case)
 
 
 @pytest.mark.parametrize("opset", OPSETS)

@@ -14,17 +14,8 @@ from torch.utils import _pytree as pytree
 
 import onward
 
+from .nets import Encoder
 from .running import assert_same, load, open_session, run, shapes
-
-
-class Encoder(torch.nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.project = torch.nn.Linear(4, 6)
-
-    def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        return self.project(x) * mask.unsqueeze(-1)
-
 
 MODEL = Encoder().eval()
 BATCH, LENGTH = Dim("batch"), Dim("length")

@@ -13,17 +13,8 @@ from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 
 import onward
 
+from .nets import Encoder
 from .running import assert_same, load, run, shapes
-
-
-class Encoder(torch.nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.project = torch.nn.Linear(4, 6)
-
-    def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        return self.project(x) * mask.unsqueeze(-1)
-
 
 MODEL = Encoder().eval()
 EXAMPLE = (torch.randn(2, 5, 4), torch.rand(2, 5))

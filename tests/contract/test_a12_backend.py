@@ -17,6 +17,7 @@ import onward
 import onward.backend
 from onward import OperatorExportTypes as Ours
 
+from .nets import Recurrent
 from .running import tensors_in
 
 THEIRS = torch.onnx.OperatorExportTypes
@@ -36,19 +37,6 @@ def assert_same(got: list[torch.Tensor], want: Any) -> None:
     for ours, theirs in zip(got, expected, strict=True):
         assert ours.dtype == theirs.dtype
         assert torch.equal(ours, theirs)
-
-
-class Recurrent(nn.Module):
-    """Several results, lists of tensors, sizes computed with."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.lstm = nn.LSTM(4, 5, 2, batch_first=True, bidirectional=True)
-
-    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        y, (h, c) = self.lstm(x)
-        left, right = y.split([3, 7], -1)
-        return h, c, left.reshape(x.shape[0] * 3, -1), right[:, x.shape[1] // 2 :], *x.unbind(-1)
 
 
 def many_arguments(x: torch.Tensor) -> tuple[torch.Tensor, ...]:

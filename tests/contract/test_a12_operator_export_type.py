@@ -20,6 +20,7 @@ from onward import OperatorExportTypes as Types
 
 from ..aten_interpreter import execute
 from ..models._torchvision import torchvision_models
+from .nets import Recurrent
 from .running import load, run, tensors_in
 
 WRITTEN_DOWN = (Types.ONNX_ATEN, Types.RAW)
@@ -49,19 +50,6 @@ def custom() -> Iterator[Any]:
     library.impl("both", lambda x: (x + 1, [x.clone()]), "CompositeExplicitAutograd")
     yield torch.ops.a12_ops
     library._destroy()
-
-
-class Recurrent(nn.Module):
-    """Several results, tensor lists, sizes computed with."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.lstm = nn.LSTM(4, 5, 2, batch_first=True, bidirectional=True)
-
-    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        y, (h, c) = self.lstm(x)
-        left, right = y.split([3, 7], -1)
-        return h, c, left.reshape(x.shape[0] * 3, -1), right[:, x.shape[1] // 2 :], *x.unbind(-1)
 
 
 def alexnet() -> Any:

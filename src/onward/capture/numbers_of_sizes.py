@@ -15,13 +15,13 @@ import functools
 import math
 import operator
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from .intercepts import intercepts
-from .sizes import AxisOf, Computed, Size
+from .sizes import AxisOf, Computed, Function, Size, extremes
 from .tensor import Traced
 
 if TYPE_CHECKING:
@@ -139,24 +139,11 @@ def _add_methods() -> None:
 _add_methods()
 
 
-def number_extremes(
-    smallest: Callable[..., Any], largest: Callable[..., Any]
-) -> tuple[Callable[..., Any], Callable[..., Any]]:
+def number_extremes(smallest: Function, largest: Function) -> tuple[Function, Function]:
     """`min` and `max` of these numbers, where Python would decide for one of them."""
 
-    def extended(decide: Callable[..., Any], combine: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(decide)
-        def extreme(*args: Any, **kwargs: Any) -> Any:
-            numbers = args[0] if len(args) == 1 and isinstance(args[0], (list, tuple)) else args
-            ours = [each for each in numbers if isinstance(each, _Number)] if len(numbers) > 1 else []
-            if kwargs or not ours or not all(isinstance(each, (int, float)) for each in numbers):
-                return decide(*args, **kwargs)
-            return functools.reduce(lambda one, other: _computed(combine, one, other), [*ours, *_others(numbers)])
+    def reduce(combine: Function, numbers: Sequence[Any]) -> Any:
+        ours_first = sorted(numbers, key=lambda each: not isinstance(each, _Number))
+        return functools.reduce(functools.partial(_computed, combine), ours_first)
 
-        return extreme
-
-    return extended(smallest, torch.sym_min), extended(largest, torch.sym_max)
-
-
-def _others(numbers: Any) -> list[Any]:
-    return [each for each in numbers if not isinstance(each, _Number)]
+    return extremes(smallest, largest, _Number, (int, float), reduce)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -305,20 +305,28 @@ def size_lines(size: Size) -> frozenset[Any]:
     return lines or (frozenset((None,)) if size.from_data else lines)
 
 
-def symbolic_extremes(
-    smallest: Callable[..., Any], largest: Callable[..., Any]
-) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Python's `min` and `max` for sizes too: `min(height, 7)` is a size, where Python would decide for one of them."""
+Function = Callable[..., Any]
 
-    def extended(decide: Callable[..., Any], combine: Callable[..., Any]) -> Callable[..., Any]:
+
+def symbolic_extremes(smallest: Function, largest: Function) -> tuple[Function, Function]:
+    """Python's `min` and `max` for sizes too: `min(height, 7)` is a size, where Python would decide for one of them."""
+    return extremes(smallest, largest, SYMBOLIC, (int, float, torch.SymInt, torch.SymFloat), functools.reduce)
+
+
+def extremes(
+    smallest: Function, largest: Function, ours: Any, all_of: Any, reduce: Callable[[Function, Sequence[Any]], Any]
+) -> tuple[Function, Function]:
+    """`min` and `max` that `reduce` numbers if one is of `ours` and all are of `all_of`, and else are Python's."""
+
+    def extended(decide: Function, combine: Function) -> Function:
         @functools.wraps(decide)
         def extreme(*args: Any, **kwargs: Any) -> Any:
             numbers = args[0] if len(args) == 1 and isinstance(args[0], (list, tuple)) else args
-            if kwargs or len(numbers) < 2 or not any(isinstance(each, SYMBOLIC) for each in numbers):
+            if kwargs or len(numbers) < 2 or not any(isinstance(each, ours) for each in numbers):
                 return decide(*args, **kwargs)
-            if not all(isinstance(each, (int, float, torch.SymInt, torch.SymFloat)) for each in numbers):
+            if not all(isinstance(each, all_of) for each in numbers):
                 return decide(*args, **kwargs)
-            return functools.reduce(combine, numbers)
+            return reduce(combine, numbers)
 
         return extreme
 

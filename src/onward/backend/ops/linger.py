@@ -15,6 +15,7 @@ from torch import Tensor
 
 from ...errors import BackendError
 from ..registry import implements
+from .conv import torch_pads
 from .pool import average_pool
 
 _DOMAIN = "linger"
@@ -73,7 +74,7 @@ def conv(
     **_: Any,
 ) -> Tensor:
     rank = x.dim() - 2
-    wide = F.pad(x.double(), [each for axis in reversed(range(rank)) for each in (pads[axis], pads[axis + rank])])
+    wide = F.pad(x.double(), torch_pads(pads))
     function = F.conv1d if rank == 1 else F.conv2d
     sums = function(wide, weight.double(), _bias(bias), list(strides), 0, list(dilations), group)
     return _requantised(sums, scale_x * scale_w, scale_o, o_bits, quant_mode)

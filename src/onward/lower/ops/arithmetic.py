@@ -247,12 +247,16 @@ def addcdiv(g: Emitter, x: Value, first: Value, second: Value, value: Number = 1
 @lowers(aten.atan2.default, aten.arctan2.default)
 def atan2(g: Emitter, y: Value, x: Value) -> Value:
     """atan2(Tensor self, Tensor other) -> Tensor"""
-    up, right = g.promote(y, x)
-    zero, pi = g.like(up, 0), g.like(up, math.pi)
-    angle = g.op.Atan(g.op.Div(up, right))
-    angle = g.op.Where(g.equal(right, zero), g.op.Mul(g.op.Sign(up), g.like(up, math.pi / 2)), angle)
-    turn = g.op.Where(g.op.Less(up, zero), g.op.Neg(pi), pi)
-    return g.op.Where(g.op.Less(right, zero), g.op.Add(angle, turn), angle)
+    return direction(g, *g.promote(y, x))
+
+
+def direction(g: Emitter, y: Value, x: Value) -> Value:
+    """The angle of (x, y), both of one type, in which it is computed whatever the operator's result is."""
+    zero, pi = g.like(x, 0), g.like(x, math.pi)
+    angle = g.op.Atan(g.op.Div(y, x))
+    angle = g.op.Where(g.equal(x, zero), g.op.Mul(g.op.Sign(y), g.like(x, math.pi / 2)), angle)
+    turn = g.op.Where(g.op.Less(y, zero), g.op.Neg(pi), pi)
+    return g.op.Where(g.op.Less(x, zero), g.op.Add(angle, turn), angle)
 
 
 @lowers(aten.hypot.default)

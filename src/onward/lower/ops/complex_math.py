@@ -14,6 +14,7 @@ import torch
 from ..complex import Complex, Operand, imag_of, lift, lower_real, lowers_complex, product
 from ..emitter import Emitter, Number, Value
 from ..registry import lowers
+from .arithmetic import direction
 from .complex_parts import truth
 
 aten = torch.ops.aten
@@ -172,16 +173,7 @@ def abs_(g: Emitter, z: Complex) -> Value:
 
 
 def angle_of(g: Emitter, z: Complex) -> Value:
-    return _atan2(g, imag_of(g, z), z.real)
-
-
-def _atan2(g: Emitter, y: Value, x: Value) -> Value:
-    """The angle of (x, y), of the parts' type whatever the operator's result is."""
-    zero, pi = g.like(x, 0), g.like(x, math.pi)
-    angle = g.op.Atan(g.op.Div(y, x))
-    angle = g.op.Where(g.equal(x, zero), g.op.Mul(g.op.Sign(y), g.like(x, math.pi / 2)), angle)
-    turn = g.op.Where(g.op.Less(y, zero), g.op.Neg(pi), pi)
-    return g.op.Where(g.op.Less(x, zero), g.op.Add(angle, turn), angle)
+    return direction(g, imag_of(g, z), z.real)
 
 
 @lowers_complex(aten.angle.default)
@@ -281,7 +273,7 @@ def log1p(g: Emitter, z: Complex) -> Complex:
     """log1p(Tensor self) -> Tensor; |1 + z|^2 is 1 + (2x + |z|^2)"""
     excess = g.op.Add(g.op.Add(z.real, z.real), squared_length(g, z))
     size = g.op.Mul(lower_real(g, aten.log1p.default, [excess]), g.like(z.real, 0.5))
-    return Complex(size, _atan2(g, imag_of(g, z), g.op.Add(z.real, g.like(z.real, 1))))
+    return Complex(size, direction(g, imag_of(g, z), g.op.Add(z.real, g.like(z.real, 1))))
 
 
 @lowers_complex(aten.sqrt.default)
@@ -363,21 +355,21 @@ def _tanh(g: Emitter, z: Complex) -> Complex:
 def _asin(g: Emitter, z: Complex) -> Complex:
     one = Complex(g.like(z.real, 1))
     below, above = _sqrt(g, minus(g, one, z)), _sqrt(g, plus(g, one, z))
-    real = _atan2(g, z.real, times(g, below, above).real)
+    real = direction(g, z.real, times(g, below, above).real)
     return Complex(real, g.op.Asinh(imag_of(g, times(g, conjugate(g, below), above))))
 
 
 def _acos(g: Emitter, z: Complex) -> Complex:
     one = Complex(g.like(z.real, 1))
     below, above = _sqrt(g, minus(g, one, z)), _sqrt(g, plus(g, one, z))
-    half = _atan2(g, below.real, above.real)
+    half = direction(g, below.real, above.real)
     return Complex(g.op.Add(half, half), g.op.Asinh(imag_of(g, times(g, conjugate(g, above), below))))
 
 
 def _acosh(g: Emitter, z: Complex) -> Complex:
     one = Complex(g.like(z.real, 1))
     below, above = _sqrt(g, minus(g, z, one)), _sqrt(g, plus(g, z, one))
-    half = _atan2(g, imag_of(g, below), above.real)
+    half = direction(g, imag_of(g, below), above.real)
     return Complex(g.op.Asinh(times(g, conjugate(g, below), above).real), g.op.Add(half, half))
 
 
@@ -388,7 +380,7 @@ def _atanh(g: Emitter, z: Complex) -> Complex:
     ratio = g.op.Div(
         g.op.Add(g.op.Mul(above, above), squared), g.op.Add(g.op.Mul(below, below), squared)
     )  # fmt: skip
-    turn = _atan2(g, g.op.Add(imag, imag), g.op.Sub(g.op.Mul(above, below), squared))
+    turn = direction(g, g.op.Add(imag, imag), g.op.Sub(g.op.Mul(above, below), squared))
     return Complex(
         g.op.Mul(g.op.Log(ratio), g.like(z.real, 0.25)), g.op.Mul(turn, g.like(z.real, 0.5))
     )  # fmt: skip

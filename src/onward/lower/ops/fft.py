@@ -24,6 +24,7 @@ import torch
 from ..complex import Complex, imag_of, join, lowers_complex, split
 from ..emitter import Emitter, SizeValue, Value
 from ..registry import lowers
+from ._spatial import apply_matrix
 
 aten = torch.ops.aten
 
@@ -73,10 +74,10 @@ def transform(g: Emitter, z: Complex, axis: int, normalization: int, forward: bo
     factor = _factor(normalization, n)
     cos, sin = (_times(g, wave, factor) for wave in (cos, sin))
     sin = g.op.Neg(sin) if forward else sin
-    real, imag = (_along(g, z.real, wave, axis) for wave in (cos, sin))
+    real, imag = (apply_matrix(g, z.real, wave, axis) for wave in (cos, sin))
     if z.imag is not None:
-        real = g.op.Sub(real, _along(g, z.imag, sin, axis))
-        imag = g.op.Add(imag, _along(g, z.imag, cos, axis))
+        real = g.op.Sub(real, apply_matrix(g, z.imag, sin, axis))
+        imag = g.op.Add(imag, apply_matrix(g, z.imag, cos, axis))
     return Complex(real, imag)
 
 
@@ -89,10 +90,10 @@ def to_real(g: Emitter, z: Complex, axis: int, normalization: int, n: Count) -> 
     kept = n // 2 + 1
     cos, sin = _waves(g, n, kept, n, dtype)
     weights = g.unsqueeze(_times(g, _occurrences(g, n, kept, dtype), _factor(normalization, n)), [1])
-    real = _along(g, z.real, g.op.Mul(cos, weights), axis)
+    real = apply_matrix(g, z.real, g.op.Mul(cos, weights), axis)
     if z.imag is None:
         return real
-    return g.op.Sub(real, _along(g, z.imag, g.op.Mul(sin, weights), axis))
+    return g.op.Sub(real, apply_matrix(g, z.imag, g.op.Mul(sin, weights), axis))
 
 
 def _occurrences(g: Emitter, n: Count, kept: Count, dtype: torch.dtype) -> Value:
@@ -183,18 +184,6 @@ def _waves(g: Emitter, n: Count, rows: Count, columns: Count, dtype: torch.dtype
     places = g.mod(products, g.as_value(n, torch.int64))
     cos, sin = (g.op.Gather(table, places, axis=0) for table in tables)
     return cos, sin
-
-
-def _along(g: Emitter, x: Value, matrix: Value, axis: int) -> Value:
-    """x times a matrix, along an axis."""
-    rank = g.rank(x)
-    if axis == rank - 1:
-        return g.op.MatMul(x, matrix)
-    if axis == rank - 2:
-        return g.op.MatMul(g.op.Transpose(matrix, perm=[1, 0]), x)
-    order = [place for place in range(rank) if place != axis] + [axis]
-    moved = g.op.MatMul(g.op.Transpose(x, perm=order), matrix)
-    return g.op.Transpose(moved, perm=sorted(range(rank), key=order.__getitem__))
 
 
 # Scales

@@ -35,8 +35,7 @@ def fft(g: Emitter, x: Complex | Value, n: Sizes = None, dim: Axes = None, norm:
     """fft_fftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor"""
     forward = not _name(g).startswith("i")
     z, axes, sizes = _wanted(g, x, n, dim)
-    for axis, size in zip(axes, sizes, strict=True):
-        z = _resized(g, z, axis, size)
+    z = _resized(g, z, axes, sizes)
     return transform_all(g, z, axes, _divisor(norm, forward), forward)
 
 
@@ -44,8 +43,7 @@ def fft(g: Emitter, x: Complex | Value, n: Sizes = None, dim: Axes = None, norm:
 def rfft(g: Emitter, x: Value, n: Sizes = None, dim: Axes = None, norm: str | None = None) -> Complex:
     """fft_rfftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor"""
     z, axes, sizes = _wanted(g, x, n, dim)
-    for axis, size in zip(axes, sizes, strict=True):
-        z = _resized(g, z, axis, size)
+    z = _resized(g, z, axes, sizes)
     half = transform(g, z, axes[-1], _divisor(norm, True), forward=True, onesided=True)
     return transform_all(g, half, axes[:-1], _divisor(norm, True), forward=True)
 
@@ -54,8 +52,7 @@ def rfft(g: Emitter, x: Value, n: Sizes = None, dim: Axes = None, norm: str | No
 def ihfft(g: Emitter, x: Value, n: Sizes = None, dim: Axes = None, norm: str | None = None) -> Complex:
     """fft_ihfftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor"""
     z, axes, sizes = _wanted(g, x, n, dim)
-    for axis, size in zip(axes, sizes, strict=True):
-        z = _resized(g, z, axis, size)
+    z = _resized(g, z, axes, sizes)
     half = transform(g, z, axes[-1], _divisor(norm, False), forward=True, onesided=True)
     return transform_all(g, conjugate(g, half), axes[:-1], _divisor(norm, False), forward=False)
 
@@ -68,9 +65,7 @@ def irfft(g: Emitter, x: Complex | Value, n: Sizes = None, dim: Axes = None, nor
     forward = _name(g).startswith("h")
     z, axes, sizes = _wanted(g, x, n, dim)
     length = (g.dim_size(z.real, axes[-1]) - 1) * 2 if sizes[-1] is None else sizes[-1]
-    for axis, size in zip(axes[:-1], sizes[:-1], strict=True):
-        z = _resized(g, z, axis, size)
-    z = _resized(g, z, axes[-1], None if sizes[-1] is None else length // 2 + 1)
+    z = _resized(g, z, axes, [*sizes[:-1], None if sizes[-1] is None else length // 2 + 1])
     z = transform_all(g, z, axes[:-1], _divisor(norm, forward), forward)
     return to_real(g, conjugate(g, z) if forward else z, axes[-1], _divisor(norm, forward), length)
 
@@ -98,11 +93,12 @@ def _divisor(norm: str | None, forward: bool) -> int:
     return WHOLE if (norm == "forward") == forward else NONE
 
 
-def _resized(g: Emitter, z: Complex, axis: int, size: Count | None) -> Complex:
-    """An axis cropped or filled up with zeros."""
-    if size is None:
-        return z
-    return Complex(*(_resized_part(g, part, axis, size) for part in z.parts))
+def _resized(g: Emitter, z: Complex, axes: Sequence[int], sizes: Sequence[Count | None]) -> Complex:
+    """Axes cropped or filled up with zeros."""
+    for axis, size in zip(axes, sizes, strict=True):
+        if size is not None:
+            z = Complex(*(_resized_part(g, part, axis, size) for part in z.parts))
+    return z
 
 
 def _resized_part(g: Emitter, x: Value, axis: int, size: Count) -> Value:
