@@ -96,14 +96,6 @@ def test_what_is_no_number_is_named(case: str, value: float) -> None:
             run()
 
 
-def test_more_products_than_int32_has_room_for() -> None:
-    model = nn.Sequential(nn.Linear(70000, 1, bias=False))
-    nn.init.ones_(model[0].weight)
-    quantised(model, lambda: torch.ones(1, 70000))
-    with pytest.warns(onward.QuantizationWarning, match=r"^0 \(linear_0\) adds up so much .* 32 bits"):
-        model(torch.ones(1, 70000))
-
-
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
 @pytest.mark.parametrize("config", [None, QuantConfig(rules=[Rule("0", off=True)])], ids=["all", "some"])
 def test_a_model_that_was_cast(dtype: torch.dtype, config: QuantConfig | None) -> None:

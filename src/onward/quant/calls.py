@@ -29,6 +29,11 @@ class Call:
     def label(self) -> str:
         return f"{self.path}:{self.name}"
 
+    @property
+    def told(self) -> str:
+        """The same for people."""
+        return f"{self.path or 'the model itself'} ({self.name})"
+
     def with_weights(self, **changes: Any) -> Call:
         """The same call with other settings for its weights."""
         return replace(self, settings=replace(self.settings, weights=replace(self.settings.weights, **changes)))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
+from ..capture.session import is_capturing
+from ..errors import QuantizationError
 from .grid import Grid
 
 if TYPE_CHECKING:
@@ -39,14 +42,29 @@ def _is_small(weight: Tensor, room: int) -> bool:
 
 
 def warn_of_overflow(
-    session: Session, call: Call, x: Grid, weight: Tensor, bias: Tensor | None, room: int = IN_INT32
+    session: Session,
+    call: Call,
+    x: Grid,
+    weight: Tensor,
+    bias: Tensor | None,
+    room: int = IN_INT32,
+    w_scale: Tensor | None = None,
 ) -> None:
-    """Once for every product of a model."""
+    """Once for every product of a model. One whose sums went beyond int32 in calibration, which `w_scale` tells, is not
+    exported: from there on they go on from the other end, in onnxruntime as in evaluation."""
     warned = session.controller.warned
-    if call.label in warned or _is_small(weight, room) or largest_sum(x, weight, bias, room) <= room:
+    if _is_small(weight, room) or (call.label in warned and not is_capturing()):
+        return
+    largest = largest_sum(x, weight, bias, room)
+    if largest <= room:
+        return
+    where = call.told
+    sums = f"{where} adds up {weight[:1].numel()} products"
+    if w_scale is not None:
+        refuse_overflow(call, x, w_scale, sums, _remedy(call, largest / room))
+    if call.label in warned:
         return
     warned.add(call.label)
-    where = f"{call.path or 'the model itself'} ({call.name})"
     if room == IN_FLOAT32:
         text = (
             f"{where} is computed in float32, and its sums may exceed 2**24, up to where whole numbers are exact: "
@@ -54,7 +72,33 @@ def warn_of_overflow(
         )
     else:
         text = (
-            f"{where} adds up so much that its sums may exceed the 32 bits of integer kernels, and would be another "
-            "number in onnxruntime: fewer bits for its weights, or a rule with off=True, make sure"
+            f"{sums}, whose sums may exceed the 32 bits of integer kernels: then they are another number, in "
+            f"onnxruntime as in evaluation. {_remedy(call, largest / room)}"
         )
     warnings.warn(text, QuantizationWarning, stacklevel=2)
+
+
+def refuse_overflow(call: Call, x: Grid, scale: Tensor, sums: str, hint: str) -> None:
+    """Export no product whose sums left int32 in calibration; `scale` is that of the other operand."""
+    if is_capturing() and _seen(call, x, scale) > IN_INT32:
+        raise QuantizationError(
+            f"{sums}, and what calibration saw of them is more than the 32 bits of integer kernels hold", hint=hint
+        )
+
+
+def _seen(call: Call, x: Grid, scale: Tensor) -> float:
+    """How large a sum must have been while the range of the result was found; of the channel with the largest scale, so
+    that it is certain. Zero where the result has no range, and for sixteen bits, which are added up by bytes."""
+    held = call.site("output").range
+    if held is None or x.dtype in ("uint16", "int16"):
+        return 0.0
+    return float(held.detach().abs().max()) / (float(x.scale) * float(scale.max()))
+
+
+def _remedy(call: Call, excess: float) -> str:
+    """What keeps sums inside that are so many times too large."""
+    bits = call.settings.weights.bits - math.ceil(math.log2(excess))
+    if not call.path:
+        return f"Weights of {bits} bits keep them inside" if bits >= 2 else "Several layers of fewer inputs would do"
+    fewer = f"Rule({call.path!r}, weights={{'bits': {bits}}}) keeps them inside, " if bits >= 2 else ""
+    return f"{fewer}Rule({call.path!r}, off=True) leaves it in float"

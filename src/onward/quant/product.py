@@ -135,7 +135,7 @@ def compute_exactly(
     wide = x_grid.dtype not in ("uint8", "int8")
     if product.in_integers is None or (wide and session.for_a_chip):
         return session.wait(_in_values(product, x, x_grid, weight, w_grid, bias), call, product=before, folded=folded)
-    warn_of_overflow(session, call, x_grid, weight, bias)
+    warn_of_overflow(session, call, x_grid, weight, bias, w_scale=w_grid.scale)
     bias = None if bias is None else product.spread(bias)
     w_grid = replace(w_grid, scale=product.spread(w_grid.scale)) if w_grid.per_channel else w_grid
     axis = None if w_grid.axis is None else product.result_axis

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from ...capture.session import is_capturing
 from .. import ops
+from ..caution import refuse_overflow
 from ..grid import Grid
 from ..product import Product, compute
 from ..session import Call, Phase, Session
@@ -65,6 +66,10 @@ def matmul(session: Session, func: Any, input: Tensor, other: Tensor | None = No
         return linear_with(session, input, second.t(), None)
     call = session.call("matmul")
     a, b = session.settle(input, call.site("input")), session.settle(second, call.site("other"))
+    one, two = session.integers(a), session.integers(b)
+    if one is not None and two is not None:
+        sums = f"{call.told} adds up {a.shape[-1]} products"
+        refuse_overflow(call, one[1], two[1].scale, sums, "leave the module in float: a rule with off=True")
     return of_activations(session, call, a, b)
 
 

@@ -68,6 +68,13 @@ def sum_type(gx: Grid, w: Tensor, bias: Tensor | None, known_to_fit: bool = Fals
     return torch.float32 if largest < 2**24 else torch.float64
 
 
+def in_int32(total: Tensor) -> Tensor:
+    """Sums of products as the runtime's accumulators of 32 bits have them: beyond one end they go on from the other."""
+    if total.dtype is not torch.float64 or total.numel() == 0 or float(total.abs().max()) < 2**31:
+        return total
+    return torch.remainder(total + 2**31, 2**32) - 2**31
+
+
 def to_grid(steps: Tensor, grid: Grid) -> Tensor:
     """Float32 steps from zero to the integers of the grid: half to even, zero point, bounds.
 

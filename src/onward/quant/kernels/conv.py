@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..grid import Grid
-from .basic import centred, requantize, sum_type
+from .basic import centred, in_int32, requantize, sum_type
 from .parts import in_parts, is_wide, parts_fit
 
 _CONV = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
@@ -39,7 +39,7 @@ def conv(
 
     The factor is float32(sx * sw) / sy for each channel. Exact on machines with VNNI or AMX; with AVX2 alone
     onnxruntime adds pairs of u8*s8 products in saturating 16 bit, so weights need 7 bits there (reduce_range).
-    Sums have to stay inside int32: more than 65793 products of full size might not.
+    Sums that leave int32, which takes more than 65793 products of full size, go on from its other end in both.
 
     padding is one number for each dimension, or twice as many in ONNX's order (all beginnings, then all ends).
     """
@@ -58,7 +58,8 @@ def conv_sums(
     dilation: Sequence[int],
     groups: int,
 ) -> Tensor:
-    """The sums alone, exact, in float32 or float64; of sixteen bits, without a bias, next to exact in float32.
+    """The sums alone, as int32 has them, in float32 or float64; of sixteen bits, without a bias, next to exact in
+    float32.
 
         Conv(high part of x, w) - Conv(-low part of x, w)       for sixteen bits, whole numbers in float
 
@@ -69,7 +70,8 @@ def conv_sums(
     if is_wide(x) and bias is None and sum_type(gx, weight, None, parts_fit(weight)) is torch.float32:
         high, low = in_parts(centred(x, gx))
         return _conv(high, weight, None, *how) - _conv(low, weight, None, *how)
-    return _conv(centred(x, gx).to(sum_type(gx, weight, bias)), weight, bias, *how)
+    total = _conv(centred(x, gx).to(sum_type(gx, weight, bias)), weight, bias, *how)
+    return total if is_wide(x) else in_int32(total)
 
 
 def _conv(

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ..grid import Grid
-from .basic import centred, requantize, sum_type
+from .basic import centred, in_int32, requantize, sum_type
 from .parts import in_parts, is_wide, parts_fit
 
 
@@ -28,7 +28,8 @@ def linear(x: Tensor, gx: Grid, w: Tensor, gw: Grid, bias: Tensor | None, gy: Gr
 
 
 def linear_sums(x: Tensor, gx: Grid, w: Tensor, gw: Grid, bias: Tensor | None) -> Tensor:
-    """The sums alone, exact, in float32 or float64; of sixteen bits, without a bias, next to exact in float32.
+    """The sums alone, as int32 has them, in float32 or float64; of sixteen bits, without a bias, next to exact in
+    float32.
 
     MatMulInteger(high byte of x, w) * 256 + MatMulInteger(low byte of x, w)     as floats, for sixteen bits
     """
@@ -39,7 +40,8 @@ def linear_sums(x: Tensor, gx: Grid, w: Tensor, gw: Grid, bias: Tensor | None) -
         return torch.matmul(high, matrix) - torch.matmul(low, matrix)
     dtype = sum_type(gx, weight, bias)
     total = torch.matmul(centred(x, gx).to(dtype), weight.to(dtype).mT)
-    return total if bias is None else total + bias
+    total = total if bias is None else total + bias
+    return total if is_wide(x) else in_int32(total)
 
 
 def matmul(a: Tensor, ga: Grid, b: Tensor, gb: Grid, gy: Grid | None) -> Tensor:
@@ -56,5 +58,6 @@ def matmul(a: Tensor, ga: Grid, b: Tensor, gb: Grid, gy: Grid | None) -> Tensor:
 
 
 def matmul_sums(a: Tensor, ga: Grid, b: Tensor, gb: Grid) -> Tensor:
-    """The sums alone, in float64."""
-    return torch.matmul(centred(a, ga).to(torch.float64), centred(b, gb).to(torch.float64))
+    """The sums alone, as int32 has them unless they are of sixteen bits, in float64."""
+    total = torch.matmul(centred(a, ga).to(torch.float64), centred(b, gb).to(torch.float64))
+    return total if is_wide(a) or is_wide(b) else in_int32(total)

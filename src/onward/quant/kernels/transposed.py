@@ -11,7 +11,8 @@ from torch import Tensor
 
 from ...errors import InputError
 from ..grid import Grid
-from .basic import centred, requantize
+from .basic import centred, in_int32, requantize
+from .parts import is_wide
 
 _TRANSPOSED = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}
 
@@ -57,8 +58,8 @@ def conv_transpose_sums(
     dilation: Sequence[int],
     groups: int,
 ) -> Tensor:
-    """The sums alone, exact, in float64."""
-    return _TRANSPOSED[w.dim() - 2](
+    """The sums alone, as int32 has them unless they are of sixteen bits, in float64."""
+    total = _TRANSPOSED[w.dim() - 2](
         centred(x, gx).to(torch.float64),
         w.to(torch.float64) - w_zero,
         None if bias is None else bias.to(torch.float64),
@@ -68,6 +69,7 @@ def conv_transpose_sums(
         groups,
         list(dilation) or 1,
     )
+    return total if is_wide(x) else in_int32(total)
 
 
 def output_scales(gw: Grid, w: Tensor, groups: int) -> Tensor:
