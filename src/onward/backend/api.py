@@ -13,6 +13,7 @@ import torch
 
 from ..errors import BackendError, ExportError, InputError
 from ..files.load import AnyModel, load, tensors_of
+from ..write.words import dimensions
 from .calls import checked_custom_ops
 from .limits import DEFAULT, Guard, Limits, guarded
 from .module import OnnxModule
@@ -123,7 +124,7 @@ def _check_shape(name: str, declared: ir.Shape | None, given: Sequence[int]) -> 
         for want, have in zip(declared, given, strict=True)
     )
     if not fits:
-        wanted = ", ".join(str(size) if isinstance(size, int) else size.value or "?" for size in declared)
+        wanted = ", ".join(map(str, dimensions(declared)))
         raise InputError(f"the input {name!r} is of shape [{wanted}], given is {list(given)}")
 
 

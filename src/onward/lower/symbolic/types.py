@@ -23,7 +23,6 @@ SCALAR_TYPES: tuple[tuple[torch.dtype, str], ...] = (
     (torch.float8_e5m2fnuz, "Float8E5M2FNUZ"), (torch.float8_e4m3fnuz, "Float8E4M3FNUZ"),
 )  # fmt: skip
 NAME_OF = dict(SCALAR_TYPES)
-DTYPE_OF = {name: dtype for dtype, name in SCALAR_TYPES}
 CODE_OF = {dtype: code for code, (dtype, _) in enumerate(SCALAR_TYPES)}
 
 
