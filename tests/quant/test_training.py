@@ -355,3 +355,55 @@ def test_learned_ends_that_pass_each_other_mean_the_same_in_training_and_evaluat
         model[0].quant_linear_0_output.copy_(torch.tensor([-0.2, -0.4]))
         trained = model.train()(x)
     torch.testing.assert_close(model.eval()(x), trained, atol=0.2 / 255 * 1.01, rtol=0)
+
+
+class BothWays(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.rest = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.layer(x)
+        result: Tensor = self.rest(torch.relu(y)) + y
+        return result
+
+
+def test_a_result_that_is_read_as_it_is_and_bounded_has_one_range() -> None:
+    """One that nobody uses would get no gradient, which distributed training does not forgive."""
+    torch.manual_seed(0)
+    model = quantised(BothWays(), lambda: torch.randn(3, 4), LEARNED)
+    assert [name for name in ranges_of(model) if "relu" in name] == []
+    model.train()(torch.randn(3, 4)).sum().backward()
+    assert [name for name, each in model.named_parameters() if each.grad is None] == []
+
+
+WRITES: dict[str, Any] = {
+    "by index": lambda y: y.__setitem__((slice(None), slice(0, 2)), 0.0),
+    "by a mask": lambda y: y.masked_fill_(y < 0, 0.0),
+    "a function": lambda y: y.add_(torch.sigmoid(y)),
+    "two functions": lambda y: y.clamp_(0, 1).add_(0.1),
+    "a sum with a factor": lambda y: y.add_(torch.relu(y), alpha=0.3),
+}
+
+
+class Writes(nn.Module):
+    def __init__(self, write: Any) -> None:
+        super().__init__()
+        self.write, self.layer, self.rest = write, nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.layer(x)
+        self.write(y)
+        result: Tensor = self.rest(y)
+        return result
+
+
+@pytest.mark.parametrize("config", ["default", "learned"])
+@pytest.mark.parametrize("name", WRITES)
+def test_what_may_be_written_in_place_in_float_may_be_when_quantised(name: str, config: str) -> None:
+    torch.manual_seed(0)
+    model, x = Writes(WRITES[name]), torch.randn(64, 4)
+    wanted = torch.autograd.grad(model(x).square().sum(), model.layer.weight)[0]
+    quantised(model, lambda: x, CONFIGS[config]).train()
+    found = torch.autograd.grad(model(x).square().sum(), model.layer.weight)[0]
+    assert float((found - wanted).norm()) < 0.05 * float(wanted.norm())

@@ -155,6 +155,8 @@ class Session(TorchFunctionMode):
             args, kwargs = pytree.tree_map_only(Tensor, self.values, (args, kwargs))
             tensors = _tensors(args, kwargs)
         made = all(is_made(each) for each in tensors if each.is_floating_point())
+        if isinstance(first, Tensor) and writes(func) and self.is_replaceable(self.tag(args[0])):
+            args = (args[0].clone(), *args[1:])
         result = func(*args, **kwargs)
         if isinstance(first, Tensor) and writes(func):
             self.written(args[0])
@@ -173,12 +175,22 @@ class Session(TorchFunctionMode):
 
     def written(self, x: Tensor, tag: Tag | None = None) -> Tensor:
         """A tensor was written to: it is what the tag says, and views of it have lost their grids."""
+        self._overwrote = True
         before = self.tag(x)
         if isinstance(before, OnGrid):
             before.memory.writes += 1
             if isinstance(tag, OnGrid):
                 tag = replace(tag, memory=before.memory)
         return self.put(x, tag)
+
+    def is_replaceable(self, tag: Tag | None) -> bool:
+        """Whether another tensor may take the place of one that is to be written to: no view of it has to see that, and
+        it is our own, as in training all are that lie on a grid. There autograd may have kept what is there."""
+        if isinstance(tag, Pending):
+            tag = None if tag.settled is None else self.tag(tag.settled)
+        elif self.phase is not Phase.TRAIN or not isinstance(tag, OnGrid):
+            return False
+        return not (isinstance(tag, OnGrid) and tag.memory.is_shared)
 
     def _into(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """A function that writes its result into tensors of the caller's: in float, and these lose their grids."""
@@ -246,6 +258,8 @@ class Session(TorchFunctionMode):
         if isinstance(tag, Pending):
             if tag.settled is None:
                 waiting = tag
+                if tag.bounded is not None and self.controller.observers:  # then it will be bounded on this grid
+                    self.controller.observers.pop(tag.bounded.label, None)
                 if tag.folded is not None:
                     x, waiting = self._unfolded(tag)
                 tag.settled = self.finish(x, waiting.call.site("output"), waiting.requantise)

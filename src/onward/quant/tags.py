@@ -18,6 +18,7 @@ from .grid import Grid
 if TYPE_CHECKING:
     from .product import BatchNorm, Product
     from .session import Call
+    from .sites import Site
 
 _ATTRIBUTE = "_onward_tag"
 _WEIGHT = "_onward_weight"
@@ -31,6 +32,12 @@ class Memory:
 
     def __init__(self) -> None:
         self.writes = 0
+        self.is_shared = False
+
+    def shared(self) -> Memory:
+        """For another tensor."""
+        self.is_shared = True
+        return self
 
 
 @dataclass
@@ -56,6 +63,7 @@ class Pending:
     folded       the batch norm that is in it already, since it followed the last time
     scaled       the same times a positive number, waiting too, where that is no operation of its own
     settled      the same on its grid, once somebody asked for that
+    bounded      where its range is kept as bounded by an activation
     """
 
     call: Call
@@ -64,6 +72,7 @@ class Pending:
     folded: BatchNorm | None = None
     scaled: Callable[[Tensor, float], Tensor] | None = None
     settled: Tensor | None = None
+    bounded: Site | None = None
 
 
 @dataclass
@@ -116,6 +125,10 @@ def tag_of(tensor: Tensor, run: object) -> Tag | None:
     if said is None or said.run() is not run:
         return None
     tag = said.tag
+    if isinstance(tag, Pending) and tag.settled is not None and tag.settled is not tensor:
+        return (
+            tag if isinstance(tag_of(tag.settled, run), OnGrid) else Overwritten(tag.settled)
+        )  # a view was written to
     if isinstance(tag, (Pending, Overwritten)):
         return tag
     if tag.version != _version(tensor) or (isinstance(tag, OnGrid) and tag.writes != tag.memory.writes):

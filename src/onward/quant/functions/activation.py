@@ -70,11 +70,14 @@ def in_place(session: Session, func: Any, x: Tensor, inplace: bool, compute: Cal
     if not (inplace or writes(func)):
         return compute(x)
     tag = session.tag(x)
-    if isinstance(tag, Pending) and tag.settled is None:
+    if session.is_replaceable(tag):
         result = compute(x)
         if result is not NotImplemented and result is not x:
             session.put(x, Overwritten(result))
         return result
+    if isinstance(tag, Pending) and tag.settled is not None:
+        session.put(x, Overwritten(tag.settled))
+        x, tag = tag.settled, session.tag(tag.settled)
     kept = session.put(x.clone(), tag) if session.phase is Phase.TRAIN else x  # autograd keeps what it computes from
     result = compute(kept)
     if result is NotImplemented or result is x:
@@ -111,14 +114,17 @@ def bounded(session: Session, name: str, x: Tensor, low: float | None, high: flo
     tag = session.tag(x)
     if not isinstance(tag, (Pending, OnGrid)):
         return NotImplemented
+    if isinstance(tag, Pending) and _is_read_elsewhere(session, tag):
+        x = session.settle(x)
     waits = session.waiting(x)
     if waits is not None:
+        assert isinstance(tag, Pending)
         x, waiting = waits
         session.joined(waiting.call)
-        site = session.call(name).site("output")
+        site = tag.bounded = session.call(name).site("output")
         requantise = waiting.requantise or (lambda grid: ops.quantize(x, grid, site.rounding))
         return session.finish(x, site, lambda grid: requantise(_bounds(grid, low, high)), (low, high))
-    y = torch.clamp(x, low, high)
+    y = torch.relu(x) if (low, high) == (0, None) else torch.clamp(x, low, high)  # a ReLU keeps its result, a clamp x
     if session.phase is not Phase.EXACT:
         return session.put(y, OnGrid())
     found = session.integers(session.settle(x))
@@ -131,6 +137,14 @@ def bounded(session: Session, name: str, x: Tensor, low: float | None, high: flo
     if grid.dtype in ("uint8", "int8"):
         return session.on_grid(torch.clamp(q, inside.low, inside.high), inside)
     return session.on_grid(ops.quantize(ops.dequantize(q, grid), inside), inside)
+
+
+def _is_read_elsewhere(session: Session, tag: Pending) -> bool:
+    """Whether somebody reads a result as it is, too, or bounds it otherwise: calibration has given it a range. With two
+    QuantizeLinear behind it no runtime makes one integer operation of it, so that it is quantised once, for all."""
+    if tag.settled is not None or tag.bounded is not None:
+        return True
+    return session.phase is not Phase.CALIBRATE and tag.call.site("output").range is not None
 
 
 def _bounds(grid: Grid, low: float | None, high: float | None) -> Grid:

@@ -18,8 +18,15 @@ from .registry import HANDLERS, handles
 @handles(torch.add, Tensor.add, Tensor.__add__, Tensor.__radd__)
 def add(session: Session, func: Any, input: Any, other: Any, *, alpha: Any = 1) -> Any:
     if alpha != 1:
-        return NotImplemented
+        return _with_factor(session, torch.add, input, other, alpha)
     return _binary(session, func, "add", input, other)
+
+
+def _with_factor(session: Session, func: Any, input: Any, other: Any, factor: Any) -> Any:
+    """input + factor * other, and the like."""
+    if not any(isinstance(each, Tensor) and session.has_grid(each) for each in (input, other)):
+        return NotImplemented
+    return session.composed(lambda: func(input, other if factor == 1 else other * factor))
 
 
 @handles(torch.mul, Tensor.mul, Tensor.__mul__, Tensor.__rmul__, torch.multiply, Tensor.multiply)
@@ -30,8 +37,25 @@ def mul(session: Session, func: Any, input: Any, other: Any) -> Any:
 @handles(torch.sub, Tensor.sub, Tensor.__sub__, Tensor.__rsub__, torch.subtract, Tensor.subtract)
 def sub(session: Session, func: Any, input: Any, other: Any, *, alpha: Any = 1) -> Any:
     if alpha != 1:
-        return NotImplemented
+        return _with_factor(session, torch.sub, input, other, alpha)
     return _binary(session, func, "sub", input, other)
+
+
+@handles(torch.addcmul, Tensor.addcmul, torch.addcdiv, Tensor.addcdiv)
+def addcmul(session: Session, func: Any, input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
+    """input + value * tensor1 * tensor2, or the quotient."""
+    if not any(map(session.has_grid, (tensor1, tensor2))):
+        return NotImplemented
+    combine = torch.mul if func in (torch.addcmul, Tensor.addcmul) else torch.div
+    return _with_factor(session, torch.add, input, session.again(combine, tensor1, tensor2), value)
+
+
+@handles(torch.lerp, Tensor.lerp)
+def lerp(session: Session, func: Any, input: Any, end: Any, weight: Any) -> Any:
+    """input + weight * (end - input)."""
+    if not any(map(session.has_grid, (input, end))):
+        return NotImplemented
+    return session.composed(lambda: input + (end - input) * weight)
 
 
 @handles(torch.div, Tensor.div, Tensor.__truediv__, Tensor.__rtruediv__, torch.true_divide, Tensor.true_divide)
@@ -45,6 +69,7 @@ _IN_PLACE = {
     Tensor.__iadd__: torch.add, Tensor.add_: torch.add, Tensor.__isub__: torch.sub, Tensor.sub_: torch.sub,
     Tensor.__imul__: torch.mul, Tensor.mul_: torch.mul, Tensor.multiply_: torch.mul,
     Tensor.__itruediv__: torch.div, Tensor.div_: torch.div, Tensor.subtract_: torch.sub,
+    Tensor.addcmul_: torch.addcmul, Tensor.addcdiv_: torch.addcdiv, Tensor.lerp_: torch.lerp,
 }  # fmt: skip
 
 

@@ -66,7 +66,7 @@ def moved(
     values = move(settled)
     grid = tag.grid
     if tag.integers is None and isinstance(values, Tensor):  # in training: no integers, and one result nearly always
-        return session.put(values, OnGrid(memory=tag.memory if views else Memory()))
+        return session.put(values, OnGrid(memory=tag.memory.shared() if views else Memory()))
     if tag.integers is None or grid is None:
         integers = pytree.tree_map_only(Tensor, lambda each: None, values)
     elif grid.dtype == "uint8" or (on_integers is None and move_is_free(values)):
@@ -77,7 +77,9 @@ def moved(
     def tagged(value: Any, q: Any) -> Any:
         if not isinstance(value, Tensor):
             return value
-        return session.put(value, OnGrid(grid, q, memory=tag.memory if views else Memory(), moved=q is not None))
+        return session.put(
+            value, OnGrid(grid, q, memory=tag.memory.shared() if views else Memory(), moved=q is not None)
+        )
 
     return pytree.tree_map(tagged, values, integers, is_leaf=lambda each: each is None or isinstance(each, Tensor))
 
