@@ -33,6 +33,7 @@ ATTRIBUTES: dict[str, dict[str, int]] = {
     "QSigmoid": _ONE,
     "QTanh": _ONE,
     "QGelu": _ONE,
+    "QSwish": _ONE,
     "QSoftmax": {**_ONE, "axis": _I},
     "QAvgPool1d": _POOL,
     "QAvgPool2d": {**_POOL, "divisor_override": _I},

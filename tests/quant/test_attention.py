@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import onward
 import onward.backend
@@ -450,3 +452,21 @@ def test_scores_are_rounded_where_no_softmax_follows(
     assert outcome.equal == 1
     assert outcome.fused[kernel] >= 1
     assert sorted(name for name, _ in model.named_buffers(recurse=False)) == sorted(sites)
+
+
+class Counting(TorchDispatchMode):
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: Counter[str] = Counter()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.seen[str(func)] += 1
+        return func(*args, **(kwargs or {}))
+
+
+def test_scores_that_are_scaled_are_multiplied_once() -> None:
+    torch.manual_seed(0)
+    model = quantised(Scores(lambda y: torch.softmax(y * 0.3, -1)), lambda: torch.randn(2, 6, 16))
+    with Counting() as count, torch.no_grad():
+        model(torch.randn(2, 6, 16))
+    assert count.seen["onward.matmul.default"] == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -104,9 +105,43 @@ def _gemm(to: Chip, made: ir.Node, result: Side) -> ir.Node | None:
 def _binary(to: Chip, made: ir.Node, result: Side) -> ir.Node | None:
     x, y = (operand(value) for value in made.inputs)
     if x is None or y is None:
-        return None
+        return _of_one_chip(to, made, result)
     op = {"Add": "QAdd", "Mul": "QMul", "MatMul": "QMatmul"}[made.op_type]
     return to.operation(op, [x.value, y.value], scale_y=y.scale, y_bits=y.bits, **_bits(x, result))
+
+
+def _of_one_chip(to: Chip, made: ir.Node, result: Side) -> ir.Node | None:
+    """x * sigmoid(x), and before opset 20 x * (erf(x / sqrt(2)) + 1) * 0.5: one chip has tables for them."""
+    if made.op_type != "Mul" or to.platform != "venusA":
+        return None
+    first, second = made.inputs
+    if _comes_from(second, "Sigmoid", first):
+        op, x = "QSwish", operand(first)
+    else:
+        product = _made_by(first, "Mul")
+        x = operand(product.inputs[0]) if product is not None and _is_number(second, 0.5) else None
+        total = _made_by(product.inputs[1], "Add") if x is not None and product is not None else None
+        curve = _made_by(total.inputs[0], "Erf") if total is not None and _is_number(total.inputs[1], 1) else None
+        ratio = _made_by(curve.inputs[0], "Div") if curve is not None else None
+        if ratio is None or product is None or ratio.inputs[0] is not product.inputs[0]:
+            return None
+        op, x = "QGelu", x if _is_number(ratio.inputs[1], math.sqrt(2)) else None
+    return None if x is None else to.operation(op, [x.value], **_bits(x, result))
+
+
+def _made_by(value: ir.Value | None, op: str) -> ir.Node | None:
+    node = value.producer() if value is not None else None
+    return node if node is not None and (node.domain, node.op_type) == ("", op) else None
+
+
+def _comes_from(value: ir.Value | None, op: str, x: ir.Value | None) -> bool:
+    node = _made_by(value, op)
+    return node is not None and node.inputs[0] is x
+
+
+def _is_number(value: ir.Value | None, number: float) -> bool:
+    held = value.const_value if value is not None else None
+    return held is not None and held.size == 1 and math.isclose(float(held.numpy()), number, rel_tol=1e-6)
 
 
 @converts("Concat")
