@@ -1,4 +1,4 @@
-"""Quantised models in the hands of other machinery: compilers, inference mode."""
+"""Quantised models in the hands of other machinery: compilers, inference mode, checkpointing."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 import onward
 from onward.quant import Activations, QuantConfig
@@ -132,3 +133,57 @@ def test_the_part_that_is_quantised_is_named() -> None:
     model = nn.Sequential(onward.quant.initialise(Net()))
     with pytest.raises(onward.InputError, match="its submodule 0 is\n.*give that submodule to calibration"):
         onward.calibration(model).__enter__()
+
+
+class RMSNorm(nn.Module):
+    """One function from grid to grid: see modules.py."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)
+
+
+class InParts(nn.Module):
+    """`run` calls a part of it with its arguments."""
+
+    def __init__(self, form: str, run: Callable[..., Tensor]) -> None:
+        super().__init__()
+        self.form, self.run = form, run
+        self.first, self.last = nn.Linear(12, 12), nn.Linear(12, 4)
+        self.middle = nn.Sequential(nn.Linear(12, 12), nn.ReLU(), RMSNorm())
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.first(x)
+        if self.form == "a module":
+            y = self.run(self.middle, torch.relu(y))
+        elif self.form == "of what waits":
+            y = y + self.run(self.middle, y)
+        else:
+            y = self.run(lambda x: torch.tanh(self.middle(x) + x * 0.5) @ self.first.weight, y)
+        result: Tensor = self.last(y)
+        return result
+
+
+def gradients(form: str, run: Callable[..., Tensor], config: QuantConfig | None, whole: bool = False) -> list[Tensor]:
+    torch.manual_seed(0)
+    model = quantised(InParts(form, run), lambda: X, config).train()
+    names = list(model.state_dict())
+    (checkpoint(model, X, use_reentrant=False) if whole else model(X)).square().mean().backward()
+    assert list(model.state_dict()) == names
+    return [each.grad for each in model.parameters() if each.grad is not None]
+
+
+@pytest.mark.parametrize("config", [None, LEARNED], ids=["followed", "learned"])
+@pytest.mark.parametrize("form", ["a module", "of what waits", "a function", "all of it"])
+def test_checkpointing_changes_no_gradient(form: str, config: QuantConfig | None) -> None:
+    with pytest.warns(onward.QuantizationWarning, match="^torch.utils.checkpoint saves no memory"):
+        found = gradients(form, lambda f, *args: checkpoint(f, *args, use_reentrant=False), config, form == "all of it")
+    wanted = gradients(form, lambda f, *args: f(*args), config)
+    assert len(found) == len(wanted) >= 6
+    assert all(map(torch.equal, found, wanted))
+
+
+def test_the_older_checkpointing_is_refused() -> None:
+    with pytest.raises(
+        onward.QuantizationError, match="runs again while gradients are computed[^\n]*\n.*use_reentrant=False"
+    ):
+        gradients("of what waits", lambda f, *args: checkpoint(f, *args, use_reentrant=True), None)

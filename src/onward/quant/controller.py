@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from ..capture.session import is_capturing
 from ..errors import QuantizationError
 from .calls import Known
+from .checkpointing import check_forward
 from .config import QuantConfig, Resolved
 from .fake import Bounds, follow_, within
 from .modules import is_one_function
@@ -138,6 +139,8 @@ class Enter:
             phase = Phase.CALIBRATE
         else:
             phase = Phase.TRAIN if module.training else Phase.EXACT
+        if phase is Phase.TRAIN:
+            check_forward()
         if phase is Phase.TRAIN and is_capturing():
             raise QuantizationError(
                 "a quantised model is exported in evaluation mode: in training its numbers are no integers",

@@ -29,6 +29,7 @@ from ..errors import QuantizationError
 from . import ops
 from .calls import Call, Frame, Known
 from .caution import QuantizationWarning
+from .checkpointing import is_checkpointed, kept
 from .config import Activations, Resolved
 from .fake import UNBOUNDED, Bounds, fake_quantize, fake_quantize_learned, within
 from .functions.registry import ABOUT, HANDLERS, SWITCHED_OFF, WEIGHT_ONLY
@@ -91,7 +92,8 @@ class Session(TorchFunctionMode):
         frame = self.frames.pop()
         if frame.whole is None or not isinstance(result, Tensor) or result.dtype is not torch.float32:
             return result
-        with self._paused():
+        keeping = kept(self.controller) if is_checkpointed() else contextlib.nullcontext()
+        with self._paused(), keeping:
             return self.finish(self.values(result), frame.call("module").site("output"))
 
     def arguments(self, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]] | None:
@@ -127,6 +129,9 @@ class Session(TorchFunctionMode):
         kwargs = kwargs or {}
         if func in ABOUT:
             return func(*args, **kwargs)
+        if self.phase is Phase.TRAIN and is_checkpointed():
+            with kept(self.controller):
+                return self.__torch_function__(func, types, args, kwargs)
         if "out" in kwargs and kwargs["out"] is not None:
             return self._into(func, *args, **kwargs)
         kwargs.pop("out", None)
@@ -434,6 +439,9 @@ class Session(TorchFunctionMode):
 
     def outputs(self, result: Any) -> Any:
         """What leaves the model: on its grid where one waits."""
+        if self.phase is Phase.TRAIN and is_checkpointed():
+            with kept(self.controller):
+                return self.outputs(result)
         if isinstance(result, Tensor):
             return self._output(result)
         return pytree.tree_map(self._output, result)
