@@ -84,11 +84,12 @@ format: $(STAMP) ## let ruff format and fix what it can
 
 clean: ## remove what make made: .venv, caches, build products, out/
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist out src/*.egg-info web/node_modules apt.log
+	rm -f src/onward/quant/_native.*.so src/onward/quant/_native.pyd
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The order matters: torch by its exact version first, and the pinned setuptools, so that the package itself is built
 # with it (--no-build-isolation) and not with whatever is newest.
-$(COMMAND): pyproject.toml constraints.txt
+$(COMMAND): pyproject.toml setup.py constraints.txt src/onward/quant/_native.c
 	@$(PYTHON) -c 'import sys; sys.exit("onward needs Python 3.10 or newer, and $(PYTHON) is " + sys.version.split()[0] \
 		+ ": try make PYTHON=python3.12") if sys.version_info < (3, 10) else None'
 	@echo "Installing the pinned packages into $(VENV); the first time this takes some minutes."

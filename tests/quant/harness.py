@@ -5,6 +5,7 @@ What is compared are integers: the outputs lie on grids, and a difference is cou
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,11 +15,12 @@ from typing import Any
 import numpy
 import onnx
 import onnxruntime
+import pytest
 import torch
 from torch import nn
 
 import onward
-from onward.quant import QuantConfig, calibration, initialise
+from onward.quant import QuantConfig, calibration, initialise, native
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ def through_onnxruntime(
 
 def _step(x: torch.Tensor) -> float:
     """The step of the grid that an output lies on. One that lies on none has to be equal up to float32's rounding."""
-    _, tag = getattr(x, "_onward_tag", (None, None))
+    tag = getattr(x, "_onward_tag", None)
     grid = getattr(tag, "grid", None)
     return 1e-6 * float(x.abs().max()) if grid is None else float(grid.scale)
 
@@ -96,3 +98,12 @@ def left_in_float(outcome: Outcome) -> dict[str, int]:
 def products_of_activations(outcome: Outcome) -> int:
     """Those that run in integers, to integers or, before a softmax, to floats."""
     return outcome.fused["QLinearMatMul"] + outcome.fused["MatMulIntegerToFloat"]
+
+
+def check_compiled() -> None:
+    """For tests of the loops of _native.c, which an installation compiles if it can."""
+    if native.is_compiled():
+        return
+    if not any(map(shutil.which, ("cc", "gcc", "clang"))):
+        pytest.skip("no C compiler here: the loops of _native.c were not compiled")
+    pytest.fail("the loops of _native.c were not compiled: `pip install -e .` says why (Python's headers are needed)")

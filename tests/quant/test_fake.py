@@ -10,17 +10,45 @@ import torch
 from torch import Tensor, nn
 
 import onward
-from onward.quant import Activations, Weights
-from onward.quant.fake import fake_quantize, fake_quantize_weight, follow_, plain_scale_and_zero_point
+from onward.quant import Activations, Weights, fake, native
+from onward.quant.fake import fake_quantize_weight
 from onward.quant.grid import grid_from_range, scale_and_zero_point, weight_grid
 from onward.quant.kernels import dequantize, quantize
+from onward.quant.learned import fake_quantize_learned
 from onward.quant.ranges import weight_range
+from onward.quant.sites import Site
+from onward.quant.steps import UNBOUNDED, Bounds, follow_, plain_scale_and_zero_point
+
+from .harness import check_compiled
 
 SPECS = [
     Activations(bits=bits, symmetric=symmetric, power_of_two=power_of_two)
     for bits, symmetric, power_of_two in itertools.product((2, 4, 8, 16), (False, True), (False, True))
 ]
-RANGES = [(-1.0, 1.7), (0.0, 2.0), (-3.0, 0.0), (-2.0, 2.0), (0.4, 0.9), (0.0, 0.0), (-1e-3, 5e4), (-1e30, 1e30)]
+RANGES = [(-1.0, 1.7), (0.0, 2.0), (-3.0, 0.0), (-2.0, 2.0), (0.4, 0.9), (0.0, 0.0), (-1e-3, 5e4), (-9e29, 9e29)]
+
+
+@pytest.fixture(params=["compiled", "PyTorch"], autouse=True)
+def loops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything here, with the compiled loops and without."""
+    if request.param == "compiled":
+        check_compiled()
+    else:
+        monkeypatch.setattr(native, "_loops", None)
+
+
+def site(spec: Activations, rounding: str = "half_even") -> Site:
+    return Site(nn.Identity(), "layer", "relu_0_output", spec, rounding)
+
+
+def fake_quantize(
+    x: Tensor, low: Tensor, high: Tensor, spec: Activations, rounding: str = "half_even", bounds: Bounds = UNBOUNDED
+) -> Tensor:
+    if not spec.learned:
+        return fake.fake_quantize(x, low, high, spec, rounding=rounding, bounds=bounds)
+    out = fake_quantize_learned(x, torch.stack([low, high]), site(spec, rounding), bounds)
+    assert out is not None
+    return out
 
 
 def values(low: float, high: float, scale: float) -> Tensor:

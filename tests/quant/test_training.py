@@ -17,7 +17,8 @@ from onward.errors import QuantizationError
 from onward.quant import Activations, QuantConfig, Weights, calibration, initialise
 from onward.quant.caution import QuantizationWarning
 from onward.quant.fake import fake_quantize, fake_quantize_weight
-from onward.quant.sites import ranges_of
+from onward.quant.learned import fake_quantize_learned
+from onward.quant.sites import Site, ranges_of
 
 from .harness import quantised, through_onnxruntime
 
@@ -109,7 +110,9 @@ def test_learned_ends_against_finite_differences() -> None:
     ends = torch.tensor([-1.0, 1.55], requires_grad=True)  # steps of 0.01
 
     def out(ends: Tensor) -> Tensor:
-        return (fake_quantize(x, *ends.unbind(0), spec) * upstream).sum()
+        found = fake_quantize_learned(x, ends, Site(nn.Identity(), "layer", "relu_0_output", spec))
+        assert found is not None
+        return (found * upstream).sum()
 
     out(ends).backward()
     assert ends.grad is not None

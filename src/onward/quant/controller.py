@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -15,9 +14,8 @@ from ..errors import QuantizationError
 from .calls import Known
 from .checkpointing import check_forward
 from .config import QuantConfig, Resolved
-from .fake import Bounds, follow_, within
 from .modules import is_one_function
-from .sites import MASK, PREFIX, Site, hold_range
+from .sites import PREFIX, Site, hold_range
 from .uncompiled import check_not_traced, not_compiled, start, stop
 
 if TYPE_CHECKING:
@@ -78,22 +76,6 @@ class Controller:
         if held is None:
             held = self.observers[site.label] = (site, make_observer(site.settings))
         held[1].observe(x.detach())
-
-    def watch(self, site: Site, x: Tensor, bounds: Bounds) -> tuple[float, float]:
-        """Training: the range follows what passes, slowly. An overflow under autocast passes by."""
-        held = site.range
-        if held is not None:
-            low, high = held.tolist()
-            return (low, high) if low < MASK else follow_(held, x, site.settings.averaging, bounds)
-        ends = torch.aminmax(within(x.detach().float(), bounds))
-        low, high = (end.item() for end in ends)
-        if not math.isfinite(high) or math.isnan(low):
-            raise QuantizationError(
-                f"{site.label} sees NaN or infinity",
-                hint="look for the cause in the float model, or switch quantisation off for that module",
-            )
-        site.set_range(*ends, follows=True)
-        return low, high
 
 
 class Enter:
@@ -186,7 +168,9 @@ class Leave:
                 return result
             stack.pop()
             session.__exit__(None, None, None)
-            return session.outputs(result) if self.controller.config.outputs else result
+            result = session.outputs(result) if self.controller.config.outputs else result
+            session.forget()
+            return result
         finally:
             start(compiler)
 

@@ -1,18 +1,17 @@
 """Fake quantisation, for training: floats that lie on the grid, with gradients that pass straight through.
 
-The gradient of the values is 1 where they are inside the grid and 0 where they are clipped. The ends of the range are
-followed by `follow_`, or learned (`Activations.learned`). Everything is computed in float32, under autocast and
-for float64 too, and comes back in the type of the input; in float32 it is dequantize(quantize(x)) to the last bit.
+The gradient of the values is 1 where they are inside the grid and 0 where they are clipped. The ends of the range
+follow the batches (`steps.follow`), or are learned (`learned.py`). Everything is computed in float32, under autocast
+and for float64 too, and comes back in the type of the input; in float32 it is dequantize(quantize(x)) to the last bit.
 
-PyTorch has fused operators for this (torch.fake_quantize_per_tensor_affine). They are not used: on the CPU they take
-six times as long as the vectorised operations here (2.13: 19.7 against 3.3 ms for 1.6 million values), and they
-multiply by the reciprocal of the scale where the integer kernels divide, which differs next to ties.
+Two or three passes over the values are all that it takes, with the loops of `native.py`. PyTorch has fused operators
+for this (torch.fake_quantize_per_tensor_affine). They are not used: on the CPU they take six times as long as PyTorch's
+vectorised operations one by one (2.13: 19.7 against 3.3 ms for 1.6 million values), and they multiply by the reciprocal
+of the scale where the integer kernels divide, which differs next to ties.
 """
 
 from __future__ import annotations
 
-import math
-from ctypes import c_float
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,19 +19,19 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from . import native
 from .grid import weight_scale, weight_steps
 from .ranges import weight_range
+from .steps import UNBOUNDED, Bounds, Steps, follow, steps_between
 
 if TYPE_CHECKING:
     from .config import Activations, Weights
+    from .sites import Site
 
 _TINY = torch.finfo(torch.float32).tiny
-_NEARLY = 1 - 2.0**-22  # four units in the last place of a float32
+_LARGE = 1 << 17  # values from which on one pass less is worth a function for autograd that is written in Python
+_hardtanh = torch._C._nn.hardtanh  # without the checks of torch.nn.functional.hardtanh
 _hardtanh_backward = torch.ops.aten.hardtanh_backward.default
-
-
-Bounds = tuple[float | None, float | None]  # of an activation that follows, (0, None) for a ReLU
-UNBOUNDED: Bounds = (None, None)
 
 
 def fake_quantize(
@@ -44,37 +43,27 @@ def fake_quantize(
     rounding: str = "half_even",
     bounds: Bounds = UNBOUNDED,
 ) -> Tensor:
-    """An activation on the grid of the range from `low` to `high`, as it is between `bounds`.
-
-    Where the range is learned, `low` and `high` are 0-d tensors and get gradients; `_Learned` says which.
-    """
-    if spec.learned:
-        held = torch.stack([torch.as_tensor(low), torch.as_tensor(high)])
-        return fake_quantize_learned(x, held, spec, rounding=rounding, bounds=bounds)
-    values = x if x.dtype is torch.float32 else x.to(torch.float32)
-    scale, zero, first, last = plain_scale_and_zero_point(_number(low), _number(high), spec)
-    out = _straight(values, scale, first - zero, last - zero, rounding, bounds)
+    """An activation on the grid of the range from `low` to `high`, as it is between `bounds`."""
+    values = as_float32(x)
+    steps = steps_between(_number(low), _number(high), spec, bounds)
+    out = _straight(values, steps, rounding, native.ends(values) if native.reads(values) else None)
     return out if x.dtype is torch.float32 else out.to(x.dtype)
 
 
-def fake_quantize_learned(
-    x: Tensor,
-    held: Tensor,
-    spec: Activations,
-    *,
-    rounding: str = "half_even",
-    bounds: Bounds = UNBOUNDED,
-) -> Tensor:
-    """The same for a range that is learned, [low, high]: in one tensor, so that autograd has one gradient to keep."""
-    values = x if x.dtype is torch.float32 else x.to(torch.float32)
-    low, high = held.tolist()
-    scale, zero, first, last = plain_scale_and_zero_point(low, high, spec)
-    # A ReLU is part of a grid that begins at zero; any other bound comes before it.
-    joined = bounds == (0, None) and first == zero
-    values = values if joined else within(values, bounds)
-    grid = scale, first - zero, last - zero
-    out = _Learned.apply(values, held, (low, high), grid, spec, rounding, bounds if joined else UNBOUNDED)
+def fake_quantize_following(x: Tensor, held: Tensor, site: Site, bounds: Bounds = UNBOUNDED) -> Tensor | None:
+    """The same at a site, with its range, [low, high], which moves towards that of the batch. None if what the site has
+    seen were masks."""
+    values = as_float32(x)
+    ends = native.ends(values) if native.reads(values) else None
+    steps = follow(held, values, ends, site, bounds)
+    if steps is None:
+        return None
+    out = _straight(values, steps, site.rounding, ends)
     return out if x.dtype is torch.float32 else out.to(x.dtype)
+
+
+def as_float32(x: Tensor) -> Tensor:
+    return x if x.dtype is torch.float32 else x.to(torch.float32)
 
 
 def _number(end: Tensor | float) -> float:
@@ -90,27 +79,42 @@ def within(x: Tensor, bounds: Bounds) -> Tensor:
     return torch.clamp(x, *bounds) if None in bounds else functional.hardtanh(x, *bounds)  # type: ignore[arg-type]
 
 
-def _straight(x: Tensor, scale: float, bottom: int, top: int, rounding: str, bounds: Bounds) -> Tensor:
+def _straight(x: Tensor, steps: Steps, rounding: str, ends: tuple[float, float] | None) -> Tensor:
     """Clipped half a step outside of the grid, which has the gradient; then rounded in place, which has none.
 
     One division, one rounding, one multiplication, as the integer kernels do them; what was clipped is rounded to the
     ends of the grid. Nothing here is written in Python for autograd, and one tensor is allocated, as for a ReLU: what
-    is allocated costs more than what is computed.
+    is allocated costs more than what is computed. `ends` are those of the values, if the loops of `native.py` found
+    them: where nothing is clipped a copy does, whose gradient is the one that comes.
     """
-    out = functional.hardtanh(x, *_clipped_at((scale, bottom, top), bounds))
-    step = _step(x, scale)
-    _round_(out.detach().div_(step), rounding).mul_(step)
+    if ends is not None and steps.low < ends[0] and ends[1] < steps.high:
+        out = x.clone()
+    elif ends is not None and x.numel() >= _LARGE:
+        limited: Tensor = _Limited.apply(x, steps, rounding)
+        return limited
+    else:
+        out = _hardtanh(x, steps.low, steps.high)
+    if ends is not None:
+        native.round_(out, steps.scale, rounding == "half_up")
+    else:
+        round_to_steps(out.detach(), steps.scale, rounding)
     return out
+
+
+def round_to_steps(x: Tensor, scale: float, rounding: str, ends: tuple[int, int] | None = None) -> Tensor:
+    """In place, in PyTorch's own operations: x to the nearest multiple of a scale, no further than `ends` of them."""
+    step = _step(x, scale)
+    x.div_(step)
+    x = x.add_(0.5).floor_() if rounding == "half_up" else x.round_()
+    if ends is not None:
+        x.clamp_(*ends)
+    return x.mul_(step)
 
 
 def _step(x: Tensor, scale: float) -> Tensor:
     """The scale as a tensor, next to x. A number would be made one at each use, and a GPU multiplies by the reciprocal
     of a number."""
     return torch.scalar_tensor(scale, dtype=torch.float32, device=x.device)
-
-
-def _round_(steps: Tensor, rounding: str) -> Tensor:
-    return steps.add_(0.5).floor_() if rounding == "half_up" else steps.round_()
 
 
 def fake_quantize_weight(weight: Tensor, spec: Weights, *, axis: int = 0, high: Tensor | None = None) -> Tensor:
@@ -141,6 +145,10 @@ def _unclipped(weight: Tensor, spec: Weights, axis: int) -> Tensor:
     float32 / integer is rounded once here and twice in `weight_scale`, to the same (53 bits are enough for that). A
     channel whose scale would be denormal has the smallest normal one instead of 1, a difference of 1e-36.
     """
+    if native.reads(weight) and weight.is_contiguous():
+        out = weight.clone()
+        native.round_weight_(out, axis if spec.per_channel else None, weight_steps(spec))
+        return out
     scale = weight.detach().abs()
     if not spec.per_channel:
         scale = scale.amax()
@@ -160,68 +168,21 @@ def _blockwise(weight: Tensor, high: Tensor, spec: Weights) -> Tensor:
     return out.reshape(rows.shape[0], -1)[:, : rows.shape[1]].reshape(weight.shape)
 
 
-def follow_(held: Tensor, x: Tensor, averaging: float, bounds: Bounds = UNBOUNDED) -> tuple[float, float]:
-    """Move a range, [low, high], towards that of a batch, and give it. A batch without finite values moves nothing."""
-    ends = finite_ends(x, bounds)
-    if ends is not None and held.is_cpu:  # two numbers: written as an array, without kernels
-        numbers = held.numpy()
-        low, high = numbers.tolist()
-        numbers[:] = low + averaging * (ends[0] - low), high + averaging * (ends[1] - high)
-    elif ends is not None:
-        held.lerp_(torch.tensor(ends, device=held.device), averaging)
-    low, high = held.tolist()
-    return low, high
+class _Limited(torch.autograd.Function):
+    """The same for large tensors in one pass, which keeps a byte for each value and not the value."""
 
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, steps: Steps, rounding: str) -> Tensor:
+        out, inside = native.round_limited(x, steps, rounding == "half_up")
+        ctx.save_for_backward(inside)
+        return out
 
-def finite_ends(x: Tensor, bounds: Bounds = UNBOUNDED) -> tuple[float, float] | None:
-    """The smallest and the largest finite value, between bounds; None where there is none. After a ReLU the smallest is
-    taken to be zero, which every grid has, and not looked for."""
-    x = x.detach()
-    if x.numel() == 0:
-        return None
-    low, high = _ends(x, bounds)
-    if not math.isfinite(high - low):
-        x = x[x.isfinite()]
-        if x.numel() == 0:
-            return None
-        low, high = _ends(x, bounds)
-    if bounds == UNBOUNDED:
-        return low, high
-    least, most = (-math.inf if bounds[0] is None else bounds[0]), (math.inf if bounds[1] is None else bounds[1])
-    return min(max(low, least), most), min(max(high, least), most)
-
-
-def _ends(x: Tensor, bounds: Bounds) -> tuple[float, float]:
-    if bounds[0] == 0:
-        return 0.0, x.amax().item()
-    if x.numel() > _LARGE:
-        return x.amin().item(), x.amax().item()
-    low, high = torch.aminmax(x)
-    return low.item(), high.item()
-
-
-_LARGE = 16384  # values from which on two passes take less time than aminmax (PyTorch 2.13: 13 and 17 us for 64,000)
-
-
-def plain_scale_and_zero_point(low: float, high: float, spec: Activations) -> tuple[float, int, int, int]:
-    """`grid.scale_and_zero_point` of one range in plain numbers: the same to the last bit, for a tenth of the time."""
-    low, high = min(low, 0.0), max(high, 0.0)
-    signed = spec.symmetric and spec.bits > 8
-    first = -(1 << (spec.bits - 1)) if signed else 0
-    last = first + (1 << spec.bits) - 1
-    if spec.symmetric:
-        span, steps = max(high, -low), (1 << (spec.bits - 1)) - 1
-    else:
-        span, steps = high - low, (1 << spec.bits) - 1
-    if spec.power_of_two:
-        mantissa, exponent = math.frexp(span / (steps + 1))
-        scale = math.ldexp(1.0, exponent - (mantissa == 0.5)) if span > 0 else 0.0
-    else:
-        scale = span / steps
-    scale = 1.0 if scale < _TINY else c_float(scale).value
-    if spec.symmetric:
-        return scale, 0 if signed else 1 << (spec.bits - 1), first, last
-    return scale, min(max(round(first - low / scale), first), last), first, last
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        grad, (inside,) = grads[0], ctx.saved_tensors
+        if native.can_pass(grad, inside):
+            return native.keep(grad, inside), None, None
+        return grad * inside, None, None  # also for a gradient of the gradient
 
 
 class _Straight(torch.autograd.Function):
@@ -237,105 +198,3 @@ class _Straight(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         return _hardtanh_backward(grads[0], *ctx.saved_tensors, *ctx.ends), None, None, None
-
-
-class _Learned(torch.autograd.Function):
-    """Straight-through for the values, and gradients for the ends of the range (LSQ, LSQ+, TQT).
-
-    Rounding, also that of the zero point, is taken as straight through:
-     - a clipped value is an end of the grid: it moves the end of the range that clips it;
-     - a value inside moves with the scale by its rounding error in steps, and the scale by scale / span with an end.
-       For a power of two the same: the jump to the next power is straight through too, as in TQT.
-
-    The sums grow with the number of values, and how large a threshold is next to a weight depends on the number of
-    steps. As in LSQ they are scaled so that thresholds and weights change at similar rates, and one learning rate
-    serves both. A symmetric range has one threshold: both ends get its gradient, with opposite signs. An end that is
-    exactly zero stays there: after a ReLU the zero point has to remain 0.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        x: Tensor,
-        held: Tensor,
-        ends: tuple[float, float],
-        grid: tuple[float, int, int],
-        spec: Activations,
-        rounding: str,
-        bounds: Bounds,
-    ) -> Tensor:
-        scale, bottom, top = grid
-        step = _step(x, scale)
-        out = _round_(x / step, rounding).clamp_(bottom, top).mul_(step)
-        ctx.save_for_backward(x, out)
-        ctx.rest = held.device, ends, grid, spec, bounds
-        return out
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        x, out = ctx.saved_tensors
-        device, ends, grid, spec, bounds = ctx.rest
-        passed = _hardtanh_backward(grads[0], x, *_clipped_at(grid, bounds))
-        nothing = (None,) * 5
-        if not ctx.needs_input_grad[1]:
-            return passed, None, *nothing
-        sums = _gradients_in_steps(grads[0], passed, x, out, grid, bounds)
-        return passed, torch.tensor(_gradients_of_ends(sums, ends, grid, spec, x.numel()), device=device), *nothing
-
-
-def _gradients_in_steps(
-    grad: Tensor, passed: Tensor, x: Tensor, out: Tensor, grid: tuple[float, int, int], bounds: Bounds
-) -> tuple[float, float, float]:
-    """The sums of the gradients at the bottom and at the top of a grid, and of those inside times their rounding error.
-
-    By sums of products alone, which allocate nothing: what is clipped has one of two values, so the sum of
-    the gradients that did not pass, and the same with `out`, tell how much of it was at which end. After a ReLU the
-    bottom is zero, where no gradient counts.
-    """
-    scale, bottom, top = grid
-    grad, passed, x, out = (each.reshape(-1) for each in (grad, passed, x, out))
-    inside = torch.dot(passed, out).item()
-    error = (inside - torch.dot(passed, x).item()) / scale
-    clipped = (torch.dot(grad, out).item() - inside) / scale
-    if bounds[0] is not None:
-        return 0.0, clipped / top, error
-    total = (grad.sum() - passed.sum()).item()
-    at_top = (clipped - bottom * total) / (top - bottom)
-    return total - at_top, at_top, error
-
-
-def _gradients_of_ends(
-    sums: tuple[float, float, float],
-    ends: tuple[float, float],
-    grid: tuple[float, int, int],
-    spec: Activations,
-    count: int,
-) -> tuple[float, float]:
-    """What `_gradients_in_steps` found, by the chain rule of `_Learned`, in LSQ's proportion."""
-    at_bottom, at_top, error = sums
-    scale, bottom, top = grid
-    low, high = min(ends[0], 0.0), max(ends[1], 0.0)
-    if spec.symmetric:
-        steps = (1 << (spec.bits - 1)) - 1
-        to_scale = error + at_top * top + at_bottom * bottom
-        to_high = to_scale * (scale / max(high, -low, _TINY))
-        to_low = -to_high
-    else:
-        steps, offset = top - bottom, low / scale  # the zero point, before it was rounded, is -offset
-        to_scale = error + at_top * (top - offset) + at_bottom * (bottom - offset)
-        to_high = to_scale * (scale / max(high - low, _TINY))
-        to_low = at_top + at_bottom - to_high
-    size = steps**1.5 / math.sqrt(count)
-    return to_low * size if ends[0] else 0.0, to_high * size if ends[1] else 0.0
-
-
-def _clipped_at(grid: tuple[float, int, int], bounds: Bounds) -> tuple[float, float]:
-    """The values outside of which nothing passes: half a step outside of the grid, or the bounds. Half a step but for
-    some millionths of the value, so that these are rounded to the ends of the grid and not beyond."""
-    scale, bottom, top = grid
-    least, most = (bottom - 0.5) * _NEARLY * scale, (top + 0.5) * _NEARLY * scale
-    if bounds != UNBOUNDED:
-        low, high = (None if bound is None else min(max(bound, least), most) for bound in bounds)
-        least = least if low is None else low
-        most = most if high is None else max(least, high)
-    return least, most

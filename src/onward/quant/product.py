@@ -24,7 +24,7 @@ from .session import Call, Phase, Session
 _TINY = 1e-6  # a channel that batch norm switches off
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class Product:
     """Its operands, and the functions that compute it.
 
@@ -57,7 +57,7 @@ class Product:
         return replace(self, weight=self.weight * factor.reshape(shape), bias=bias)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class BatchNorm:
     """The tensors of a batch norm: what a product that it follows has to know."""
 

@@ -15,6 +15,7 @@ import contextlib
 import dataclasses
 import enum
 import functools
+import math
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -31,11 +32,13 @@ from .calls import Call, Frame, Known
 from .caution import QuantizationWarning
 from .checkpointing import is_checkpointed, kept
 from .config import Activations, Resolved
-from .fake import UNBOUNDED, Bounds, fake_quantize, fake_quantize_learned, within
+from .fake import fake_quantize, fake_quantize_following, within
 from .functions.registry import ABOUT, HANDLERS, SWITCHED_OFF, WEIGHT_ONLY
 from .grid import Grid, grid_from_range
+from .learned import fake_quantize_learned
 from .observers import RangeError
 from .sites import MASK, Site, ranges_of
+from .steps import UNBOUNDED, Bounds
 from .tags import (
     Entered,
     OnGrid,
@@ -68,9 +71,11 @@ class Session(TorchFunctionMode):
         super().__init__()
         self.controller, self.phase, self.model = controller, phase, model
         self.study = controller.study
+        self._token = object()  # what tags of this run know it by
         self.frames: list[Frame] = []
         self._runs: dict[int, int] = {}  # of each module, by its id
         self._overwrote = False  # whether a waiting result was changed in place
+        self._kept: list[Pending | Entered] = []  # what was said of tensors that autograd keeps
 
     # Modules come and go
 
@@ -168,9 +173,9 @@ class Session(TorchFunctionMode):
             if args[0] is not first:  # it waited, and was put on its grid for this
                 self.put(first, Overwritten(args[0]))
         if tensors and all(map(self.is_weight, tensors)):
-            pytree.tree_map_only(Tensor, mark_weight, result)
+            _each_tensor(mark_weight, result)
         elif made:
-            pytree.tree_map_only(Tensor, mark_made, args[0] if result is None and writes(func) else result)
+            _each_tensor(mark_made, args[0] if result is None and writes(func) else result)
         return result
 
     def is_weight(self, x: Tensor) -> bool:
@@ -242,12 +247,23 @@ class Session(TorchFunctionMode):
 
     def tag(self, x: Tensor) -> Tag | None:
         """What a tensor says about itself in this run."""
-        return tag_of(x, self)
+        return tag_of(x, self._token)
 
     def put(self, x: Tensor, tag: Tag | None) -> Tensor:
         """Let it say something else."""
-        self._overwrote = self._overwrote or isinstance(tag, Overwritten)
-        return put(x, tag, self)
+        if isinstance(tag, (Pending, Entered)):
+            if self.phase is Phase.TRAIN and torch.is_grad_enabled():
+                self._kept.append(tag)
+        elif isinstance(tag, Overwritten):
+            self._overwrote = True
+        return put(x, tag, self._token)
+
+    def forget(self) -> None:
+        """At the end of a run. A tensor before its grid says which one it is on that grid, which autograd computes its
+        gradient from: Python does not see that this is a circle, and would keep both for ever."""
+        for each in self._kept:
+            each.forget()
+        self._kept.clear()
 
     # Grids
 
@@ -394,35 +410,39 @@ class Session(TorchFunctionMode):
         return isinstance(x, Tensor) and isinstance(self.tag(x), OnGrid)
 
     def _fake(self, y: Tensor, site: Site, bounds: Bounds) -> Tensor:
-        spec = site.settings
-        if is_made(y) and (not y.any() or (spec.learned and site.range is None)):  # a mask: see _holds_masks
+        spec, held = site.settings, site.range
+        if is_made(y) and (not y.any() or (spec.learned and held is None)):  # a mask: see _holds_masks
             return y
-        held = self._learned_range(site) if spec.learned else None
-        low, high = self.controller.watch(site, y, bounds) if held is None else held.tolist()
-        if low < MASK:
-            return within(y, bounds)
-        site.check(low, high)
-        if held is not None:
-            return self.put(fake_quantize_learned(y, held, spec, rounding=site.rounding, bounds=bounds), OnGrid())
-        spec = replace(spec, learned=False) if spec.learned else spec
-        return self.put(fake_quantize(y, low, high, spec, rounding=site.rounding, bounds=bounds), OnGrid())
+        if held is None:
+            held = self._first_range(site, y, bounds)
+        quantize = fake_quantize_learned if spec.learned and not site.follows else fake_quantize_following
+        out = quantize(y, held, site, bounds)
+        return within(y, bounds) if out is None else self.put(out, OnGrid())
 
-    def _learned_range(self, site: Site) -> Tensor | None:
-        """The range as a parameter. None for a site that calibration, in evaluation mode, has not reached, such as that
-        of an auxiliary head: the optimizer was made without it, so that it follows the batches."""
-        held = site.range
-        if held is None and not ranges_of(self.model):
+    def _first_range(self, site: Site, y: Tensor, bounds: Bounds) -> Tensor:
+        """That of the first batch. One that is learned has a start from calibration, in evaluation mode, but for sites
+        that this has not reached, such as that of an auxiliary head: the optimizer was made without these, so that
+        their ranges follow the batches."""
+        if site.settings.learned and not ranges_of(self.model):
             raise QuantizationError(
                 f"the range of {site.label} is learned and has no start yet",
                 hint="run a few batches inside `with onward.calibration(model):` before the optimizer is made",
             )
-        if held is None:
+        if site.settings.learned:
             warnings.warn(
                 f"calibration has not reached {site.label}: its range is not learned, it follows the batches",
                 QuantizationWarning,
                 stacklevel=2,
             )
-        return None if held is None or site.follows else held
+        low, high = torch.aminmax(within(y.detach().float(), bounds))
+        if not math.isfinite(high.item()) or math.isnan(low.item()):
+            raise QuantizationError(
+                f"{site.label} sees NaN or infinity",
+                hint="look for the cause in the float model, or switch quantisation off for that module",
+            )
+        site.set_range(low, high, follows=True)
+        assert site.range is not None
+        return site.range
 
     def _holds_masks(self, site: Site, y: Tensor) -> bool:
         """Whether a site has seen masks. One that has seen nothing has no range, unless it is a mask, too: transformers
@@ -465,6 +485,13 @@ class Session(TorchFunctionMode):
                 if (new := self.outputs(held)) is not held:
                     object.__setattr__(leaf, each.name, new)
         return leaf
+
+
+def _each_tensor(mark: Callable[[Tensor], Tensor], result: Any) -> None:
+    if isinstance(result, Tensor):
+        mark(result)
+    else:
+        pytree.tree_map_only(Tensor, mark, result)
 
 
 def _is_mask(x: Tensor) -> bool:

@@ -6,10 +6,9 @@ quantisation passes them along; the handlers in `functions/` read them.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from torch import Tensor
 
@@ -40,8 +39,18 @@ class Memory:
         return self
 
 
-@dataclass
-class OnGrid:
+class _OfARun:
+    """Tags belong to one run of a model. Parameters have them too, and are copied and pickled without."""
+
+    __slots__ = ("run",)
+    run: object
+
+    def __reduce__(self) -> tuple[type[None], tuple[()]]:
+        return type(None), ()
+
+
+@dataclass(slots=True)
+class OnGrid(_OfARun):
     """The values lie on a grid: `integers` are known in evaluation, in training the values alone."""
 
     grid: Grid | None = None
@@ -53,8 +62,8 @@ class OnGrid:
     settled: Tensor | None = None  # for one that was moved: its values made from its integers
 
 
-@dataclass
-class Pending:
+@dataclass(slots=True)
+class Pending(_OfARun):
     """A result that waits for what follows it: an activation may still become a bound of its grid.
 
     call         where its range is kept, if nothing follows that has a site of its own
@@ -74,17 +83,23 @@ class Pending:
     settled: Tensor | None = None
     bounded: Site | None = None
 
+    def forget(self) -> None:
+        self.requantise = self.product = self.folded = self.scaled = self.settled = None
 
-@dataclass
-class Entered:
+
+@dataclass(slots=True)
+class Entered(_OfARun):
     """A tensor from outside (an input, the result of a float operation) that was put on a grid on its way in."""
 
     settled: Tensor
-    version: int | None = field(default=None)
+    version: int | None = None
+
+    def forget(self) -> None:
+        del self.settled
 
 
-@dataclass
-class Overwritten:
+@dataclass(slots=True)
+class Overwritten(_OfARun):
     """A waiting result that was changed in place before anybody looked at it: `now` is what it has become.
 
     Nothing is written. In training autograd may still need what was there, and there are no views of it that would
@@ -96,39 +111,30 @@ class Overwritten:
 Tag = OnGrid | Pending | Entered | Overwritten
 
 
-class _Said(NamedTuple):
-    """A tag and the run that it belongs to. Parameters have tags too, and are copied and pickled without."""
-
-    run: weakref.ref[object]
-    tag: Tag
-
-    def __reduce__(self) -> tuple[type[None], tuple[()]]:
-        return type(None), ()
-
-
 def put(tensor: Tensor, tag: Tag | None, run: object) -> Tensor:
     """Attach a tag (or take it off) for one run of a model, and note the state of the tensor that it speaks of."""
-    if isinstance(tag, (OnGrid, Entered)):
+    if tag is None:
+        if hasattr(tensor, _ATTRIBUTE):
+            delattr(tensor, _ATTRIBUTE)
+        return tensor
+    tag.run = run
+    if not isinstance(tag, (Pending, Overwritten)):
         tag.version = _version(tensor)
-    if isinstance(tag, OnGrid):
-        tag.writes = tag.memory.writes
-    if tag is not None:
-        setattr(tensor, _ATTRIBUTE, _Said(weakref.ref(run), tag))
-    elif hasattr(tensor, _ATTRIBUTE):
-        delattr(tensor, _ATTRIBUTE)
+        if isinstance(tag, OnGrid):
+            tag.writes = tag.memory.writes
+    setattr(tensor, _ATTRIBUTE, tag)
     return tensor
 
 
 def tag_of(tensor: Tensor, run: object) -> Tag | None:
     """The tag that a run of a model gave to a tensor, unless the tensor was written to since."""
-    said: _Said | None = getattr(tensor, _ATTRIBUTE, None)
-    if said is None or said.run() is not run:
+    tag: Tag | None = getattr(tensor, _ATTRIBUTE, None)
+    if tag is None or tag.run is not run:
         return None
-    tag = said.tag
     if isinstance(tag, Pending) and tag.settled is not None and tag.settled is not tensor:
-        return (
-            tag if isinstance(tag_of(tag.settled, run), OnGrid) else Overwritten(tag.settled)
-        )  # a view was written to
+        if isinstance(tag_of(tag.settled, run), OnGrid):
+            return tag
+        return Overwritten(tag.settled)  # a view was written to
     if isinstance(tag, (Pending, Overwritten)):
         return tag
     if tag.version != _version(tensor) or (isinstance(tag, OnGrid) and tag.writes != tag.memory.writes):

@@ -94,9 +94,12 @@ def limited(
     session: Session, func: Any, name: str, x: Tensor, low: float | None, high: float | None, inplace: bool = False
 ) -> Any:
     """A function that bounds its argument, in place or not."""
-    if session.has_grid(x):
-        return in_place(session, func, x, inplace, lambda each: bounded(session, name, each, low, high))
-    return NotImplemented if inplace or writes(func) else _lone(session, x, low, high)
+    into = inplace or writes(func)
+    if not session.has_grid(x):
+        return NotImplemented if into else _lone(session, x, low, high)
+    if not into:
+        return bounded(session, name, x, low, high)
+    return in_place(session, func, x, True, lambda each: bounded(session, name, each, low, high))
 
 
 def _lone(session: Session, x: Tensor, low: float | None, high: float | None = None) -> Any:

@@ -76,6 +76,8 @@ _IN_PLACE = {
 @handles(*_IN_PLACE)
 def in_place_form(session: Session, func: Any, input: Tensor, *args: Any, **kwargs: Any) -> Any:
     plain = _IN_PLACE[func]
+    if input.dtype is not torch.float32:  # a counter, such as that of a batch norm
+        return NotImplemented
     return in_place(session, func, input, True, lambda x: HANDLERS[plain](session, plain, x, *args, **kwargs))
 
 

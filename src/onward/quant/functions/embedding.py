@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .. import ops
+from .. import native, ops
 from ..config import Activations, Resolved
 from ..fake import fake_quantize
 from ..grid import grid_from_range
@@ -37,21 +37,28 @@ def embedding(
         return NotImplemented
     settings = session.call("embedding").settings
     spec = table_settings(settings)
-    low, high = torch.aminmax(weight.detach())
-    if not bool((high - low).isfinite()):
-        raise RangeError("values of the table are NaN or infinite")
 
     def looked_up(table: Tensor) -> Tensor:
         result: Tensor = F.embedding(input, table, padding_idx, None, norm_type, scale_grad_by_freq, sparse)
         return result
 
     if session.phase is not Phase.EXACT:
-        table = fake_quantize(weight, low, high, spec, rounding=settings.rounding)
-        y = looked_up(table)
+        y = looked_up(fake_quantize(weight, *_ends(weight), spec, rounding=settings.rounding))
         return y if settings.weight_only else session.put(y, OnGrid())
-    grid = grid_from_range(low, high, spec)
+    grid = grid_from_range(*_ends(weight), spec)
     q = looked_up(ops.quantize(weight.detach(), grid, settings.rounding))
     return ops.dequantize(q, grid) if settings.weight_only else session.on_grid(q, grid)
+
+
+def _ends(table: Tensor) -> tuple[float, float]:
+    table = table.detach()
+    found = native.ends(table) if native.reads(table) else None
+    if found is None:
+        low, high = torch.aminmax(table)
+        if not bool((high - low).isfinite()):
+            raise RangeError("values of the table are NaN or infinite")
+        found = low.item(), high.item()
+    return found
 
 
 @functools.cache

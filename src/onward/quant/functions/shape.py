@@ -65,8 +65,10 @@ def moved(
         return NotImplemented
     values = move(settled)
     grid = tag.grid
-    if tag.integers is None and isinstance(values, Tensor):  # in training: no integers, and one result nearly always
-        return session.put(values, OnGrid(memory=tag.memory.shared() if views else Memory()))
+    if tag.integers is None and isinstance(values, (Tensor, tuple, list)):  # in training
+        for each in (values,) if isinstance(values, Tensor) else values:
+            session.put(each, OnGrid(memory=tag.memory.shared() if views else Memory()))
+        return values
     if tag.integers is None or grid is None:
         integers = pytree.tree_map_only(Tensor, lambda each: None, values)
     elif grid.dtype == "uint8" or (on_integers is None and move_is_free(values)):

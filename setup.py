@@ -1,0 +1,24 @@
+"""The compiled part of the package; everything else about it is in pyproject.toml.
+
+The loops of fake quantisation. Where they cannot be compiled the package does without, and trains more slowly.
+"""
+
+import sys
+
+from setuptools import Extension, setup
+
+# Products and sums are not fused: the loops give what PyTorch's operations give, to the last bit.
+OPTIONS = [] if sys.platform == "win32" else ["-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"]
+
+setup(
+    ext_modules=[
+        Extension(
+            "onward.quant._native",
+            ["src/onward/quant/_native.c"],
+            extra_compile_args=OPTIONS,
+            py_limited_api=True,
+            optional=True,
+        )
+    ],
+    options={"bdist_wheel": {"py_limited_api": "cp310"}},
+)

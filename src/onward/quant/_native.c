@@ -1,0 +1,425 @@
+/* What fake quantisation does to the values of a tensor, in as few passes over them as there can be.
+ *
+ * Every function here has its twin in `fake.py`, in PyTorch's own operations, which is used where this file was not
+ * compiled, and for tensors that are not contiguous float32 on the CPU. Both give the same values to the last bit: one
+ * division, one rounding, one multiplication. (Sums of gradients alone are added in another order.) For that reason no
+ * two operations may be fused: compile with -ffp-contract=off, and without -ffast-math.
+ *
+ * Tensors come as the address and the number of their values. Nothing here checks these: `native.py` does.
+ */
+
+#define Py_LIMITED_API 0x030a0000
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <float.h>
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+/* One version of a loop for each kind of processor, chosen when the module is loaded. */
+#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__has_attribute)
+#if __has_attribute(target_clones)
+#define EACH_PROCESSOR __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#endif
+#endif
+#ifndef EACH_PROCESSOR
+#define EACH_PROCESSOR
+#endif
+
+#define LANES 16   /* values that are added or compared side by side */
+#define BLOCK 4096 /* values whose sum a float still holds well */
+#define LARGE 16384 /* values from which on other threads of Python may run meanwhile */
+
+/* The bits of floats, compared as integers: as they are for magnitudes, and for values of both signs with those below
+ * zero turned around. Integers have a largest one whatever the order, so that compilers compare many at once; and what
+ * is not finite lies outside of all that is. */
+#define INFINITE 0x7f800000
+
+static inline int32_t bits_of(float value)
+{
+    int32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static inline int32_t turned(int32_t bits)
+{
+    return bits ^ ((bits >> 31) & 0x7fffffff);
+}
+
+static inline float of_bits(int32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+typedef struct {
+    int32_t low, high;
+} Ends;
+
+EACH_PROCESSOR
+static Ends ends_of(const float *x, Py_ssize_t count)
+{
+    int32_t low = INT32_MAX, high = INT32_MIN;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        int32_t each = turned(bits_of(x[i]));
+        low = each < low ? each : low;
+        high = each > high ? each : high;
+    }
+    return (Ends){low, high};
+}
+
+/* To multiples of a scale, what lies between two values; the rest as if it were the nearer one. `inside` says which. */
+EACH_PROCESSOR
+static void limited_to_even(const float *x, float *out, uint8_t *inside, Py_ssize_t count, float scale, float low,
+                            float high)
+{
+    for (Py_ssize_t i = 0; i < count; i++) {
+        float value = x[i];
+        inside[i] = value > low && value < high;
+        value = value < low ? low : value;
+        value = value > high ? high : value;
+        out[i] = rintf(value / scale) * scale;
+    }
+}
+
+EACH_PROCESSOR
+static void limited_halves_up(const float *x, float *out, uint8_t *inside, Py_ssize_t count, float scale, float low,
+                              float high)
+{
+    for (Py_ssize_t i = 0; i < count; i++) {
+        float value = x[i];
+        inside[i] = value > low && value < high;
+        value = value < low ? low : value;
+        value = value > high ? high : value;
+        out[i] = floorf(value / scale + 0.5f) * scale;
+    }
+}
+
+EACH_PROCESSOR
+static void keep(const float *grad, const uint8_t *inside, float *passed, Py_ssize_t count)
+{
+    for (Py_ssize_t i = 0; i < count; i++)
+        passed[i] = inside[i] ? grad[i] : 0;
+}
+
+/* The bits of the largest magnitude. */
+EACH_PROCESSOR
+static int32_t magnitude(const float *x, Py_ssize_t count, int32_t high)
+{
+    for (Py_ssize_t i = 0; i < count; i++) {
+        int32_t each = bits_of(x[i]) & 0x7fffffff;
+        high = each > high ? each : high;
+    }
+    return high;
+}
+
+EACH_PROCESSOR
+static void to_even(float *x, Py_ssize_t count, float scale)
+{
+    for (Py_ssize_t i = 0; i < count; i++)
+        x[i] = rintf(x[i] / scale) * scale;
+}
+
+EACH_PROCESSOR
+static void halves_up(float *x, Py_ssize_t count, float scale)
+{
+    for (Py_ssize_t i = 0; i < count; i++)
+        x[i] = floorf(x[i] / scale + 0.5f) * scale;
+}
+
+EACH_PROCESSOR
+static void clipped_to_even(const float *x, float *out, Py_ssize_t count, float scale, float bottom, float top)
+{
+    for (Py_ssize_t i = 0; i < count; i++) {
+        float steps = rintf(x[i] / scale);
+        steps = steps < bottom ? bottom : steps;
+        steps = steps > top ? top : steps;
+        out[i] = steps * scale;
+    }
+}
+
+EACH_PROCESSOR
+static void clipped_halves_up(const float *x, float *out, Py_ssize_t count, float scale, float bottom, float top)
+{
+    for (Py_ssize_t i = 0; i < count; i++) {
+        float steps = floorf(x[i] / scale + 0.5f);
+        steps = steps < bottom ? bottom : steps;
+        steps = steps > top ? top : steps;
+        out[i] = steps * scale;
+    }
+}
+
+/* Every channel of [outer, channels, inner] onto the grid of its own range, from `first` up to `last`. */
+static void weight_channels(float *x, Py_ssize_t outer, Py_ssize_t channels, Py_ssize_t inner, Py_ssize_t first,
+                            Py_ssize_t last, float steps)
+{
+    for (Py_ssize_t channel = first; channel < last; channel++) {
+        int32_t high = 0;
+        for (Py_ssize_t o = 0; o < outer; o++)
+            high = magnitude(x + (o * channels + channel) * inner, inner, high);
+        float scale = of_bits(high) / steps;
+        scale = scale < FLT_MIN ? FLT_MIN : scale;
+        for (Py_ssize_t o = 0; o < outer; o++)
+            to_even(x + (o * channels + channel) * inner, inner, scale);
+    }
+}
+
+typedef struct {
+    double bottom, top, error;
+} Sums;
+
+/* The gradient that passes, and the sums of that which does not at either end, and of that inside times its rounding
+ * error in steps. `rounded` are the values after rounding. */
+EACH_PROCESSOR
+static Sums gradients(const float *grad, const float *x, const float *rounded, float *passed, Py_ssize_t count,
+                      float scale, float low, float high)
+{
+    Sums sums = {0, 0, 0};
+    for (Py_ssize_t begin = 0; begin < count; begin += BLOCK) {
+        Py_ssize_t end = begin + BLOCK < count ? begin + BLOCK : count;
+        float bottom[LANES] = {0}, top[LANES] = {0}, error[LANES] = {0};
+        Py_ssize_t i = begin;
+        for (; i + LANES <= end; i += LANES) {
+            for (int k = 0; k < LANES; k++) {
+                float value = x[i + k], slope = grad[i + k];
+                float below = value <= low ? slope : 0, above = value >= high ? slope : 0;
+                float inside = value <= low || value >= high ? 0 : slope;
+                passed[i + k] = inside;
+                bottom[k] += below;
+                top[k] += above;
+                error[k] += inside * (rounded[i + k] - value);
+            }
+        }
+        for (; i < end; i++) {
+            float value = x[i], slope = grad[i];
+            float inside = value <= low || value >= high ? 0 : slope;
+            passed[i] = inside;
+            bottom[0] += value <= low ? slope : 0;
+            top[0] += value >= high ? slope : 0;
+            error[0] += inside * (rounded[i] - value);
+        }
+        for (int k = 0; k < LANES; k++) {
+            sums.bottom += bottom[k];
+            sums.top += top[k];
+            sums.error += error[k];
+        }
+    }
+    sums.error /= scale;
+    return sums;
+}
+
+#define MASK -1e30 /* as in sites.py */
+
+/* The grid of a range, as `steps.py` has it. */
+typedef struct {
+    double scale, low, high; /* nothing passes outside of low and high */
+    int bottom, top;         /* its ends in steps */
+} Grid;
+
+static double between(double value, double least, double most)
+{
+    value = value < least ? least : value;
+    return value > most ? most : value;
+}
+
+static Grid grid_of(const float *range, int bits, int symmetric, int power_of_two, double least, double most)
+{
+    if (!isfinite((double)range[1] - range[0]))
+        return (Grid){0, 0, 0, 0, 0};
+    double low = range[0] < 0 ? range[0] : 0, high = range[1] > 0 ? range[1] : 0, scale;
+    int is_signed = symmetric && bits > 8, half = 1 << (bits - 1);
+    int first = is_signed ? -half : 0, last = first + 2 * half - 1;
+    int steps = symmetric ? half - 1 : 2 * half - 1;
+    double span = symmetric ? (high > -low ? high : -low) : high - low;
+    if (power_of_two) {
+        int exponent;
+        double mantissa = frexp(span / (steps + 1), &exponent);
+        scale = span > 0 ? ldexp(1.0, exponent - (mantissa == 0.5)) : 0;
+    } else {
+        scale = span / steps;
+    }
+    scale = scale < FLT_MIN ? 1 : (float)scale;
+    int zero = symmetric ? (is_signed ? 0 : half) : (int)between(rint(first - low / scale), first, last);
+    const double nearly = 1 - 0x1p-22; /* so that what is clipped is rounded to the ends, and not beyond */
+    Grid grid = {scale, 0, 0, first - zero, last - zero};
+    double bottom = (grid.bottom - 0.5) * nearly * scale, top = (grid.top + 0.5) * nearly * scale;
+    grid.low = isinf(least) ? bottom : between(least, bottom, top);
+    grid.high = isinf(most) ? top : between(most, bottom, top);
+    grid.high = grid.high < grid.low ? grid.low : grid.high;
+    return grid;
+}
+
+/* What Python calls. Arguments come as plain numbers. */
+
+#define ADDRESS(place) ((float *)(uintptr_t)PyLong_AsUnsignedLongLong(arguments[place]))
+#define COUNT(place) PyLong_AsSsize_t(arguments[place])
+#define NUMBER(place) PyFloat_AsDouble(arguments[place])
+
+#define WITHOUT_PYTHON(count, work)                     \
+    do {                                                \
+        if ((count) < LARGE) {                          \
+            work;                                       \
+        } else {                                        \
+            PyThreadState *state = PyEval_SaveThread(); \
+            work;                                       \
+            PyEval_RestoreThread(state);                \
+        }                                               \
+    } while (0)
+
+static int are_given(Py_ssize_t given, Py_ssize_t wanted)
+{
+    if (given == wanted)
+        return 1;
+    PyErr_Format(PyExc_TypeError, "%zd arguments are needed, not %zd", wanted, given);
+    return 0;
+}
+
+static PyObject *native_ends(PyObject *module, PyObject *const *arguments, Py_ssize_t given)
+{
+    if (!are_given(given, 2))
+        return NULL;
+    float *x = ADDRESS(0);
+    Py_ssize_t count = COUNT(1);
+    if (PyErr_Occurred())
+        return NULL;
+    Ends found;
+    WITHOUT_PYTHON(count, found = ends_of(x, count));
+    if (!count || found.low <= turned(INFINITE | INT32_MIN) || found.high >= INFINITE)
+        Py_RETURN_NONE;
+    return Py_BuildValue("(dd)", (double)of_bits(turned(found.low)), (double)of_bits(turned(found.high)));
+}
+
+/* range, bits, symmetric, power_of_two, least, most; None for the range of a mask */
+static PyObject *native_grid(PyObject *module, PyObject *const *arguments, Py_ssize_t given)
+{
+    if (!are_given(given, 6))
+        return NULL;
+    float *range = ADDRESS(0);
+    int bits = (int)COUNT(1), symmetric = PyObject_IsTrue(arguments[2]), power_of_two = PyObject_IsTrue(arguments[3]);
+    double least = NUMBER(4), most = NUMBER(5);
+    if (PyErr_Occurred())
+        return NULL;
+    if (range[0] < MASK)
+        Py_RETURN_NONE;
+    Grid grid = grid_of(range, bits, symmetric, power_of_two, least, most);
+    return Py_BuildValue("(dddii)", grid.scale, grid.low, grid.high, grid.bottom, grid.top);
+}
+
+/* The same after the range has moved towards that of a batch: ..., low, high, averaging */
+static PyObject *native_follow(PyObject *module, PyObject *const *arguments, Py_ssize_t given)
+{
+    if (!are_given(given, 9))
+        return NULL;
+    float *range = ADDRESS(0);
+    double least = NUMBER(4), most = NUMBER(5), averaging = NUMBER(8);
+    double low = between(NUMBER(6), least, most), high = between(NUMBER(7), least, most);
+    if (PyErr_Occurred())
+        return NULL;
+    if (!(range[0] < MASK)) {
+        range[0] = (float)(range[0] + averaging * (low - range[0]));
+        range[1] = (float)(range[1] + averaging * (high - range[1]));
+    }
+    return native_grid(module, arguments, 6);
+}
+
+static PyObject *native_round(PyObject *module, PyObject *const *arguments, Py_ssize_t given)
+{
+    if (!are_given(given, 4))
+        return NULL;
+    float *x = ADDRESS(0);
+    Py_ssize_t count = COUNT(1);
+    float scale = (float)NUMBER(2);
+    int up = PyObject_IsTrue(arguments[3]);
+    if (PyErr_Occurred())
+        return NULL;
+    WITHOUT_PYTHON(count, up ? halves_up(x, count, scale) : to_even(x, count, scale));
+    Py_RETURN_NONE;
+}
+
+static PyObject *native_round_limited(PyObject *module, PyObject *const *arguments, Py_ssize_t given)
+{
+    if (!are_given(given, 8))
+        return NULL;
+    float *x = ADDRESS(0), *out = ADDRESS(1);
+    uint8_t *inside = (uint8_t *)ADDRESS(2);
+    Py_ssize_t count = COUNT(3);
+    float scale = (float)NUMBER(4), low = (float)NUMBER(5), high = (float)NUMBER(6);
+    int up = PyObject_IsTrue(arguments[7]);
+    if (PyErr_Occurred())
+        return NULL;
+    WITHOUT_PYTHON(count, up ? limited_halves_up(x, out, inside, count, scale, low, high)
+                             : limited_to_even(x, out, inside, count, scale, low, high));
+    Py_RETURN_NONE;
+}
+
+static PyObject *native_keep(PyObject *module, PyObject *const *arguments, Py_ssize_t given)
+{
+    if (!are_given(given, 4))
+        return NULL;
+    float *grad = ADDRESS(0), *passed = ADDRESS(2);
+    uint8_t *inside = (uint8_t *)ADDRESS(1);
+    Py_ssize_t count = COUNT(3);
+    if (PyErr_Occurred())
+        return NULL;
+    WITHOUT_PYTHON(count, keep(grad, inside, passed, count));
+    Py_RETURN_NONE;
+}
+
+static PyObject *native_round_clipped(PyObject *module, PyObject *const *arguments, Py_ssize_t given)
+{
+    if (!are_given(given, 7))
+        return NULL;
+    float *x = ADDRESS(0), *out = ADDRESS(1);
+    Py_ssize_t count = COUNT(2);
+    float scale = (float)NUMBER(3), bottom = (float)NUMBER(4), top = (float)NUMBER(5);
+    int up = PyObject_IsTrue(arguments[6]);
+    if (PyErr_Occurred())
+        return NULL;
+    WITHOUT_PYTHON(count, up ? clipped_halves_up(x, out, count, scale, bottom, top)
+                             : clipped_to_even(x, out, count, scale, bottom, top));
+    Py_RETURN_NONE;
+}
+
+static PyObject *native_round_weight(PyObject *module, PyObject *const *arguments, Py_ssize_t given)
+{
+    if (!are_given(given, 7))
+        return NULL;
+    float *x = ADDRESS(0);
+    Py_ssize_t outer = COUNT(1), channels = COUNT(2), inner = COUNT(3), first = COUNT(4), last = COUNT(5);
+    float steps = (float)NUMBER(6);
+    if (PyErr_Occurred())
+        return NULL;
+    WITHOUT_PYTHON(outer * inner * (last - first), weight_channels(x, outer, channels, inner, first, last, steps));
+    Py_RETURN_NONE;
+}
+
+static PyObject *native_gradients(PyObject *module, PyObject *const *arguments, Py_ssize_t given)
+{
+    if (!are_given(given, 8))
+        return NULL;
+    float *grad = ADDRESS(0), *x = ADDRESS(1), *rounded = ADDRESS(2), *passed = ADDRESS(3);
+    Py_ssize_t count = COUNT(4);
+    float scale = (float)NUMBER(5), low = (float)NUMBER(6), high = (float)NUMBER(7);
+    if (PyErr_Occurred())
+        return NULL;
+    Sums sums;
+    WITHOUT_PYTHON(count, sums = gradients(grad, x, rounded, passed, count, scale, low, high));
+    return Py_BuildValue("(ddd)", sums.bottom, sums.top, sums.error);
+}
+
+#define FUNCTION(name) {#name, (PyCFunction)(void (*)(void))native_##name, METH_FASTCALL, NULL}
+
+static PyMethodDef functions[] = {
+    FUNCTION(ends), FUNCTION(grid), FUNCTION(follow), FUNCTION(round), FUNCTION(round_limited), FUNCTION(keep), FUNCTION(round_clipped), FUNCTION(round_weight), FUNCTION(gradients),
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_native", NULL, 0, functions, NULL, NULL, NULL, NULL};
+
+PyMODINIT_FUNC PyInit__native(void)
+{
+    return PyModule_Create(&definition);
+}

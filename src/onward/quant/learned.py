@@ -1,0 +1,119 @@
+"""Fake quantisation with a range that is learned: its ends get gradients (LSQ, LSQ+, TQT)."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from . import native
+from .fake import as_float32, round_to_steps, within
+from .steps import UNBOUNDED, Bounds, Steps, steps_of
+
+if TYPE_CHECKING:
+    from .config import Activations
+    from .sites import Site
+
+_TINY = torch.finfo(torch.float32).tiny
+_hardtanh_backward = torch.ops.aten.hardtanh_backward.default
+
+
+def fake_quantize_learned(x: Tensor, held: Tensor, site: Site, bounds: Bounds = UNBOUNDED) -> Tensor | None:
+    """An activation on the grid of the range of a site, [low, high], which is one tensor so that autograd has one
+    gradient to keep. None if what the site has seen were masks."""
+    steps = steps_of(held, site, bounds)
+    if steps is None:
+        return None
+    values = as_float32(x)
+    # A ReLU is part of a grid that begins at zero; any other bound comes before it.
+    joined = bounds == (0, None) and steps.bottom == 0
+    if not joined and bounds != UNBOUNDED:
+        values = within(values, bounds)
+        steps = steps_of(held, site)
+    out: Tensor = _Learned.apply(values, held, steps, site.settings, site.rounding, joined)
+    return out if x.dtype is torch.float32 else out.to(x.dtype)
+
+
+class _Learned(torch.autograd.Function):
+    """Straight-through for the values, and gradients for the ends of the range.
+
+    Rounding, also that of the zero point, is taken as straight through:
+     - a clipped value is an end of the grid: it moves the end of the range that clips it;
+     - a value inside moves with the scale by its rounding error in steps, and the scale by scale / span with an end.
+       For a power of two the same: the jump to the next power is straight through too, as in TQT.
+
+    The sums grow with the number of values, and how large a threshold is next to a weight depends on the number of
+    steps. As in LSQ they are scaled so that thresholds and weights change at similar rates, and one learning rate
+    serves both. A symmetric range has one threshold: both ends get its gradient, with opposite signs. An end that is
+    exactly zero stays there: after a ReLU the zero point has to remain 0.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, held: Tensor, steps: Steps, spec: Activations, rounding: str, after_relu: bool
+    ) -> Tensor:
+        if native.reads(x):
+            out = native.round_clipped(x, steps, rounding == "half_up")
+        else:
+            out = round_to_steps(x.clone(), steps.scale, rounding, (steps.bottom, steps.top))
+        ctx.save_for_backward(x, out, held)
+        ctx.rest = steps, spec, after_relu
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        x, out, held = ctx.saved_tensors
+        steps, spec, after_relu = ctx.rest
+        grad, nothing = grads[0], (None,) * 4
+        if not ctx.needs_input_grad[1]:
+            return _hardtanh_backward(grad, x, steps.low, steps.high), None, *nothing
+        if native.can_pass(grad, x) and native.reads(x) and out.stride() == x.stride():
+            passed, sums = native.gradients(grad, x, out, steps)
+        else:
+            passed = _hardtanh_backward(grad, x, steps.low, steps.high)
+            sums = _gradients_in_steps(grad, passed, x, out, steps)
+        if after_relu:  # the bottom is zero, where no gradient counts
+            sums = 0.0, *sums[1:]
+        low, high = held.tolist()
+        ends = _gradients_of_ends(sums, (low, high), steps, spec, x.numel())
+        return passed, torch.tensor(ends, device=held.device), *nothing
+
+
+def _gradients_in_steps(
+    grad: Tensor, passed: Tensor, x: Tensor, out: Tensor, steps: Steps
+) -> tuple[float, float, float]:
+    """The sums of the gradients at the bottom and at the top of a grid, and of those inside times their rounding error.
+
+    By sums of products alone, which allocate nothing: what is clipped has one of two values, so the sum of
+    the gradients that did not pass, and the same with `out`, tell how much of it was at which end.
+    """
+    grad, passed, x, out = (each.reshape(-1) for each in (grad, passed, x, out))
+    inside = torch.dot(passed, out).item()
+    error = (inside - torch.dot(passed, x).item()) / steps.scale
+    clipped = (torch.dot(grad, out).item() - inside) / steps.scale
+    total = (grad.sum() - passed.sum()).item()
+    at_top = (clipped - steps.bottom * total) / (steps.top - steps.bottom)
+    return total - at_top, at_top, error
+
+
+def _gradients_of_ends(
+    sums: tuple[float, float, float], ends: tuple[float, float], steps: Steps, spec: Activations, count: int
+) -> tuple[float, float]:
+    """What `_gradients_in_steps` found, by the chain rule of `_Learned`, in LSQ's proportion."""
+    at_bottom, at_top, error = sums
+    scale, bottom, top = steps.scale, steps.bottom, steps.top
+    low, high = min(ends[0], 0.0), max(ends[1], 0.0)
+    if spec.symmetric:
+        number = (1 << (spec.bits - 1)) - 1
+        to_scale = error + at_top * top + at_bottom * bottom
+        to_high = to_scale * (scale / max(high, -low, _TINY))
+        to_low = -to_high
+    else:
+        number, offset = top - bottom, low / scale  # the zero point, before it was rounded, is -offset
+        to_scale = error + at_top * (top - offset) + at_bottom * (bottom - offset)
+        to_high = to_scale * (scale / max(high - low, _TINY))
+        to_low = at_top + at_bottom - to_high
+    size = number**1.5 / math.sqrt(count)
+    return to_low * size if ends[0] else 0.0, to_high * size if ends[1] else 0.0

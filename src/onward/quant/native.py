@@ -1,0 +1,222 @@
+"""The loops of `_native.c`, for tensors that they can read, shared out among the threads that PyTorch may use.
+
+They are compiled when the package is installed, where there is a C compiler. `reads` says whether they can be used for
+a tensor; where they cannot, `fake.py` does the same with PyTorch's operations, which takes two to three times as long.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.autograd import forward_ad
+
+if TYPE_CHECKING:
+    from .config import Activations
+    from .steps import Bounds
+
+try:
+    from . import _native as _loops  # type: ignore[attr-defined]
+except ImportError:  # not compiled: no compiler, or run from the sources
+    _loops = None
+
+_SHARE = 1 << 18  # values that are worth a thread of their own: some 100 us
+_pools: dict[int, ThreadPoolExecutor] = {}  # by the number of threads
+_INFINITE = math.inf
+_PLAIN = frozenset([Tensor, nn.Parameter])
+_dispatch_modes = torch._C._len_torch_dispatch_stack
+_transforms = torch._C._functorch.peek_interpreter_stack
+_tracer = torch._C._get_tracing_state
+
+
+class Steps(NamedTuple):
+    """A grid: values from `low` to `high` are rounded to multiples of `scale`, from `bottom` to `top` of these."""
+
+    scale: float
+    low: float
+    high: float
+    bottom: int
+    top: int
+
+
+def is_compiled() -> bool:
+    """Whether there are such loops at all."""
+    return _loops is not None
+
+
+def reads(x: Tensor) -> bool:
+    """Whether a tensor is one block of float32 in memory, and nobody watches what PyTorch does to it."""
+    return (
+        _loops is not None
+        and type(x) in _PLAIN
+        and x.dtype is torch.float32
+        and x.is_cpu
+        and (x.is_contiguous() or (x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last)))
+        # By tracers, vmap and the like: tensors may have no memory then, and what is no operation goes unnoticed.
+        and not _dispatch_modes()
+        and _transforms() is None
+        and _tracer() is None
+        and forward_ad._current_level < 0
+    )
+
+
+def holds(range_: Tensor) -> bool:
+    """Whether they can read, and write, a range, next to a tensor that they can read."""
+    return _loops is not None and range_.is_cpu and range_.dtype is torch.float32 and range_.is_contiguous()
+
+
+def can_pass(grad: Tensor, x: Tensor) -> bool:
+    """Whether they can read the gradient of a tensor, and no gradient of it will be asked for in turn."""
+    return reads(grad) and grad.stride() == x.stride() and not torch.is_grad_enabled()
+
+
+def ends(x: Tensor) -> tuple[float, float] | None:
+    """The smallest and the largest value; None if there is none, or if some value is not finite."""
+    count = x.numel()
+    if count < 2 * _SHARE:
+        found: tuple[float, float] | None = _loops.ends(x.data_ptr(), count)
+        return found
+    parts = _shared(count, lambda start, number: _loops.ends(_at(x, start), number))
+    if None in parts:
+        return None
+    return min(low for low, _ in parts), max(high for _, high in parts)
+
+
+def steps_of(held: Tensor, spec: Activations, bounds: Bounds) -> Steps | None:
+    """The grid of a range, [low, high]; None for that of a mask."""
+    least, most = bounds
+    found = _loops.grid(
+        held.data_ptr(),
+        spec.bits,
+        spec.symmetric,
+        spec.power_of_two,
+        -_INFINITE if least is None else least,
+        _INFINITE if most is None else most,
+    )
+    return None if found is None else Steps(*found)
+
+
+def follow(held: Tensor, ends: tuple[float, float], spec: Activations, bounds: Bounds) -> Steps | None:
+    """The same, after the range has moved towards the ends of a batch."""
+    least, most = bounds
+    found = _loops.follow(
+        held.data_ptr(),
+        spec.bits,
+        spec.symmetric,
+        spec.power_of_two,
+        -_INFINITE if least is None else least,
+        _INFINITE if most is None else most,
+        0.0 if least == 0 else ends[0],  # as if there were a zero among the values, as in every grid
+        ends[1],
+        spec.averaging,
+    )
+    return None if found is None else Steps(*found)
+
+
+def round_(x: Tensor, scale: float, half_up: bool) -> None:
+    """In place: to the nearest multiple of a scale."""
+    count = x.numel()
+    if count < 2 * _SHARE:
+        _loops.round(x.data_ptr(), count, scale, half_up)
+    else:
+        _shared(count, lambda start, count: _loops.round(_at(x, start), count, scale, half_up))
+
+
+def round_limited(x: Tensor, steps: Steps, half_up: bool) -> tuple[Tensor, Tensor]:
+    """The same in new memory, of values limited to those that pass; and which they are, a byte for each."""
+    out, inside = torch.empty_like(x), torch.empty_like(x, dtype=torch.bool)
+    scale, low, high, _, _ = steps
+
+    def work(start: int, count: int) -> None:
+        place = inside.data_ptr() + start
+        _loops.round_limited(_at(x, start), _at(out, start), place, count, scale, low, high, half_up)
+
+    _shared(x.numel(), work)
+    return out, inside
+
+
+def keep(grad: Tensor, inside: Tensor) -> Tensor:
+    """The gradient of what passes, and zeros."""
+    passed = torch.empty_like(grad)
+
+    def work(start: int, count: int) -> None:
+        _loops.keep(_at(grad, start), inside.data_ptr() + start, _at(passed, start), count)
+
+    _shared(grad.numel(), work)
+    return passed
+
+
+def round_clipped(x: Tensor, steps: Steps, half_up: bool) -> Tensor:
+    """The same in new memory, and no further than the ends of a grid."""
+    out = torch.empty_like(x)
+    scale, _, _, bottom, top = steps
+
+    def work(start: int, count: int) -> None:
+        _loops.round_clipped(_at(x, start), _at(out, start), count, scale, bottom, top, half_up)
+
+    _shared(x.numel(), work)
+    return out
+
+
+def round_weight_(weight: Tensor, axis: int | None, steps: int) -> None:
+    """In place: every channel of a contiguous weight (or all of it) onto the grid of its largest magnitude."""
+    shape, count = weight.shape, weight.numel()
+    channels = 1 if axis is None else shape[axis]
+    outer = 1 if not axis else math.prod(shape[:axis])
+    inner = count // max(outer * channels, 1)
+    place = weight.data_ptr()
+    if count < 2 * _SHARE:
+        _loops.round_weight(place, outer, channels, inner, 0, channels, steps)
+        return
+
+    def work(first: int, number: int) -> None:
+        _loops.round_weight(place, outer, channels, inner, first, first + number, steps)
+
+    _shared(channels, work, max(_SHARE // max(outer * inner, 1), 1))
+
+
+def gradients(grad: Tensor, x: Tensor, rounded: Tensor, steps: Steps) -> tuple[Tensor, tuple[float, float, float]]:
+    """The gradient that passes. And the sums of that which does not at either end, and of that which does times its
+    rounding error in steps."""
+    passed = torch.empty_like(x)
+    scale, low, high, _, _ = steps
+
+    def work(start: int, count: int) -> tuple[float, float, float]:
+        places = (_at(each, start) for each in (grad, x, rounded, passed))
+        found: tuple[float, float, float] = _loops.gradients(*places, count, scale, low, high)
+        return found
+
+    found = _shared(x.numel(), work)
+    return passed, found[0] if len(found) == 1 else tuple(map(sum, zip(*found, strict=True)))  # type: ignore[return-value]
+
+
+def _at(x: Tensor, start: int) -> int:
+    return x.data_ptr() + 4 * start
+
+
+def _shared(count: int, work: Callable[[int, int], Any], share: int = _SHARE) -> list[Any]:
+    """work(start, count) for all of it at once, or for parts side by side where there is enough."""
+    threads = 1 if count < 2 * share else min(count // share, torch.get_num_threads())
+    if threads == 1:
+        return [work(0, count)]
+    starts = [count * each // threads for each in range(threads + 1)]
+    parts = [(first, last - first) for first, last in itertools.pairwise(starts)]
+    waiting = [_pool(threads - 1).submit(work, *part) for part in parts[1:]]
+    return [work(*parts[0]), *(each.result() for each in waiting)]
+
+
+def _pool(threads: int) -> ThreadPoolExecutor:
+    found = _pools.get(threads)
+    if found is None:
+        found = _pools[threads] = ThreadPoolExecutor(threads, thread_name_prefix="onward")
+    return found
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pools.clear)  # the threads of a pool stay behind
