@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from onward.quant import Activations, QuantConfig
+from onward.quant import Activations, QuantConfig, Rule
 from onward.quant.kernels.parts import in_parts, parts_fit
 
 from .harness import IN_FLOAT, Outcome, quantised, through_onnxruntime
+from .test_transformers import MODELS, Hidden
 
 ASYMMETRIC = QuantConfig(activations=Activations(bits=16))
 SYMMETRIC = QuantConfig(activations=Activations(bits=16, symmetric=True))
@@ -90,3 +92,98 @@ def test_parts() -> None:
 def test_whether_parts_fit() -> None:
     ones = torch.ones(1, 516, dtype=torch.int8)
     assert parts_fit(127 * ones[:, :516]) and not parts_fit(127 * torch.ones(2, 517, dtype=torch.int8))
+
+
+class After(nn.Module):
+    """A function of an activation."""
+
+    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.linear, self.function = nn.Linear(16, 64), function
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self.function(self.linear(input))
+
+
+class RMSNorm(nn.Module):
+    """A norm that is written out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(64))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6))
+
+
+class QuickGELU(nn.Module):
+    """So is this activation."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * torch.sigmoid(1.702 * x)
+
+
+# the function, and the nodes by which it is known that it is computed so that it is exact
+FUNCTIONS: dict[str, tuple[Callable[[Tensor], Tensor], dict[str, int]]] = {
+    "gelu": (F.gelu, {"GatherElements": 1}),
+    "silu": (F.silu, {"GatherElements": 1}),
+    "glu": (F.glu, {"GatherElements": 1}),
+    "softplus": (F.softplus, {"GatherElements": 1}),
+    "sqrt of relu": (lambda x: torch.sqrt(F.relu(x)), {"GatherElements": 1}),
+    "leaky relu": (F.leaky_relu, {"LeakyRelu": 1}),
+    "softmax": (lambda x: torch.softmax(x, -1), {"Softmax": 1}),
+    "softmax, first axis": (lambda x: torch.softmax(x, 0), {"Softmax": 1}),
+    "log_softmax": (lambda x: F.log_softmax(x, 1), {"LogSoftmax": 1}),
+    "layer_norm": (lambda x: F.layer_norm(x, (20, 64), eps=1e-3), {"ReduceMean": 2}),
+    "rms_norm": (lambda x: F.rms_norm(x, (64,)), {"ReduceMean": 1}),
+    "group_norm": (lambda x: F.group_norm(x, 5, torch.arange(20.0), torch.ones(20)), {"ReduceMean": 2}),
+    "instance_norm": (F.instance_norm, {"ReduceMean": 2}),
+    "cos": (lambda x: torch.cos(x) * x, {"Cos": 1}),
+    "a norm written out": (RMSNorm(), {"ReduceMean": 1, "SimplifiedLayerNormalization": 0}),
+    "an activation written out": (QuickGELU(), {"GatherElements": 1, "QuickGelu": 0, "Sigmoid": 0}),
+    "mean": (lambda x: x.mean((0, 1)), {"ReduceMean": 1}),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions(name: str, tmp_path: Path) -> None:
+    function, nodes = FUNCTIONS[name]
+    torch.manual_seed(0)
+    for config in (ASYMMETRIC, SYMMETRIC):
+        outcome = run(After(function), lambda: torch.randn(40, 20, 16), config, tmp_path)
+        assert outcome.equal == 1
+        assert {op: outcome.fused[op] for op in nodes} == nodes
+
+
+SUMS: dict[str, Callable[[Tensor], Tensor]] = {
+    "mean": lambda x: x.mean(0),
+    "sum": lambda x: x.sum(0),
+    "global": lambda x: F.adaptive_avg_pool1d(x.flatten(1).mT, 1),
+}
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_sums_beyond_2_to_the_24(name: str, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = After(lambda x: SUMS[name](torch.sigmoid(x)))
+    outcome = run(model, lambda: torch.randn(600, 40, 16), ASYMMETRIC, tmp_path)
+    assert outcome.equal == 1
+
+
+def test_eight_bits_come_in_and_sixteen_go_out(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    layers = nn.Sequential(nn.Linear(16, 64), nn.LayerNorm(64), nn.Linear(64, 64), nn.GELU(), nn.Linear(64, 8))
+    config = QuantConfig(rules=[Rule(name, activations={"bits": 16}) for name in ("1", "3")])
+    outcome = run(layers, lambda: torch.randn(40, 20, 16), config, tmp_path)
+    assert outcome.equal == 1
+    assert outcome.fused["GatherElements"] == 1 and outcome.fused["LayerNormalization"] == 0
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama"])
+def test_transformers(name: str, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    make, example, is_sequence = MODELS[name]
+    model = quantised(Hidden(make().eval()), lambda: example(2, 9), ASYMMETRIC)
+    axes = {0: "batch", 1: "length"} if is_sequence else {0: "batch"}
+    outcome = through_onnxruntime(model, example(2, 9), tmp_path, fresh=example(9, 7), dynamic_axes={"x": axes})
+    assert outcome.equal == 1

@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from .config import Resolved
+from .grid import Grid
 from .sites import Site
 
 
@@ -64,9 +65,10 @@ class Frame:
     repeat    how often it ran before, in this run of the model
     known     its calls of earlier runs
     compiler  what torch.compile has to continue with behind it
+    given     the integers that a whole of sixteen bits gets, and their grid, if it gets one tensor
     """
 
-    __slots__ = ("_counts", "compiler", "known", "module", "path", "repeat", "settings", "whole")
+    __slots__ = ("_counts", "compiler", "given", "known", "module", "path", "repeat", "settings", "whole")
 
     def __init__(
         self,
@@ -80,6 +82,7 @@ class Frame:
         self.module, self.path, self.settings, self.repeat, self.whole = module, path, settings, repeat, whole
         self.known = known
         self.compiler: Any = None
+        self.given: tuple[Tensor, Grid] | None = None
         self._counts: dict[str, int] = {}
 
     def call(self, name: str) -> Call:

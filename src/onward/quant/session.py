@@ -27,13 +27,13 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from ..errors import QuantizationError
-from . import ops
+from . import modules, ops
 from .calls import Call, Frame, Known
 from .caution import QuantizationWarning
 from .checkpointing import is_checkpointed, kept
 from .config import Activations, Resolved
 from .fake import fake_quantize, fake_quantize_following, within
-from .functions.registry import ABOUT, HANDLERS, SWITCHED_OFF, WEIGHT_ONLY
+from .functions.registry import ABOUT, HANDLERS, INSIDE, SWITCHED_OFF, WEIGHT_ONLY
 from .grid import Grid, grid_from_range
 from .learned import fake_quantize_learned
 from .observers import RangeError
@@ -99,7 +99,8 @@ class Session(TorchFunctionMode):
             return result
         keeping = kept(self.controller) if is_checkpointed() else contextlib.nullcontext()
         with self._paused(), keeping:
-            return self.finish(self.values(result), frame.call("module").site("output"))
+            by_table = None if frame.given is None else modules.by_table(frame.module, *frame.given, result)
+            return self.finish(self.values(result), frame.call("module").site("output"), by_table)
 
     def arguments(self, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]] | None:
         """What a module that is one function gets instead of its arguments; None for those as they are.
@@ -107,9 +108,13 @@ class Session(TorchFunctionMode):
         onnxruntime 1.31 gives everybody who reads from a DequantizeLinear one of his own, and then recognises no norm
         that reads its input twice. The multiplication by the scale, apart, is read by all.
         """
-        if self.phase is not Phase.EXACT or self.frames[-1].whole is None:
+        frame = self.frames[-1]
+        if self.phase is not Phase.EXACT or frame.whole is None:
             return None
         with self._paused():
+            tensors = _tensors(args, kwargs)
+            if len(tensors) == 1:
+                frame.given = self.wide_integers(self.values(tensors[0]), frame.whole)
             given: tuple[tuple, dict[str, Any]] = pytree.tree_map_only(Tensor, self.apart, (args, kwargs))
         return given
 
@@ -140,9 +145,7 @@ class Session(TorchFunctionMode):
         if "out" in kwargs and kwargs["out"] is not None:
             return self._into(func, *args, **kwargs)
         kwargs.pop("out", None)
-        settings = self.frames[-1].settings
-        handlers = SWITCHED_OFF if settings is None else WEIGHT_ONLY if settings.weight_only else HANDLERS
-        handler = handlers.get(func)
+        handler = self._handlers().get(func)
         if handler is not None:
             args, kwargs = self.current(args, kwargs)
             try:
@@ -155,6 +158,13 @@ class Session(TorchFunctionMode):
             if result is not NotImplemented:
                 return result
         return self.in_float(func, *args, **kwargs)
+
+    def _handlers(self) -> dict[Any, Callable[..., Any]]:
+        """Those for the module that is running."""
+        frame = self.frames[-1]
+        if frame.settings is None:
+            return SWITCHED_OFF if frame.given is None else INSIDE
+        return WEIGHT_ONLY if frame.settings.weight_only else HANDLERS
 
     def in_float(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Call a function on the values themselves; what it gives lies on no grid."""
@@ -404,6 +414,14 @@ class Session(TorchFunctionMode):
         if isinstance(tag, OnGrid) and tag.integers is not None and tag.grid is not None:
             return tag.integers, tag.grid
         return None
+
+    def wide_integers(self, x: Tensor, settings: Resolved) -> tuple[Tensor, Grid] | None:
+        """The same where they, or those of a result with these settings, have sixteen bits: so fine that what is
+        computed in float between two grids has to be exact as well."""
+        found = self.integers(x)
+        if found is None or self.for_a_chip:
+            return None
+        return found if settings.activations.bits > 8 or found[1].dtype not in ("uint8", "int8") else None
 
     def is_on_grid(self, x: Any) -> bool:
         """Whether a value needs no quantising (any more)."""

@@ -165,7 +165,6 @@ ROUNDED_ONCE = {  # one operation of the processor: every runtime has the same r
     "abs": (torch.abs, Tensor.abs, Tensor.__abs__, torch.absolute, Tensor.absolute, Tensor.abs_),
     "neg": (torch.neg, Tensor.neg, Tensor.__neg__, torch.negative, Tensor.negative, Tensor.neg_),
     "square": (torch.square, Tensor.square),
-    "sqrt": (torch.sqrt, Tensor.sqrt),
     "hardshrink": (F.hardshrink,),
 }
 UNARY = {
@@ -184,6 +183,7 @@ UNARY = {
     "rrelu": (F.rrelu, F.rrelu_),
     "exp": (torch.exp, Tensor.exp),
     "log": (torch.log, Tensor.log),
+    "sqrt": (torch.sqrt, Tensor.sqrt),
     "reciprocal": (torch.reciprocal, Tensor.reciprocal),
     "rsqrt": (torch.rsqrt, Tensor.rsqrt),
     **ROUNDED_ONCE,
@@ -209,18 +209,22 @@ def unary(session: Session, func: Any, input: Tensor, *args: Any, **kwargs: Any)
 
 def from_grid_to_grid(session: Session, name: str, function: Callable[[Tensor], Tensor], x: Tensor) -> Any:
     """In float between two grids. Eight bits have 256 values, and none of them may lie so close to a tie that two
-    runtimes could round it differently."""
+    runtimes could round it differently. Of sixteen bits some do: the file has a table of all 65536."""
     if not session.has_grid(x):
         return NotImplemented
     call = session.call(name)
     site = call.site("output")
     settled = session.settle(x)
     found = session.integers(settled)
-    if found is None or name in ROUNDED_ONCE or found[1].dtype not in ("uint8", "int8") or site.range is None:
+    # a chip has tables of its own, and operators with room for nothing else
+    if found is None or name in ROUNDED_ONCE or session.for_a_chip:
         return session.finish(function(settled), site)
-    if session.for_a_chip:  # it has tables of its own, and operators with room for nothing else
+    q, x_grid = found
+    if session.wide_integers(settled, call.settings) is not None:
+        return session.finish(function(settled), site, lambda grid: ops.lookup(q, ops.table_of(function, x_grid, grid)))
+    if site.range is None:
         return session.finish(function(settled), site)
-    return session.finish(clear_of_ties(function, settled, found[1], site.grid(), name), site)
+    return session.finish(clear_of_ties(function, settled, x_grid, site.grid(), name), site)
 
 
 def clear_of_ties(function: Callable[[Tensor], Tensor], x: Tensor, x_grid: Grid, grid: Grid, name: str) -> Tensor:
@@ -275,3 +279,11 @@ def prelu(session: Session, func: Any, input: Tensor, weight: Tensor) -> Any:
         return NotImplemented
     call = session.call("prelu")
     return session.finish(F.prelu(session.settle(input), weight), call.site("output"))
+
+
+@handles(torch.cos, Tensor.cos, torch.sin, Tensor.sin)
+def wave(session: Session, func: Any, input: Tensor) -> Any:
+    """Those of positions, on their way to a grid: in float64, for float32's are another number in every tenth case."""
+    if session.phase is not Phase.EXACT or input.dtype is not torch.float32 or session.for_a_chip:
+        return NotImplemented
+    return session.in_float(func, session.values(input).to(torch.float64)).to(torch.float32)

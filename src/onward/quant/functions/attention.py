@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -12,7 +13,7 @@ from torch import Tensor
 from ..session import Call, Phase, Session
 from .linear import of_activations
 from .registry import handles
-from .softmax import onto_grid_of_shares, values_for_softmax
+from .softmax import onto_grid_of_shares, shares, values_for_softmax
 
 
 @handles(F.scaled_dot_product_attention)
@@ -70,15 +71,18 @@ def _weights(
         raw = values_for_softmax(session, scores, factor, alone=mask is None)
     else:  # the sums as floats: nothing but the softmax reads them
         raw = of_activations(session, call, q, turned, factor)
-    return onto_grid_of_shares(session, _shares(raw, mask, session.phase is not Phase.EXACT), call.settings)
+    zeros = session.phase is not Phase.EXACT
+    return onto_grid_of_shares(session, _shares(raw, mask, shares(session, call.settings), zeros), call.settings)
 
 
-def _shares(scores: Tensor, mask: Tensor | None, zeros: bool = True) -> Tensor:
+def _shares(
+    scores: Tensor, mask: Tensor | None, softmax: Callable[[Tensor, int], Tensor] = torch.softmax, zeros: bool = True
+) -> Tensor:
     """The softmax of masked scores. `zeros`: a row in which everything is masked is made zero."""
     if mask is None:
-        return torch.softmax(scores, -1)
+        return softmax(scores, -1)
     scores = scores.masked_fill(~mask, -math.inf) if mask.dtype is torch.bool else scores + mask
-    y = torch.softmax(scores, -1)
+    y = softmax(scores, -1)
     return torch.nan_to_num(y, nan=0.0) if zeros else y
 
 

@@ -1,7 +1,8 @@
-"""Norms over the last axes, in float from grid to grid: the runtime has no integer kernel for them."""
+"""Norms over the last axes: in float from grid to grid, and with exact sums where sixteen bits show the difference."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -10,21 +11,54 @@ from torch import Tensor
 
 from ..session import Session
 from .registry import handles
+from .statistics import normalised, scaled
 
 
 @handles(F.layer_norm, torch.layer_norm)
-def layer_norm(session: Session, func: Any, input: Tensor, *args: Any, **kwargs: Any) -> Any:
-    return _norm(session, "layer_norm", func, input, args, kwargs)
+def layer_norm(
+    session: Session,
+    func: Any,
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+    cudnn_enable: bool = True,
+) -> Any:
+    if input.dtype is not torch.float32:
+        return NotImplemented
+    call = session.call("layer_norm")
+    x = session.settle(input)
+    found = session.wide_integers(x, call.settings)
+    if found is None:
+        y = F.layer_norm(x, list(normalized_shape), weight, bias, eps)
+    else:
+        y = scaled(normalised(*found, _last(normalized_shape), eps), weight, bias)
+    return session.finish(y, call.site("output"))
 
 
 @handles(F.rms_norm, torch.rms_norm)
-def rms_norm(session: Session, func: Any, input: Tensor, *args: Any, **kwargs: Any) -> Any:
+def rms_norm(
+    session: Session,
+    func: Any,
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    eps: float | None = None,
+) -> Any:
     """Several nodes below opset 23: onnxruntime makes one of them where all read the same values (`Session.apart`)."""
-    return _norm(session, "rms_norm", func, session.apart(input), args, kwargs)
-
-
-def _norm(session: Session, name: str, func: Any, input: Tensor, args: Any, kwargs: Any) -> Any:
     if input.dtype is not torch.float32:
         return NotImplemented
-    call = session.call(name)
-    return session.finish(func(session.settle(input), *args, **kwargs), call.site("output"))
+    call = session.call("rms_norm")
+    x = session.settle(input)
+    found = session.wide_integers(x, call.settings)
+    if found is None:
+        y = F.rms_norm(session.apart(x), list(normalized_shape), weight, eps)
+    else:
+        epsilon = torch.finfo(torch.float32).eps if eps is None else eps
+        y = scaled(normalised(*found, _last(normalized_shape), epsilon, centre=False), weight, None)
+    return session.finish(y, call.site("output"))
+
+
+def _last(shape: Sequence[int]) -> list[int]:
+    return list(range(-len(shape), 0))

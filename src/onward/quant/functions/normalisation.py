@@ -13,6 +13,7 @@ from ..product import BatchNorm, Product, compute_exactly, fold, in_training
 from ..session import Call, Phase, Session
 from ..tags import Pending
 from .registry import handles
+from .statistics import normalised, scaled
 
 
 @handles(F.batch_norm)
@@ -81,10 +82,59 @@ def _alone(session: Session, call: Call, x: Tensor, norm: BatchNorm) -> Tensor:
 # Others: in float from grid to grid
 
 
-@handles(F.group_norm, F.instance_norm, F.local_response_norm)
-def other_norm(session: Session, func: Any, input: Tensor, *args: Any, **kwargs: Any) -> Any:
-    """The sums of such a norm are float numbers, which two runtimes add up in their own order."""
+@handles(F.group_norm)
+def group_norm(
+    session: Session,
+    func: Any,
+    input: Tensor,
+    num_groups: int,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Any:
+    """The sums of such a norm are float numbers, which two runtimes add up in their own order: of sixteen bits whole
+    numbers are added up instead."""
     if not session.has_grid(input):
         return NotImplemented
-    call = session.call(func.__name__)
+    call = session.call("group_norm")
+    x = session.settle(input)
+    found = session.wide_integers(x, call.settings)
+    if found is None:
+        return session.wait(F.group_norm(x, num_groups, weight, bias, eps), call)
+    q, grid = found
+    y = normalised(q.unflatten(1, (num_groups, -1)), grid, list(range(2, x.dim() + 1)), eps)
+    return session.wait(scaled(y.flatten(1, 2), weight, bias, x.dim() - 2), call)
+
+
+@handles(F.instance_norm)
+def instance_norm(
+    session: Session,
+    func: Any,
+    input: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Any:
+    if not session.has_grid(input):
+        return NotImplemented
+    call = session.call("instance_norm")
+    x = session.settle(input)
+    found = session.wide_integers(x, call.settings) if use_input_stats else None
+    if found is None:
+        how = (running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
+        return session.wait(F.instance_norm(x, *how), call)
+    y = normalised(*found, list(range(2, x.dim())), eps)
+    return session.wait(scaled(y, weight, bias, x.dim() - 2), call)
+
+
+@handles(F.local_response_norm)
+def local_response_norm(session: Session, func: Any, input: Tensor, *args: Any, **kwargs: Any) -> Any:
+    """In float from grid to grid."""
+    if not session.has_grid(input):
+        return NotImplemented
+    call = session.call("local_response_norm")
     return session.wait(func(session.settle(input), *args, **kwargs), call)

@@ -196,7 +196,7 @@ def adaptive_avg_pool(session: Session, func: Any, input: Tensor, output_size: A
         return _averaged(
             session, call, y, x, lambda values: pool(values, windows), Windows(windows, windows, [0] * rank)
         )
-    return _averaged(session, call, y, x, lambda values: _by_matrices(values, sizes), None)
+    return _averaged(session, call, y, x, lambda values: _by_matrices(values, sizes), None, in_sums=True)
 
 
 @handles(torch.mean, Tensor.mean)
@@ -214,7 +214,7 @@ def mean(
     if x.dim() > 2 and axes == list(range(2, x.dim())):
         flat = None if keepdim else (lambda q: q.flatten(1))
         return _global_average(session, call, y, x, x.dim() - 2, flat)
-    return _averaged(session, call, y, x, lambda values: torch.mean(values, axes, keepdim), None)
+    return _averaged(session, call, y, x, lambda values: torch.mean(values, axes, keepdim), None, in_sums=True)
 
 
 @handles(torch.sum, Tensor.sum)
@@ -229,7 +229,7 @@ def sum_(
     y = torch.sum(x, axes, keepdim)
     if session.integers(x) is None:
         return session.wait(y, call)
-    return _averaged(session, call, y, x, lambda values: torch.sum(values, axes, keepdim), None)
+    return _averaged(session, call, y, x, lambda values: torch.sum(values, axes, keepdim), None, in_sums=True)
 
 
 def _averaged(
@@ -239,15 +239,19 @@ def _averaged(
     x: Tensor,
     average: Callable[[Tensor], Tensor],
     windows: Windows | None,
+    *,
+    in_sums: bool = False,
 ) -> Tensor:
-    """A result that waits: the runtime's own kernel for windows, or `average` of numbers whose sums are exact."""
+    """A result that waits: the runtime's own kernel for windows, or `average` of numbers whose sums are exact.
+    `in_sums`: it may add up so many that they are taken in float64."""
     q, x_grid = session.integers(x)  # type: ignore[misc]
 
     def requantise(grid: Grid) -> Tensor:
         if windows is not None and has_kernel(call, x_grid, grid):
             return windows.average(q, x_grid, grid, by_convolution=not session.for_a_chip)
         numbers, onto = for_exact_sums(session, q, x_grid, grid)
-        return ops.quantize(average(numbers), onto, call.settings.rounding)
+        wide = in_sums and not session.for_a_chip and _may_be_large(numbers, x_grid, y)
+        return ops.quantize(_in_float64(average, numbers) if wide else average(numbers), onto, call.settings.rounding)
 
     return session.wait(y, call, requantise)
 
@@ -268,23 +272,41 @@ def _global_average(
     q, x_grid = session.integers(x)  # type: ignore[misc]
     axes = list(range(-rank, 0))
 
+    def average(values: Tensor) -> Tensor:
+        return torch.mean(values, axes, keepdim=True)
+
     def requantise(grid: Grid) -> Tensor:
         if has_kernel(call, x_grid, grid) and q.dim() == rank + 2:
             pooled = ops.global_average_pool(q, x_grid, grid)
         else:
             numbers, onto = for_exact_sums(session, q, x_grid, grid)
-            pooled = ops.quantize(torch.mean(numbers, axes, keepdim=True), onto, call.settings.rounding)
+            wide = not session.for_a_chip and _may_be_large(numbers, x_grid, y)
+            means = _in_float64(average, numbers) if wide else average(numbers)
+            pooled = ops.quantize(means, onto, call.settings.rounding)
         return pooled if shaped is None else shaped(pooled)
 
     return session.wait(y, call, requantise)
 
 
+def _in_float64(average: Callable[[Tensor], Tensor], numbers: Tensor) -> Tensor:
+    return average(numbers.to(torch.float64)).to(torch.float32)
+
+
+def _may_be_large(x: Tensor, grid: Grid, y: Tensor) -> bool:
+    """Whether sums of so many whole numbers may reach 2**24. Sizes that change may be any."""
+    reach = max(grid.high - grid.zero_point, grid.zero_point - grid.low)
+    sizes = x.numel(), y.numel()
+    if not all(type(each) is int for each in sizes):
+        return reach > 255
+    return sizes[0] // max(sizes[1], 1) * reach >= 2**24
+
+
 def _by_matrices(x: Tensor, sizes: Sequence[int]) -> Tensor:
     """Adaptive averages whose windows differ in length: sums by products with matrices of 0 and 1, then quotients."""
-    counts = torch.ones(())
+    counts = torch.ones((), dtype=x.dtype)
     for axis, size in enumerate(sizes, -len(sizes)):
         length = x.shape[axis]
-        inside = torch.zeros(size, length)
+        inside = torch.zeros(size, length, dtype=x.dtype)
         for place in range(size):
             inside[place, place * length // size : math.ceil((place + 1) * length / size)] = 1
         x = torch.matmul(x.movedim(axis, -1), inside.T).movedim(-1, axis)

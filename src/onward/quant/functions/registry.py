@@ -29,6 +29,7 @@ ABOUT = frozenset(
 
 HANDLERS: dict[Any, Callable[..., Any]] = {}
 WEIGHT_ONLY: dict[Any, Callable[..., Any]] = {}  # those for modules whose activations stay in float
+INSIDE: dict[Any, Callable[..., Any]] = {}  # those for modules that are one function of sixteen bits
 SWITCHED_OFF: dict[Any, Callable[..., Any]] = {}  # those for modules that stay in float altogether
 
 

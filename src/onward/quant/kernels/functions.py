@@ -97,14 +97,15 @@ def leaky_relu(x: Tensor, slope: float = 0.01) -> Tensor:
 
 
 def runtime_function(op: str, opset: int, **attributes: Any) -> Function:
-    """An ONNX operator of one input as onnxruntime computes it: Gelu (opset 20), Elu, Selu, Celu, Erf, Exp, ...
+    """An ONNX operator of one input as onnxruntime computes it: Gelu (opset 20), Elu, Selu, Erf, Exp, Softmax, ...
 
     Exact, because the runtime itself fills the table. Softplus, Sin and Log are the exceptions: its vector code and
     what it runs for the last few elements of a tensor disagree in the last bit for a few numbers in a thousand.
     """
-    session = _session(op, opset, tuple(sorted(attributes.items())))
+    settings = tuple(sorted(attributes.items()))
 
     def function(x: Tensor) -> Tensor:
+        session = _session(op, opset, settings, x.dim())
         (result,) = session.run(None, {"x": np.ascontiguousarray(x.detach().cpu().numpy(), dtype=np.float32)})
         return torch.from_numpy(result).to(x.device)
 
@@ -112,8 +113,9 @@ def runtime_function(op: str, opset: int, **attributes: Any) -> Function:
 
 
 @lru_cache(maxsize=64)
-def _session(op: str, opset: int, attributes: tuple[tuple[str, Any], ...]) -> Any:
-    value = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n"]) for name in "xy"]
+def _session(op: str, opset: int, attributes: tuple[tuple[str, Any], ...], rank: int) -> Any:
+    shape = [f"n{axis}" for axis in range(rank)]
+    value = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in "xy"]
     graph = helper.make_graph([helper.make_node(op, ["x"], ["y"], **dict(attributes))], op, value[:1], value[1:])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
     onnx.checker.check_model(model)

@@ -3,6 +3,7 @@
 from .core import binary, centred, conv, dequantize, kernels, linear, matmul, quantize, requantize, rescale, wide_values
 from .pools import average_pool, global_average_pool
 from .recurrent import dynamic_lstm
+from .tables import log_softmax, lookup, softmax, table_of
 from .transposed import conv_transpose
 from .weights import linear_blocks, stored
 
@@ -18,10 +19,14 @@ __all__ = [
     "kernels",
     "linear",
     "linear_blocks",
+    "log_softmax",
+    "lookup",
     "matmul",
     "quantize",
     "requantize",
     "rescale",
+    "softmax",
     "stored",
+    "table_of",
     "wide_values",
 ]
