@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import torch
 from torch import nn
 
 import onward
-from onward.quant import initialise
+from onward.quant import Activations, QuantConfig, Weights, initialise
 
 from .harness import quantised
 
@@ -18,6 +19,8 @@ ARGUMENTS: dict[str, tuple[dict[str, Any], str]] = {
     "a number of classes": ({"disable_module": 3}, "disable_module must be one or several classes of modules"),
     "a number of paths": ({"disable_submodel": 3}, "disable_submodel must be one or several paths of submodules"),
     "a class that is not there": ({"disable_module": nn.LSTM}, "speaks of no module of Sequential"),
+    "a dict for a configuration": ({"config": {"bits": 4}}, r"not dict\n  for example QuantConfig\(weights="),
+    "a file for a configuration": ({"config": "quant.yaml"}, "not str\n  a file is given as config_file="),
     "a path that is not there": ({"disable_submodel": ["1", "2"]}, r"Rule\('2'\) speaks of no module"),
 }
 
@@ -48,3 +51,26 @@ def test_an_export_at_the_newest_opsets_is_quiet(caplog: pytest.LogCaptureFixtur
     )
     onward.export(model, (torch.randn(1, 3, 9, 9),), tmp_path / "m.onnx", opset_version=23)
     assert [record.getMessage() for record in caplog.records] == []
+
+
+@pytest.mark.parametrize(
+    ("opset", "config", "said"),
+    [
+        (12, None, r"^a scale for each channel, as Weights\(per_channel=True\) has it, has no lowering for opset 12"),
+        (17, QuantConfig(activations=Activations(bits=16)), "^an activation of 16 bits has no lowering for opset 17"),
+        (9, QuantConfig(weights=Weights(per_channel=False)), "^a quantised model has no lowering for opset 9"),
+    ],
+)
+def test_an_opset_that_is_too_old_says_what_for(opset: int, config: QuantConfig | None, said: str) -> None:
+    x = torch.randn(3, 2)
+    model = quantised(nn.Sequential(nn.Linear(2, 2)), lambda: x, config)
+    with pytest.raises(onward.LoweringError, match=said):
+        onward.export(model, (x,), opset_version=opset)
+
+
+def test_looking_into_a_model_without_ranges(tmp_path: Path) -> None:
+    model, x = initialise(nn.Sequential(nn.Linear(2, 2))), torch.randn(3, 2)
+    for look in (lambda: onward.analyse(model, [x]), lambda: onward.dump_layers(model, x, tmp_path / "layers")):
+        with pytest.raises(onward.QuantizationError, match=r"0 \(linear_0_input\) has no range yet"):
+            look()
+    assert list(tmp_path.iterdir()) == []

@@ -104,7 +104,13 @@ def test_one_call(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("batches", "text"),
-    [(X, "batches is one Tensor"), ([], "nothing was seen inside")],
+    [
+        (X, "batches is one Tensor"),
+        (None, "batches is one NoneType"),
+        ([], "nothing was seen inside"),
+        ([(X, 1)], "a batch of Tensor, int is no call of Sequential.forward: too many .*\n.*labels are left out"),
+        ([{"y": X}], "a batch of y= is no call of Sequential.forward: missing a required argument: 'input'"),
+    ],
 )
 def test_one_call_with_bad_batches(batches: object, text: str) -> None:
     with pytest.raises((onward.InputError, QuantizationError), match=text):

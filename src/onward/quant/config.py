@@ -314,12 +314,15 @@ class QuantConfig:
 
     def _unmatched(self, rule: Rule, modules: Mapping[str, nn.Module]) -> InputError:
         classes = sorted({type(module).__name__ for module in modules.values()})
+        told = f"its modules are of the classes {', '.join(classes)}"
         if rule.name is not None and not any(rule.names(path) for path in modules):
             close = nearest(rule.name, [path for path in modules if path])
+            first = [path for path in modules if path and "." not in path]
+            told = f"its modules are {', '.join(first[:12])}{', ...' if len(first) > 12 else ''}" if first else told
         else:
             lower = {name.lower(): name for name in classes}
             close = lower.get(nearest(str(rule.type).rpartition(".")[2], lower) or "")
-        hint = f"did you mean {close!r}?" if close else f"its modules are of the classes {', '.join(classes)}"
+        hint = f"did you mean {close!r}?" if close else told
         return InputError(f"{rule.told} speaks of no module of {type(modules['']).__name__}", hint=hint)
 
 

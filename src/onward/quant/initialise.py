@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -45,7 +46,11 @@ def initialise(
         )
     config = config or QuantConfig()
     if not isinstance(config, QuantConfig):
-        raise InputError(f"config must be a QuantConfig, not {type(config).__name__}", hint="onward.QuantConfig(...)")
+        is_path = isinstance(config, (str, os.PathLike))
+        raise InputError(
+            f"config must be a QuantConfig, not {type(config).__name__}",
+            hint="a file is given as config_file=" if is_path else "for example QuantConfig(weights=Weights(bits=4))",
+        )
     config = replace(config, rules=(*config.rules, *switched_off(disable_module, disable_submodel)))
     controller = Controller(config, config.for_model(model))
     _check_types(model, controller)

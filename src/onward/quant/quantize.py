@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Iterable, Mapping
 from typing import Any, BinaryIO
@@ -33,7 +34,7 @@ def quantize(
     f          as in `onward.export`; the program is returned in any case
     options    as in `onward.export`: dynamic_axes, opset_version, ...
     """
-    if isinstance(batches, (torch.Tensor, Mapping)):
+    if isinstance(batches, (torch.Tensor, Mapping)) or not isinstance(batches, Iterable):
         raise InputError(
             f"batches is one {type(batches).__name__}", hint="a list of batches is wanted: onward.quantize(model, [x])"
         )
@@ -49,12 +50,29 @@ def quantize(
         for number, batch in enumerate(batches):
             first = batch if number == 0 else first
             args, kwargs = as_call(batch)
+            check_call(model, args, kwargs)
             model(*args, **kwargs)
     args, kwargs = as_call(first)
     model.eval()
     if args and isinstance(args[-1], dict):  # an argument: `export` would take it for keyword arguments
         args = (*args, {})
     return export(model, args, f, kwargs=kwargs, **options)
+
+
+def check_call(model: nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
+    """Loaders give pairs of inputs and labels, and models take inputs alone."""
+    try:
+        signature = inspect.signature(model.forward)
+    except ValueError:  # it has none, and says what it takes when it is called
+        return
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        name, given = type(model).__name__, [*(type(each).__name__ for each in args), *(f"{each}=" for each in kwargs)]
+        raise InputError(
+            f"a batch of {', '.join(given) or 'nothing'} is no call of {name}.forward: {error}",
+            hint="a tuple holds the arguments of a call; labels are left out: quantize(model, (x for x, _ in loader))",
+        ) from error
 
 
 def as_call(batch: Any) -> tuple[tuple, dict[str, Any]]:

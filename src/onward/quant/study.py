@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from ..capture.model import set_training
 from .grid import Grid
 from .initialise import controller_of
-from .quantize import as_call
+from .quantize import as_call, check_call
 from .sites import Site
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ class Study:
 
     def with_range(self, site: Site, y: Tensor) -> Site:
         """A module that is quantised alone meets tensors that have no range: theirs is what they have."""
+        if self.only is None:
+            return site
         return _SeenSite(site.owner, site.path, site.name, site.settings, site.rounding, torch.stack(y.aminmax()))
 
 
@@ -67,5 +69,6 @@ def studying(model: nn.Module, study: Study, what: str) -> Iterator[None]:
 def run(model: nn.Module, batch: Any, study: Study, what: str) -> Any:
     """One batch through the model."""
     args, kwargs = as_call(batch)
+    check_call(model, args, kwargs)
     with studying(model, study, what):
         return model(*args, **kwargs)

@@ -23,16 +23,16 @@ ROUNDING_IS_TOLD = ContextVar("ROUNDING_IS_TOLD", default=False)
 def check_type(g: Emitter, dtype: str) -> None:
     """16 bits are there from opset 21 on."""
     if dtype in ("uint16", "int16") and g.opset < 21:
-        raise g.needs_opset(21)
+        raise g.needs_opset(21, "an activation of 16 bits")
     if g.opset < 10:
-        raise g.needs_opset(10)
+        raise g.needs_opset(10, "a quantised model")
 
 
 def _settings(g: Emitter, axis: int | None) -> dict[str, int]:
     if axis is None:
         return {}
     if g.opset < 13:
-        raise g.needs_opset(13)
+        raise g.needs_opset(13, "a scale for each channel, as Weights(per_channel=True) has it,")
     return {"axis": axis}
 
 

@@ -17,7 +17,7 @@ def is_wide(g: Emitter, *values: Value) -> bool:
     """Whether one of them has sixteen bits, which ONNX quantises from opset 21 on."""
     found = any(g.dtype(each) in (torch.uint16, torch.int16) for each in values)
     if found and g.opset < 21:
-        raise g.needs_opset(21)
+        raise g.needs_opset(21, "an activation of 16 bits")
     return found
 
 
