@@ -111,11 +111,12 @@ class Session(TorchFunctionMode):
         frame = self.frames[-1]
         if self.phase is not Phase.EXACT or frame.whole is None:
             return None
+        apart = self.values if self.for_a_chip else self.apart  # whose file says the scales that values have
         with self._paused():
             tensors = _tensors(args, kwargs)
             if len(tensors) == 1:
                 frame.given = self.wide_integers(self.values(tensors[0]), frame.whole)
-            given: tuple[tuple, dict[str, Any]] = pytree.tree_map_only(Tensor, self.apart, (args, kwargs))
+            given: tuple[tuple, dict[str, Any]] = pytree.tree_map_only(Tensor, apart, (args, kwargs))
         return given
 
     def apart(self, x: Tensor) -> Tensor:
