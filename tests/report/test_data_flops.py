@@ -156,3 +156,16 @@ def test_a_window_without_a_place_has_no_number(call: str) -> None:
     assert contents(model, {"x": (1, 1, 4, 4), **others}).data["nodes"][-1]["flops"] is None
     if "= 3>" not in call:
         assert contents(model, {"x": (1, 1, 5, 5), **others}).data["nodes"][-1]["flops"] is not None
+
+
+def test_what_follows_from_the_name_of_an_axis_is_counted() -> None:
+    """The file says `rows` of the product, which no input has; the operator before it gives `n` and `m`."""
+    text = """<ir_version: 10, opset_import: ["" : 20, "other" : 1]>
+        g (float[n, m, 8] x, float[8, 4] w) => (float[rows, 4] y)
+        <int64[2] s = {-1, 8}, float[n, m, 8] a, float[rows, 8] b>
+        { a = other.Own (x)
+          b = Reshape (a, s)
+          y = Gemm (b, w) }"""
+    model = ir.from_proto(onnx.parser.parse_model(text))
+    data = contents(model, {"x": (2, 3, 8), "w": (8, 4)}).data
+    assert [node["flops"] for node in data["nodes"]] == [None, 0, 2 * 6 * 8 * 4]

@@ -2,7 +2,8 @@
 
 The inputs' sizes are written into a copy of the model, and what follows from them is inferred (`files/shapes.py`).
 Whatever is left over, after operators of other domains for instance, is read off the names of axes: where `height_1`
-was found to be 6 once, it is 6 everywhere. What depends on data stays unknown until a run says it (`profile.py`).
+was found to be 6 once, it is 6 everywhere, and what follows from that is inferred. What depends on data stays unknown
+until a run says it (`profile.py`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from onward.files.shapes import forget_shapes, infer, infer_from_inputs
 from onward.write.words import dimensions
 
 Sizes = tuple[int, ...]
+_ROUNDS = 3  # of inference: what axes tell by their names leads to more
 
 
 @dataclass
@@ -75,13 +77,32 @@ def _sizes(named: ir.Model, inputs: Mapping[str, Sequence[int]]) -> dict[ir.Valu
     for value in concrete.graph.inputs:
         if str(value.name) in inputs and isinstance(value.type, ir.TensorType | None):
             value.shape = ir.Shape(inputs[str(value.name)])
+    forget_shapes(concrete)
+    found: dict[ir.Value, Sizes] = {}
+    for _ in range(_ROUNDS):
+        if not _infers(concrete):
+            return found or _read_off(named, named)
+        found = _read_off(named, concrete)
+        pairs = zip(_values(named.graph), _values(concrete.graph), strict=True)
+        by_name = [(same, found[value]) for value, same in pairs if value in found and _static(same) is None]
+        if not by_name:
+            break
+        for same, sizes in by_name:
+            same.shape = ir.Shape(sizes)
+    return found
+
+
+def _infers(model: ir.Model) -> bool:
+    """Add what follows from the shapes that are there; whether it can be so."""
     try:
-        forget_shapes(concrete)
-        infer_from_inputs(concrete)
-        holds = all(map(_has_a_place, concrete.graph.all_nodes()))
+        infer_from_inputs(model)
+        return all(map(_has_a_place, model.graph.all_nodes()))
     except (ExportError, TypeError):  # TypeError: an attribute of another type, for the checker to tell of
-        holds = False
-    concrete = concrete if holds else named
+        return False
+
+
+def _read_off(named: ir.Model, concrete: ir.Model) -> dict[ir.Value, Sizes]:
+    """The sizes of the values of one model, by the shapes of the other, and by axes that have a size somewhere."""
     pairs = list(zip(_values(named.graph), _values(concrete.graph), strict=True))
     axes: dict[str, int] = {}
     for value, same in pairs:
