@@ -16,7 +16,7 @@ from .checkpointing import check_forward
 from .config import QuantConfig, Resolved
 from .modules import is_one_function
 from .sites import PREFIX, Site, hold_range
-from .uncompiled import check_not_traced, not_compiled, start, stop
+from .uncompiled import check_not_traced, not_compiled, say_uncompiled, set_compiler
 
 if TYPE_CHECKING:
     from .session import Session
@@ -92,22 +92,24 @@ class Enter:
 
     @not_compiled
     def __call__(self, module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> Any:
-        compiler = stop(self.controller)
+        compiler = set_compiler(None)
+        if compiler:
+            say_uncompiled(self.controller)
         stack = _running.stack
+        session = stack[-1] if stack else None
         try:
-            if stack and stack[-1].controller is self.controller:
-                session = stack[-1]
-                session.enter_module(module, self.path, self.settings, self.is_whole, self.known)
+            if session is not None and session.controller is self.controller:
+                frame = session.enter_module(module, self.path, self.settings, self.is_whole, self.known)
             else:
                 session = self._new_session(module)
-                session.enter_module(module, self.path, self.settings, self.is_whole, self.known)
+                frame = session.enter_module(module, self.path, self.settings, self.is_whole, self.known)
                 session.__enter__()
                 stack.append(session)
         except BaseException:
-            start(compiler)
+            set_compiler(compiler)
             raise
-        session.frames[-1].compiler = compiler
-        return session.arguments(args, kwargs)
+        frame.compiler = compiler
+        return session.arguments(args, kwargs) if frame.whole is not None else None
 
     def _new_session(self, module: nn.Module) -> Session:
         from .session import Phase, Session
@@ -158,9 +160,9 @@ class Leave:
     @not_compiled
     def __call__(self, module: nn.Module, args: tuple, kwargs: dict[str, Any], result: Any) -> Any:
         stack = _running.stack
-        if not stack or stack[-1].frames[-1].module is not module:  # the error came before the module was entered
+        session = stack[-1] if stack else None
+        if session is None or session.frames[-1].module is not module:  # the error came before the module was entered
             return None
-        session = stack[-1]
         compiler = session.frames[-1].compiler
         try:
             result = session.leave_module(result)
@@ -172,7 +174,8 @@ class Leave:
             session.forget()
             return result
         finally:
-            start(compiler)
+            if compiler is not None:
+                set_compiler(compiler)
 
 
 def load_ranges(module: nn.Module, learned: bool, state: dict[str, Any], prefix: str, *_: Any) -> None:

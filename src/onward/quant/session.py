@@ -17,7 +17,7 @@ import enum
 import functools
 import math
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -81,7 +81,7 @@ class Session(TorchFunctionMode):
 
     def enter_module(
         self, module: nn.Module, path: str, settings: Resolved | None, is_whole: bool, known: Known
-    ) -> None:
+    ) -> Frame:
         """A module's forward begins."""
         if self.study is not None and self.study.only is not None and path not in self.study.only:
             settings = None
@@ -90,7 +90,9 @@ class Session(TorchFunctionMode):
         repeat = self._runs.get(id(module), 0)
         self._runs[id(module)] = repeat + 1
         inside, whole = (None, settings) if is_whole else (settings, None)
-        self.frames.append(Frame(module, path, inside, repeat, whole, known))
+        frame = Frame(module, path, inside, repeat, whole, known)
+        self.frames.append(frame)
+        return frame
 
     def leave_module(self, result: Any) -> Any:
         """It ends, with a result that is put on its grid if the module is one function."""
@@ -196,8 +198,8 @@ class Session(TorchFunctionMode):
 
     def written(self, x: Tensor, tag: Tag | None = None) -> Tensor:
         """A tensor was written to: it is what the tag says, and views of it have lost their grids."""
-        self._overwrote = True
         before = self.tag(x)
+        self._overwrote = self._overwrote or before is not None  # not for a counter, such as that of a batch norm
         if isinstance(before, OnGrid):
             before.memory.writes += 1
             if isinstance(tag, OnGrid):
@@ -222,10 +224,18 @@ class Session(TorchFunctionMode):
 
     def current(self, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
         """Arguments with what was changed in place as it is now."""
-        if not self._overwrote:
+        if not self._overwrote or not self._has_changed((*args, *kwargs.values())):
             return args, kwargs
         changed: tuple[tuple, dict[str, Any]] = pytree.tree_map_only(Tensor, self._now, (args, kwargs))
         return changed
+
+    def _has_changed(self, values: Iterable[Any]) -> bool:
+        return any(
+            isinstance(self.tag(each), Overwritten)
+            if isinstance(each, Tensor)
+            else isinstance(each, (list, tuple)) and self._has_changed(each)
+            for each in values
+        )
 
     def _now(self, x: Tensor) -> Tensor:
         while isinstance(tag := self.tag(x), Overwritten):

@@ -31,19 +31,14 @@ def not_compiled(hook: Callable[..., Any]) -> Callable[..., Any]:
     return hook
 
 
-@not_compiled
-def stop(controller: Controller) -> Any:
-    """Turn the compiler off, and give what turns it on again."""
-    compiler = dynamo.set_eval_frame(None)
-    if compiler not in (None, False) and _SAID not in controller.warned:
+set_compiler = dynamo.set_eval_frame  # to None turns it off, and gives what turns it on again
+
+
+def say_uncompiled(controller: Controller) -> None:
+    """Once for a model."""
+    if _SAID not in controller.warned:
         controller.warned.add(_SAID)
         warnings.warn("torch.compile leaves a quantised model as it is: it runs uncompiled", QuantizationWarning, 4)
-    return compiler
-
-
-def start(compiler: Any) -> None:
-    """Turn it on again."""
-    dynamo.set_eval_frame(compiler)
 
 
 def check_not_traced() -> None:
