@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from pathlib import Path
 
@@ -22,6 +23,14 @@ def test_conditions_are_no_problems(model: Path) -> None:
     assert done.exit_code == 0, done.stderr
     assert "opset 8: 1 condition" in done.stdout and "loads the model" in done.stdout
     assert "source: The definitions of operators: onnx" in done.stdout
+
+
+def test_the_file_is_read_once(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = []
+    loading = importlib.import_module("onward.files.load")  # the function of this name hides the module
+    monkeypatch.setattr(loading, "_read", lambda path: read.append(path) or Path(path).read_bytes())
+    invoke("inspect", model, "--for", "opset-8", "--for", "onnxruntime", "--for", "coreml", "--json")
+    assert read == [str(model)]
 
 
 def test_a_problem_is_the_exit_code_and_named_with_its_source(tmp_path: Path) -> None:
