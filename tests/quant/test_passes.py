@@ -112,6 +112,24 @@ class Seen(nn.Module):
         return self.after(y), self.look(y)
 
 
+class Branches(nn.Module):
+    """An image that several convolutions read, on one grid and on a wider one: stems of RepVGG and MobileOne do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.two, self.three = nn.Conv2d(3, 16, 3, padding=1), nn.Conv2d(3, 16, 1), nn.Conv2d(3, 16, 1)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return torch.relu(self.one(x) + self.two(x)), self.three(x * 2)
+
+
+def test_an_image_that_several_convolutions_read_is_padded_once(tmp_path: Path) -> None:
+    found = outcome(Branches(), (2, 3, 8, 8), tmp_path)
+    assert found.equal == 1
+    assert found.nodes["Pad"] == 1
+    assert [shape[2] for shape in convolutions(found.path)] == [4, 4, 4]
+
+
 def test_a_layer_that_runs_twice_is_widened_twice(tmp_path: Path) -> None:
     found = outcome(Twice(), (1, 16, 20), tmp_path)
     assert found.equal == 1

@@ -39,8 +39,9 @@ def widen_channels(model: ir.Model) -> bool:
         elif _is_quantised(node) and _groups(node) == 1 and _BLOCK // 2 <= (_channels(node.outputs[0]) or 0) < _BLOCK:
             changed |= _widen(graph, node.outputs[0], 2)
     if graph.opset_imports.get("", 0) >= 13:
+        deeper: dict[ir.Value, ir.Value] = {}
         for node in list(graph):
-            changed |= _is_quantised(node) and _groups(node) == 1 and _deepen(graph, node)
+            changed |= _is_quantised(node) and _groups(node) == 1 and _deepen(graph, node, deeper)
     return changed
 
 
@@ -179,8 +180,9 @@ def _widen(graph: ir.Graph, value: ir.Value, most: float) -> bool:
     return True
 
 
-def _deepen(graph: ir.Graph, conv: ir.Node) -> bool:
-    """Pad the integers that a convolution reads to a multiple of 4 channels, where they come from float."""
+def _deepen(graph: ir.Graph, conv: ir.Node, deeper: dict[ir.Value, ir.Value]) -> bool:
+    """Pad the integers that a convolution reads to a multiple of 4 channels, where they come from float. `deeper` has
+    what was padded for another one."""
     back = conv.inputs[0].producer() if conv.inputs[0] is not None else None
     first = back.inputs[0] if back is not None and back.op_type == "DequantizeLinear" else None
     made = first.producer() if first is not None else None
@@ -195,13 +197,22 @@ def _deepen(graph: ir.Graph, conv: ir.Node) -> bool:
     pads = torch.zeros(2 * rank, dtype=torch.int64)
     pads[rank + 1] = more
     shape = ir.Shape([size if axis != 1 else before + more for axis, size in enumerate(integers.shape or ())])
-    pad = ir.Node("", "Pad", [integers, add_constant(graph, f"{integers.name}.pads", pads)], name=f"{made.name}.wide")
-    values = ir.Node("", "DequantizeLinear", [pad.outputs[0], *back.inputs[1:]], name=f"{back.name}.wide")
-    for node, like in ((pad, integers), (values, back.outputs[0])):
-        node.outputs[0].name, node.outputs[0].type, node.outputs[0].shape = f"{like.name}.wide", like.type, shape
+
+    def in_place_of(like: ir.Value, node: ir.Node) -> ir.Value:
+        made_here = node.outputs[0]
+        made_here.name, made_here.type, made_here.shape = f"{like.name}.wide", like.type, shape
         node.metadata_props.update(made.metadata_props)
         graph.insert_before(conv, node)
-    conv.replace_input_with(0, values.outputs[0])
+        return made_here
+
+    if integers not in deeper:
+        amounts = add_constant(graph, f"{integers.name}.pads", pads)
+        deeper[integers] = in_place_of(integers, ir.Node("", "Pad", [integers, amounts], name=f"{made.name}.wide"))
+    values = back.outputs[0]
+    if values not in deeper:
+        inputs = [deeper[integers], *back.inputs[1:]]
+        deeper[values] = in_place_of(values, ir.Node("", "DequantizeLinear", inputs, name=f"{back.name}.wide"))
+    conv.replace_input_with(0, deeper[values])
     _replace(graph, conv, 1, 1, more)
     return True
 
