@@ -327,3 +327,41 @@ def test_numbers_of_rows_are_turned_and_not_rows(
     assert found.equal >= 0.99 and found.close == 1
     turns = [node for node in onnx.load(found.path).graph.node if node.op_type == "Transpose" and node.input[0] == "x"]
     assert [list(node.attribute[0].ints) for node in turns] == ([] if order is None else [order])
+
+
+class Rows(nn.Module):
+    """Linear layers with something between them that is computed row by row, or is not."""
+
+    def __init__(self, between: Callable[[nn.Module, Tensor], Tensor]) -> None:
+        super().__init__()
+        self.first, self.norm, self.second = nn.Linear(8, 16), nn.LayerNorm(16), nn.Linear(16, 8)
+        self.between = between
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.second(self.between(self, self.first(x)))
+
+
+@pytest.mark.parametrize(
+    ("between", "count"),
+    [
+        (lambda m, y: F.gelu(y), 2),
+        (lambda m, y: m.norm(F.relu(y)), 2),
+        (lambda m, y: m.norm(y) + F.silu(y), 2),
+        (lambda m, y: torch.tanh(y) * torch.arange(16.0), 2),
+        (lambda m, y: torch.softmax(y, 1), 4),  # over another axis
+        (lambda m, y: F.layer_norm(y, y.shape[1:]) if y.shape[1:] == (5, 16) else y, 4),
+        (lambda m, y: F.gelu(y) + torch.arange(5.0)[:, None], 4),
+        (lambda m, y: F.gelu(y).flip(1), 4),
+    ],
+)
+@pytest.mark.parametrize("both", [False, True])
+def test_rows_stay_rows(between: Callable[[nn.Module, Tensor], Tensor], count: int, both: bool, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = quantised(Rows(between), lambda: torch.randn(2, 5, 8))
+    example, fresh = torch.randn(2, 5, 8), torch.randn(4, 5, 8)
+    axes = {0: "n", 1: "m"} if both and count == 2 else {0: "n"}
+    fresh = torch.randn(4, 7, 8) if len(axes) == 2 else fresh
+    found = through_onnxruntime(model, example, tmp_path, fresh=fresh, dynamic_shapes=(axes,))
+    assert found.equal == 1
+    assert not left_in_float(found)
+    assert found.nodes["Reshape"] == count

@@ -210,6 +210,8 @@ class Session(TorchFunctionMode):
         """Whether another tensor may take the place of one that is to be written to: no view of it has to see that, and
         it is our own, as in training all are that lie on a grid. There autograd may have kept what is there."""
         if isinstance(tag, Pending):
+            if tag.is_viewed:
+                return False
             tag = None if tag.settled is None else self.tag(tag.settled)
         elif self.phase is not Phase.TRAIN or not isinstance(tag, OnGrid):
             return False
@@ -298,6 +300,8 @@ class Session(TorchFunctionMode):
         if isinstance(tag, Entered):
             return tag.settled
         if isinstance(tag, Pending):
+            if tag.settled is None and tag.rounded is not None and (again := tag.rounded(tag.call)) is not None:
+                tag.settled = self.settle(again)
             if tag.settled is None:
                 waiting = tag
                 if tag.bounded is not None and self.controller.observers:  # then it will be bounded on this grid
@@ -389,6 +393,8 @@ class Session(TorchFunctionMode):
         tag = self.tag(x)
         if not isinstance(tag, Pending) or tag.settled is not None:
             return None
+        if tag.rounded is not None and (again := tag.rounded(tag.call)) is not None:
+            return self.waiting(again)
         return (x, tag) if tag.folded is None else self._unfolded(tag)
 
     def joined(self, first: Call) -> None:

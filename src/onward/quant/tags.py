@@ -60,6 +60,7 @@ class OnGrid(_OfARun):
     writes: int = 0  # of the memory, when this was said
     moved: bool = False  # the values went the way of the integers, and are not made from these
     settled: Tensor | None = None  # for one that was moved: its values made from its integers
+    before: Tensor | None = None  # the values that were rounded, where the runtime has them as floats (unrounded.py)
 
 
 @dataclass(slots=True)
@@ -71,6 +72,9 @@ class Pending(_OfARun):
     product      the product that it is, for a batch norm to be folded into
     folded       the batch norm that is in it already, since it followed the last time
     scaled       the same times a positive number, waiting too, where that is no operation of its own
+    rounded      the same of rounded operands, for those that want it on its grid; None if these have changed since
+    in_float     whether an operator that runs in float has read it: then that is what is put on its grid
+    is_viewed    whether it has views, which have to see what is written into it
     settled      the same on its grid, once somebody asked for that
     bounded      where its range is kept as bounded by an activation
     """
@@ -80,6 +84,9 @@ class Pending(_OfARun):
     product: Product | None = None
     folded: BatchNorm | None = None
     scaled: Callable[[Tensor, float], Tensor] | None = None
+    rounded: Callable[[Call], Tensor | None] | None = None
+    in_float: bool = False
+    is_viewed: bool = False
     settled: Tensor | None = None
     bounded: Site | None = None
 

@@ -11,6 +11,7 @@ from .. import ops
 from ..grid import Grid, is_power_of_two
 from ..session import Call, Phase, Session
 from ..tags import Pending, is_made
+from ..unrounded import before_rounding, is_float, was_read_in_float
 from .activation import in_place
 from .registry import HANDLERS, handles
 
@@ -93,11 +94,44 @@ def _binary(session: Session, func: Any, name: str, input: Any, other: Any) -> A
     for scores, mask, role in ((input, other, "other"), (other, input, "input")):
         if are_scores(session, scores) and not session.is_on_grid(session.settle(mask, call.site(role))):
             return func(input, other)
+    if name == "add" and (is_float(session, input) or is_float(session, other)):
+        total = _sum_in_float(session, func, call, input, other)
+        if total is not None:
+            return total
+    return _of_rounded(session, func, call, name, input, other)
+
+
+def _of_rounded(session: Session, func: Any, call: Call, name: str, input: Tensor, other: Tensor) -> Tensor:
     a, b = session.settle(input, call.site("input")), session.settle(other, call.site("other"))
-    y = func(a, b)
+    y: Tensor = func(a, b)
     if not (session.is_on_grid(a) and session.is_on_grid(b)):  # a mask, which no grid can hold
         return y
     return session.wait(y, call, _requantise(session, call, name, a, b))
+
+
+def _sum_in_float(session: Session, func: Any, call: Call, input: Tensor, other: Tensor) -> Tensor | None:
+    """A sum with a product of matrices that waits, as of a layer and what goes around it: rounded if an integer kernel
+    reads it, and not if a norm does. None where one operand is a mask."""
+    values = []
+    for role, x in (("input", input), ("other", other)):
+        if not is_float(session, x):
+            x = session.settle(x, call.site(role))
+            if not session.is_on_grid(x):
+                return None
+            x = before_rounding(session, x)
+        values.append(x)
+    y = session.wait(func(*values), call)
+    tag, tags = session.tag(y), [session.tag(each) for each in (input, other)]
+    assert isinstance(tag, Pending)
+
+    def rounded(call: Call) -> Tensor | None:
+        if any(session.tag(each) is not then for each, then in zip((input, other), tags, strict=True)):
+            return None  # written to in the meantime
+        return _of_rounded(session, func, call, "add", input, other)
+
+    tag.in_float = was_read_in_float(session, input) or was_read_in_float(session, other)
+    tag.rounded = None if tag.in_float else rounded
+    return y
 
 
 def are_scores(session: Session, x: Tensor) -> bool:

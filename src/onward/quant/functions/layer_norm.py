@@ -1,4 +1,5 @@
-"""Norms over the last axes: in float from grid to grid, and with exact sums where sixteen bits show the difference."""
+"""Norms over the last axes, in float: the runtime has no integer kernel for them. What they give lies on a grid; what a
+layer norm reads is rounded only where something else wants it so. With sixteen bits, which show it, sums are exact."""
 
 from __future__ import annotations
 
@@ -9,7 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..session import Session
+from .. import ops
+from ..session import Phase, Session
+from ..unrounded import remember, unrounded
 from .registry import handles
 from .statistics import normalised, scaled
 
@@ -28,13 +31,15 @@ def layer_norm(
     if input.dtype is not torch.float32:
         return NotImplemented
     call = session.call("layer_norm")
-    x = session.settle(input)
+    bits = call.settings.activations.bits
+    x = unrounded(session, input) if bits <= 8 else session.settle(input)
     found = session.wide_integers(x, call.settings)
-    if found is None:
-        y = F.layer_norm(x, list(normalized_shape), weight, bias, eps)
-    else:
+    if found is not None:
         y = scaled(normalised(*found, _last(normalized_shape), eps), weight, bias)
-    return session.finish(y, call.site("output"))
+    else:
+        is_exact = session.phase is Phase.EXACT and not session.for_a_chip
+        y = (ops.layer_norm if is_exact else F.layer_norm)(x, list(normalized_shape), weight, bias, eps)
+    return remember(session, session.finish(y, call.site("output")), y, bits)
 
 
 @handles(F.rms_norm, torch.rms_norm)

@@ -25,7 +25,7 @@ def linear(session: Session, func: Any, input: Tensor, weight: Tensor, bias: Ten
     if input.dtype is not torch.float32:
         return NotImplemented
     if weight.dim() != 2 or not is_layers_weight(session, weight):  # worked out from activations
-        y = session.again(torch.matmul, input, weight.mT if weight.dim() > 1 else weight)
+        y = session.composed(lambda: torch.matmul(input, weight.mT if weight.dim() > 1 else weight))
         return y if bias is None else session.again(torch.add, y, bias)
     return linear_with(session, input, weight, bias)
 

@@ -1,5 +1,5 @@
-"""Recurrent layers: weights are integers with a scale for every row, what comes in and what goes out lies on grids, and
-the recurrence runs in float (or, with `lstm="dynamic"`, as onnxruntime's DynamicQuantizeLSTM computes it)."""
+"""Recurrent layers: weights are integers with a scale for every row, what goes out lies on a grid (for chips what comes
+in too), and the recurrence runs in float (or, with `lstm="dynamic"`, as onnxruntime's DynamicQuantizeLSTM has it)."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from ..fake import fake_quantize_weight
 from ..grid import weight_grid
 from ..ranges import weight_range
 from ..session import Phase, Session
+from ..unrounded import remember, unrounded
 from .registry import handles
 
 LAYERS = {torch.lstm: "lstm", torch.gru: "gru", torch.rnn_tanh: "rnn", torch.rnn_relu: "rnn"}
@@ -35,8 +36,10 @@ def layers(session: Session, func: Any, input: Tensor, *args: Any) -> Any:
     is_dynamic = func is torch.lstm and not is_packed and session.controller.config.lstm == "dynamic"
     if is_packed or is_dynamic or call.settings.weight_only:
         x = session.values(input)
-    else:
+    elif session.for_a_chip:
         x = session.settle(input, call.site("input"))
+    else:
+        x = unrounded(session, input)
     states = session.values(states) if isinstance(states, Tensor) else tuple(map(session.values, states))
     if is_dynamic and isinstance(states, tuple) and session.phase is Phase.EXACT and _is_plain(states):
         result = _dynamic_lstm(x, states, args[place], spec, *args[place + 1 :])
@@ -44,7 +47,8 @@ def layers(session: Session, func: Any, input: Tensor, *args: Any) -> Any:
         weights = [rounded(session, each, spec, x) for each in args[place]]
         result = list(func(x, *args[: place - 1], states, weights, *args[place + 1 :]))
     if not is_packed and not call.settings.weight_only:  # the last state is part of the output
-        result[:2] = [session.finish(each, call.site("output")) for each in result[:2]]
+        site, bits = call.site("output"), call.settings.activations.bits
+        result[:2] = [remember(session, session.finish(each, site), each, bits) for each in result[:2]]
     return tuple(result)
 
 

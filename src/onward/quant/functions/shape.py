@@ -12,9 +12,10 @@ from torch.utils import _pytree as pytree
 
 from .. import ops
 from ..grid import Grid
-from ..session import Phase, Session
+from ..session import Call, Phase, Session
 from ..sites import MASK
-from ..tags import Memory, OnGrid
+from ..tags import Memory, OnGrid, Pending
+from ..unrounded import is_float, was_read_in_float
 from .elementwise import are_scores
 from .registry import handles
 
@@ -38,7 +39,37 @@ _ZERO = (torch.tril, torch.triu, Tensor.tril, Tensor.triu)  # they put zeros in
 @handles(*(each for each in dict.fromkeys(_FUNCTIONS) if each not in _ZERO))
 def passing(session: Session, func: Any, input: Any, *args: Any, **kwargs: Any) -> Any:
     """The values and the integers go the same way."""
+    if func in _FORMS and isinstance(input, Tensor) and is_float(session, input):
+        return _reformed(session, func, input, args, kwargs)
     return moved(session, input, lambda x: func(x, *args, **kwargs), views=func.__name__ not in _COPIES)
+
+
+_FORMS = frozenset(
+    getattr(home, name)
+    for home in (torch, Tensor)
+    for name in ("view", "reshape", "flatten", "unflatten", "squeeze", "unsqueeze")
+    if hasattr(home, name)
+)
+
+
+def _reformed(session: Session, func: Any, x: Tensor, args: Any, kwargs: Any) -> Tensor:
+    """Another form of a product that may stay in float, as of one that was computed in rows: it goes on waiting."""
+    then = session.tag(x)
+    assert isinstance(then, Pending)
+    then.is_viewed = True
+    y = session.wait(func(x, *args, **kwargs), then.call)
+    tag = session.tag(y)
+    assert isinstance(tag, Pending)
+
+    def rounded(call: Call) -> Tensor | None:
+        if session.tag(x) is not then:
+            return None
+        found: Tensor = moved(session, x, lambda each: func(each, *args, **kwargs), views=True)
+        return found
+
+    tag.in_float = then.in_float
+    tag.rounded = None if tag.in_float else rounded
+    return y
 
 
 _COPIES = ("clone", "flip", "roll", "index_select", "tile", "repeat", "repeat_interleave", "gather", "take_along_dim")
@@ -179,6 +210,25 @@ def dropout(
         return input
     if session.phase is Phase.EXACT or func in (F.alpha_dropout, F.feature_alpha_dropout):
         return NotImplemented
+    if is_float(session, input):
+        return _drop_in_float(session, func, input, p)
     settled = session.settle(input)
     y = func(settled, p, training)
     return session.put(y, OnGrid()) if session.is_on_grid(settled) else y
+
+
+def _drop_in_float(session: Session, func: Any, x: Tensor, p: float) -> Tensor:
+    """Of a product that may stay in float: in evaluation it is not looked at here, and so not rounded for this."""
+    then = session.tag(x)
+    assert isinstance(then, Pending)
+    kept = func(torch.ones_like(x), p, True)
+    y = session.wait(x * kept, then.call)
+    tag = session.tag(y)
+    assert isinstance(tag, Pending)
+
+    def rounded(call: Call) -> Tensor | None:
+        return session.put(session.settle(x) * kept, OnGrid()) if session.tag(x) is then else None
+
+    tag.in_float = was_read_in_float(session, x)
+    tag.rounded = None if tag.in_float else rounded
+    return y

@@ -9,6 +9,7 @@ from .concat import concat, regrid, where
 from .conv import conv, conv_sums
 from .elementwise import add, mul, through_float
 from .functions import hardsigmoid, hardswish, leaky_relu, lookup, runtime_function, sigmoid, silu, tanh
+from .layer_norm import layer_norm
 from .linear import linear, linear_sums, matmul, matmul_sums
 from .pool import average_pool, averaging_weights, global_average_pool, max_pool, mean
 from .resize import resize_bilinear
@@ -29,6 +30,7 @@ __all__ = [
     "global_average_pool",
     "hardsigmoid",
     "hardswish",
+    "layer_norm",
     "leaky_relu",
     "linear",
     "linear_sums",

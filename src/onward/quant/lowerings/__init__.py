@@ -1,6 +1,6 @@
 """The exact steps of evaluation in ONNX, by family as in `ops/`."""
 
-from . import pools, recurrent, tables, transposed, weights
+from . import norms, pools, recurrent, tables, transposed, weights
 from .core import dequantized, quantized
 
-__all__ = ["dequantized", "pools", "quantized", "recurrent", "tables", "transposed", "weights"]
+__all__ = ["dequantized", "norms", "pools", "quantized", "recurrent", "tables", "transposed", "weights"]

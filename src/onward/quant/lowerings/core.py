@@ -82,7 +82,19 @@ def quantize(
     g: Emitter, x: Value, scale: Value, zero: int, dtype: str, low: int, high: int, axis: int | None, rounding: str
 ) -> Value:
     """quantize(Tensor x, Tensor scale, int zero_point, str dtype, int low, int high, int? axis, str rounding)"""
-    return quantized(g, x, scale, zero, dtype, low, high, axis, rounding)
+    return quantized(g, _not_of_product(g, x), scale, zero, dtype, low, high, axis, rounding)
+
+
+def _not_of_product(g: Emitter, x: Value) -> Value:
+    """The same for what a product gives as floats, since something else reads it so: of a Gemm that a QuantizeLinear
+    reads, and others too, onnxruntime 1.31 makes no integer kernel."""
+    made = x.producer()
+    if made is not None and made.op_type == "Reshape" and made.inputs[0] is not None:
+        made = made.inputs[0].producer()
+    if made is None or made.op_type not in ("Gemm", "MatMul") or made.inputs[0] is None or ROUNDING_IS_TOLD.get():
+        return x
+    first = made.inputs[0].producer()
+    return g.op.LeakyRelu(x, alpha=1.0) if first is not None and first.op_type == "DequantizeLinear" else x
 
 
 @lowers(onward.dequantize.default)

@@ -1,6 +1,7 @@
 """The exact steps of evaluation as operators of PyTorch (`torch.ops.onward`), by family."""
 
 from .core import binary, centred, conv, dequantize, kernels, linear, matmul, quantize, requantize, rescale, wide_values
+from .norms import layer_norm
 from .pools import average_pool, global_average_pool
 from .recurrent import dynamic_lstm
 from .tables import log_softmax, lookup, softmax, table_of
@@ -17,6 +18,7 @@ __all__ = [
     "dynamic_lstm",
     "global_average_pool",
     "kernels",
+    "layer_norm",
     "linear",
     "linear_blocks",
     "log_softmax",

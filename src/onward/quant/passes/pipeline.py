@@ -11,6 +11,7 @@ from ...passes.drop_dead_nodes import drop_dead_nodes
 from ...passes.drop_unused_weights import drop_unused_weights
 from ...passes.pipeline import run_passes
 from ..controller import ATTRIBUTE
+from .keep_rows import keep_rows
 from .last_state import last_state
 from .quantize_later import quantize_later
 from .shuffle_by_gather import shuffle_by_gather
@@ -24,6 +25,7 @@ PASSES = (
     last_state,  # behind quantize_later, which leaves the Gather of the last element in float
     small_tables_as_floats,
     transpose_places,  # behind small_tables_as_floats, which takes a DequantizeLinear out of the way
+    keep_rows,
     drop_dead_nodes,  # the others leave old nodes behind
     drop_unused_weights,
 )

@@ -61,6 +61,19 @@ def _is_read_in_float(value: ir.Value) -> bool:
     """Whether all that read a tensor are operators without an integer kernel."""
     uses = value.uses()
     return bool(uses) and all(
-        use.node.op_type in IN_FLOAT or (use.node.op_type in MOVES and _is_read_in_float(use.node.outputs[0]))
+        use.node.op_type in IN_FLOAT
+        or (use.node.op_type in MOVES and _is_read_in_float(use.node.outputs[0]))
+        or _is_sum_in_float(use.node)
         for use in uses
+    )
+
+
+def _is_sum_in_float(node: ir.Node) -> bool:
+    """Whether it adds floats. A sum of integers is one of two DequantizeLinear that a QuantizeLinear alone reads."""
+    if node.op_type not in ("Add", "Sum") or node.domain != "":
+        return False
+    makers = [each.producer() for each in node.inputs if each is not None]
+    uses = node.outputs[0].uses()
+    return any(made is None or made.op_type != "DequantizeLinear" for made in makers) or any(
+        use.node.op_type != "QuantizeLinear" for use in uses
     )
