@@ -55,13 +55,19 @@ MATMUL = (
 )  # fmt: skip
 
 
+def in_order(func: Any, input: Tensor, other: Any) -> tuple[Tensor, Tensor] | None:
+    """The operands of one of these, the left one first; None unless both are tensors of float32."""
+    if not isinstance(other, Tensor) or not (input.dtype is other.dtype is torch.float32):
+        return None
+    return (other, input) if func is Tensor.__rmatmul__ else (input, other)
+
+
 @handles(*MATMUL)
 def matmul(session: Session, func: Any, input: Tensor, other: Tensor | None = None, mat2: Tensor | None = None) -> Any:
-    second = other if other is not None else mat2
-    if not isinstance(second, Tensor) or not (input.dtype is second.dtype is torch.float32):
+    operands = in_order(func, input, other if other is not None else mat2)
+    if operands is None:
         return NotImplemented
-    if func is Tensor.__rmatmul__:
-        input, second = second, input
+    input, second = operands
     if second.dim() == 2 and is_weight(session, second) and not is_weight(session, input):
         return linear_with(session, input, second.t(), None)
     call = session.call("matmul")

@@ -25,7 +25,7 @@ from ..session import Phase, Session
 from .activation import clamp, hardtanh, relu
 from .attention import multi_head_attention_forward
 from .embedding import embedding
-from .linear import MATMUL, is_layers_weight, is_weight
+from .linear import MATMUL, in_order, is_layers_weight, is_weight
 from .recurrent import CELLS, LAYERS, cells, layers, rounded
 from .registry import SWITCHED_OFF, WEIGHT_ONLY, handles
 
@@ -76,11 +76,10 @@ def _in_blocks(weight: Tensor, spec: Weights) -> tuple[Tensor, Tensor, int, int]
 
 @handles(*MATMUL, table=WEIGHT_ONLY)
 def matmul(session: Session, func: Any, input: Tensor, other: Tensor | None = None, mat2: Tensor | None = None) -> Any:
-    second = other if other is not None else mat2
-    if not isinstance(second, Tensor) or not (input.dtype is second.dtype is torch.float32):
+    operands = in_order(func, input, other if other is not None else mat2)
+    if operands is None:
         return NotImplemented
-    if func is Tensor.__rmatmul__:
-        input, second = second, input
+    input, second = operands
     if second.dim() != 2 or not is_weight(session, second) or is_weight(session, input):
         return NotImplemented
     return linear_with(session, input, second.t(), None)
