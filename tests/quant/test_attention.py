@@ -470,3 +470,27 @@ def test_scores_that_are_scaled_are_multiplied_once() -> None:
     with Counting() as count, torch.no_grad():
         model(torch.randn(2, 6, 16))
     assert count.seen["onward.matmul.default"] == 1
+
+
+class Rotated(nn.Module):
+    """Positions that are counted while the model runs: their waves are made of no tensor of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.layer(x)
+        angle = torch.arange(x.shape[1])[:, None] / 100 ** (torch.arange(4) / 4)
+        one, other = y.chunk(2, -1)
+        return torch.cat([one * angle.cos() - other * angle.sin(), one * angle.sin() + other * angle.cos()], -1)
+
+
+def test_positions_that_are_counted(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = quantised(Rotated(), lambda: torch.randn(2, 5, 8))
+    axes = {"x": {0: "batch", 1: "length"}}
+    found = through_onnxruntime(
+        model, torch.randn(2, 5, 8), tmp_path, fresh=torch.randn(3, 9, 8), dynamic_axes=axes, input_names=["x"]
+    )
+    assert found.equal == 1

@@ -286,4 +286,8 @@ def wave(session: Session, func: Any, input: Tensor) -> Any:
     """Those of positions, on their way to a grid: in float64, for float32's are another number in every tenth case."""
     if session.phase is not Phase.EXACT or input.dtype is not torch.float32 or session.for_a_chip:
         return NotImplemented
-    return session.in_float(func, session.values(input).to(torch.float64)).to(torch.float32)
+    return session.in_float(_in_float64, input, func)
+
+
+def _in_float64(x: Tensor, func: Callable[[Tensor], Tensor]) -> Tensor:
+    return func(x.to(torch.float64)).to(torch.float32)
