@@ -198,8 +198,8 @@ class Session(TorchFunctionMode):
 
     def written(self, x: Tensor, tag: Tag | None = None) -> Tensor:
         """A tensor was written to: it is what the tag says, and views of it have lost their grids."""
-        before = self.tag(x)
-        self._overwrote = self._overwrote or before is not None  # not for a counter, such as that of a batch norm
+        before = self.tag(x)  # None already where tensors have versions: it was written to
+        self._overwrote = self._overwrote or x.is_floating_point()  # not for a counter, such as that of a batch norm
         if isinstance(before, OnGrid):
             before.memory.writes += 1
             if isinstance(tag, OnGrid):
