@@ -172,43 +172,68 @@ typedef struct {
 } Sums;
 
 /* The gradient that passes, and the sums of that which does not at either end, and of that inside times its rounding
- * error in steps. `rounded` are the values after rounding. */
-EACH_PROCESSOR
-static Sums gradients(const float *grad, const float *x, const float *rounded, float *passed, Py_ssize_t count,
-                      float scale, float low, float high)
-{
-    Sums sums = {0, 0, 0};
-    for (Py_ssize_t begin = 0; begin < count; begin += BLOCK) {
-        Py_ssize_t end = begin + BLOCK < count ? begin + BLOCK : count;
-        float bottom[LANES] = {0}, top[LANES] = {0}, error[LANES] = {0};
-        Py_ssize_t i = begin;
-        for (; i + LANES <= end; i += LANES) {
-            for (int k = 0; k < LANES; k++) {
-                float value = x[i + k], slope = grad[i + k];
-                float below = value <= low ? slope : 0, above = value >= high ? slope : 0;
-                float inside = value <= low || value >= high ? 0 : slope;
-                passed[i + k] = inside;
-                bottom[k] += below;
-                top[k] += above;
-                error[k] += inside * (rounded[i + k] - value);
-            }
-        }
-        for (; i < end; i++) {
-            float value = x[i], slope = grad[i];
-            float inside = value <= low || value >= high ? 0 : slope;
-            passed[i] = inside;
-            bottom[0] += value <= low ? slope : 0;
-            top[0] += value >= high ? slope : 0;
-            error[0] += inside * (rounded[i] - value);
-        }
-        for (int k = 0; k < LANES; k++) {
-            sums.bottom += bottom[k];
-            sums.top += top[k];
-            sums.error += error[k];
-        }
+ * error in steps. Here a product with the reciprocal of the scale will do. */
+#define GRADIENTS(name, rounded)                                                                                   \
+    EACH_PROCESSOR                                                                                                 \
+    static Sums name(const float *grad, const float *x, float *passed, Py_ssize_t count, float scale, float low,   \
+                     float high)                                                                                   \
+    {                                                                                                              \
+        Sums sums = {0, 0, 0};                                                                                     \
+        float inverse = 1 / scale;                                                                                 \
+        for (Py_ssize_t begin = 0; begin < count; begin += BLOCK) {                                                \
+            Py_ssize_t length = count - begin < BLOCK ? count - begin : BLOCK, whole = length - length % LANES;    \
+            const float *slopes = grad + begin, *values = x + begin;                                               \
+            float *out = passed + begin;                                                                           \
+            float bottom[LANES] = {0}, top[LANES] = {0}, error[LANES] = {0};                                       \
+            for (Py_ssize_t i = 0; i < whole; i += LANES)                                                          \
+                for (int k = 0; k < LANES; k++) {                                                                  \
+                    float value = values[i + k], slope = slopes[i + k], steps = value * inverse;                   \
+                    float below = value <= low ? slope : 0, above = value >= high ? slope : 0;                     \
+                    float inside = value <= low || value >= high ? 0 : slope;                                      \
+                    out[i + k] = inside;                                                                           \
+                    bottom[k] += below;                                                                            \
+                    top[k] += above;                                                                               \
+                    error[k] += inside * (rounded - steps);                                                        \
+                }                                                                                                  \
+            for (Py_ssize_t i = whole; i < length; i++) {                                                          \
+                float value = values[i], slope = slopes[i], steps = value * inverse;                               \
+                float inside = value <= low || value >= high ? 0 : slope;                                          \
+                out[i] = inside;                                                                                   \
+                bottom[0] += value <= low ? slope : 0;                                                             \
+                top[0] += value >= high ? slope : 0;                                                               \
+                error[0] += inside * (rounded - steps);                                                            \
+            }                                                                                                      \
+            for (int k = 0; k < LANES; k++) {                                                                      \
+                sums.bottom += bottom[k];                                                                          \
+                sums.top += top[k];                                                                                \
+                sums.error += error[k];                                                                            \
+            }                                                                                                      \
+        }                                                                                                          \
+        return sums;                                                                                               \
     }
-    sums.error /= scale;
-    return sums;
+
+GRADIENTS(gradients_to_even, rintf(steps))
+GRADIENTS(gradients_halves_up, floorf(steps + 0.5f))
+
+/* What these sums mean for the ends of the range, by the chain rule and in the proportion of `learned.py`. */
+static void share_out(Sums sums, const float *range, float *ends, double scale, int bottom, int top, int symmetric,
+                      double count)
+{
+    double low = range[0] < 0 ? range[0] : 0, high = range[1] > 0 ? range[1] : 0, steps = top - bottom, to_low, to_high;
+    if (symmetric) {
+        double span = high > -low ? high : -low;
+        steps = (steps - 1) / 2;
+        to_high = (sums.error + sums.top * top + sums.bottom * bottom) * (scale / (span > FLT_MIN ? span : FLT_MIN));
+        to_low = -to_high;
+    } else {
+        double span = high - low, offset = low / scale; /* the zero point, before it was rounded, is -offset */
+        to_high = (sums.error + sums.top * (top - offset) + sums.bottom * (bottom - offset)) *
+                  (scale / (span > FLT_MIN ? span : FLT_MIN));
+        to_low = sums.top + sums.bottom - to_high;
+    }
+    double size = steps * sqrt(steps) / sqrt(count);
+    ends[0] = range[0] ? (float)(to_low * size) : 0;
+    ends[1] = range[1] ? (float)(to_high * size) : 0;
 }
 
 #define MASK -1e30 /* as in sites.py */
@@ -396,24 +421,42 @@ static PyObject *native_round_weight(PyObject *module, PyObject *const *argument
     Py_RETURN_NONE;
 }
 
+/* grad, x, passed, count, scale, low, high, half_up */
 static PyObject *native_gradients(PyObject *module, PyObject *const *arguments, Py_ssize_t given)
 {
     if (!are_given(given, 8))
         return NULL;
-    float *grad = ADDRESS(0), *x = ADDRESS(1), *rounded = ADDRESS(2), *passed = ADDRESS(3);
-    Py_ssize_t count = COUNT(4);
-    float scale = (float)NUMBER(5), low = (float)NUMBER(6), high = (float)NUMBER(7);
+    float *grad = ADDRESS(0), *x = ADDRESS(1), *passed = ADDRESS(2);
+    Py_ssize_t count = COUNT(3);
+    float scale = (float)NUMBER(4), low = (float)NUMBER(5), high = (float)NUMBER(6);
+    int up = PyObject_IsTrue(arguments[7]);
     if (PyErr_Occurred())
         return NULL;
     Sums sums;
-    WITHOUT_PYTHON(count, sums = gradients(grad, x, rounded, passed, count, scale, low, high));
+    WITHOUT_PYTHON(count, sums = up ? gradients_halves_up(grad, x, passed, count, scale, low, high)
+                                    : gradients_to_even(grad, x, passed, count, scale, low, high));
     return Py_BuildValue("(ddd)", sums.bottom, sums.top, sums.error);
+}
+
+/* sums (3), range, ends, scale, bottom, top, symmetric, count */
+static PyObject *native_share_out(PyObject *module, PyObject *const *arguments, Py_ssize_t given)
+{
+    if (!are_given(given, 10))
+        return NULL;
+    Sums sums = {NUMBER(0), NUMBER(1), NUMBER(2)};
+    float *range = ADDRESS(3), *ends = ADDRESS(4);
+    double scale = NUMBER(5), count = NUMBER(9);
+    int bottom = (int)COUNT(6), top = (int)COUNT(7), symmetric = PyObject_IsTrue(arguments[8]);
+    if (PyErr_Occurred())
+        return NULL;
+    share_out(sums, range, ends, scale, bottom, top, symmetric, count);
+    Py_RETURN_NONE;
 }
 
 #define FUNCTION(name) {#name, (PyCFunction)(void (*)(void))native_##name, METH_FASTCALL, NULL}
 
 static PyMethodDef functions[] = {
-    FUNCTION(ends), FUNCTION(grid), FUNCTION(follow), FUNCTION(round), FUNCTION(round_limited), FUNCTION(keep), FUNCTION(round_clipped), FUNCTION(round_weight), FUNCTION(gradients),
+    FUNCTION(ends), FUNCTION(grid), FUNCTION(follow), FUNCTION(round), FUNCTION(round_limited), FUNCTION(keep), FUNCTION(round_clipped), FUNCTION(round_weight), FUNCTION(gradients), FUNCTION(share_out),
     {NULL, NULL, 0, NULL},
 };
 

@@ -6,6 +6,7 @@ settings, the sites where its tensors are put on their grids) is kept with the h
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,7 +27,7 @@ class Call:
     settings: Resolved
     _sites: dict[str, Site] = field(default_factory=dict, init=False, repr=False)
 
-    @property
+    @functools.cached_property
     def label(self) -> str:
         return f"{self.path}:{self.name}"
 

@@ -57,28 +57,31 @@ class _Learned(torch.autograd.Function):
         if native.reads(x):
             out = native.round_clipped(x, steps, rounding == "half_up")
         else:
-            out = round_to_steps(x.clone(), steps.scale, rounding, (steps.bottom, steps.top))
-        ctx.save_for_backward(x, out, held)
-        ctx.rest = steps, spec, after_relu
+            out = _rounded(x, steps, rounding)
+        ctx.save_for_backward(x, held)
+        ctx.rest = steps, spec, rounding, after_relu
         return out
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        x, out, held = ctx.saved_tensors
-        steps, spec, after_relu = ctx.rest
-        grad, nothing = grads[0], (None,) * 4
+        (x, held), grad = ctx.saved_tensors, grads[0]
+        steps, spec, rounding, after_relu = ctx.rest
         if not ctx.needs_input_grad[1]:
-            return _hardtanh_backward(grad, x, steps.low, steps.high), None, *nothing
-        if native.can_pass(grad, x) and native.reads(x) and out.stride() == x.stride():
-            passed, sums = native.gradients(grad, x, out, steps)
-        else:
-            passed = _hardtanh_backward(grad, x, steps.low, steps.high)
-            sums = _gradients_in_steps(grad, passed, x, out, steps)
+            return _hardtanh_backward(grad, x, steps.low, steps.high), None, None, None, None, None
+        if native.can_pass(grad, x) and native.holds(held) and native.reads(x):
+            passed, ends = native.gradients(grad, x, held, steps, spec.symmetric, rounding == "half_up", after_relu)
+            return passed, ends, None, None, None, None
+        passed = _hardtanh_backward(grad, x, steps.low, steps.high)
+        sums = _gradients_in_steps(grad, passed, x, _rounded(x, steps, rounding), steps)
         if after_relu:  # the bottom is zero, where no gradient counts
             sums = 0.0, *sums[1:]
         low, high = held.tolist()
-        ends = _gradients_of_ends(sums, (low, high), steps, spec, x.numel())
-        return passed, torch.tensor(ends, device=held.device), *nothing
+        of_ends = _gradients_of_ends(sums, (low, high), steps, spec, x.numel())
+        return passed, torch.tensor(of_ends, device=held.device), None, None, None, None
+
+
+def _rounded(x: Tensor, steps: Steps, rounding: str) -> Tensor:
+    return round_to_steps(x.detach().clone(), steps.scale, rounding, (steps.bottom, steps.top))
 
 
 def _gradients_in_steps(

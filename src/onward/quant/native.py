@@ -181,19 +181,25 @@ def round_weight_(weight: Tensor, axis: int | None, steps: int) -> None:
     _shared(channels, work, max(_SHARE // max(outer * inner, 1), 1))
 
 
-def gradients(grad: Tensor, x: Tensor, rounded: Tensor, steps: Steps) -> tuple[Tensor, tuple[float, float, float]]:
-    """The gradient that passes. And the sums of that which does not at either end, and of that which does times its
-    rounding error in steps."""
-    passed = torch.empty_like(x)
-    scale, low, high, _, _ = steps
+def gradients(
+    grad: Tensor, x: Tensor, held: Tensor, steps: Steps, symmetric: bool, half_up: bool, after_relu: bool
+) -> tuple[Tensor, Tensor]:
+    """The gradient that passes, and that of the ends of a range. After a ReLU the bottom is zero, where none counts."""
+    passed, ends, count = torch.empty_like(x), torch.empty_like(held), x.numel()
+    scale, low, high, bottom, top = steps
 
-    def work(start: int, count: int) -> tuple[float, float, float]:
-        places = (_at(each, start) for each in (grad, x, rounded, passed))
-        found: tuple[float, float, float] = _loops.gradients(*places, count, scale, low, high)
+    def work(start: int, number: int) -> tuple[float, float, float]:
+        found: tuple[float, float, float] = _loops.gradients(
+            _at(grad, start), _at(x, start), _at(passed, start), number, scale, low, high, half_up
+        )
         return found
 
-    found = _shared(x.numel(), work)
-    return passed, found[0] if len(found) == 1 else tuple(map(sum, zip(*found, strict=True)))  # type: ignore[return-value]
+    parts = [work(0, count)] if count < 2 * _SHARE else _shared(count, work)
+    at_bottom, at_top, error = parts[0] if len(parts) == 1 else map(sum, zip(*parts, strict=True))
+    at_bottom = 0.0 if after_relu else at_bottom
+    places = held.data_ptr(), ends.data_ptr()
+    _loops.share_out(at_bottom, at_top, error, *places, scale, bottom, top, symmetric, count)
+    return passed, ends
 
 
 def _at(x: Tensor, start: int) -> int:

@@ -77,8 +77,9 @@ _IN_PLACE = {
 @handles(*_IN_PLACE)
 def in_place_form(session: Session, func: Any, input: Tensor, *args: Any, **kwargs: Any) -> Any:
     plain = _IN_PLACE[func]
-    if input.dtype is not torch.float32:  # a counter, such as that of a batch norm
-        return NotImplemented
+    if input.dtype is not torch.float32:
+        counts = not any(isinstance(each, Tensor) for each in (*args, *kwargs.values()))  # as a batch norm its batches
+        return func(input, *args, **kwargs) if counts else NotImplemented
     return in_place(session, func, input, True, lambda x: HANDLERS[plain](session, plain, x, *args, **kwargs))
 
 
