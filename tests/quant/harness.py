@@ -106,4 +106,4 @@ def check_compiled() -> None:
         return
     if not any(map(shutil.which, ("cc", "gcc", "clang"))):
         pytest.skip("no C compiler here: the loops of _native.c were not compiled")
-    pytest.fail("the loops of _native.c were not compiled: `pip install -e .` says why (Python's headers are needed)")
+    pytest.fail("the loops of _native.c were not compiled, or from an older source: `pip install -e . -v` says why")

@@ -17,6 +17,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#define INTERFACE 1 /* another number whenever a function takes other arguments: `native.py` has the same */
+
 /* One version of a loop for each kind of processor, chosen when the module is loaded. */
 #if defined(__x86_64__) && defined(__gnu_linux__) && defined(__has_attribute)
 #if __has_attribute(target_clones)
@@ -464,5 +466,8 @@ static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_native", NULL, 
 
 PyMODINIT_FUNC PyInit__native(void)
 {
-    return PyModule_Create(&definition);
+    PyObject *module = PyModule_Create(&definition);
+    if (module && PyModule_AddIntConstant(module, "INTERFACE", INTERFACE) < 0)
+        Py_CLEAR(module);
+    return module;
 }

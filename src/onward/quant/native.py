@@ -21,9 +21,13 @@ if TYPE_CHECKING:
     from .config import Activations
     from .steps import Bounds
 
+_INTERFACE = 1  # of the loops that are called here: older ones take other arguments
+
 try:
     from . import _native as _loops  # type: ignore[attr-defined]
 except ImportError:  # not compiled: no compiler, or run from the sources
+    _loops = None
+if getattr(_loops, "INTERFACE", 0) != _INTERFACE:  # compiled from an older source, in an editable installation
     _loops = None
 
 _SHARE = 1 << 18  # values that are worth a thread of their own: some 100 us
