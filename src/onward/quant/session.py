@@ -440,6 +440,10 @@ class Session(TorchFunctionMode):
             return None
         return found if settings.activations.bits > 8 or found[1].dtype not in ("uint8", "int8") else None
 
+    def is_exact(self, x: Tensor) -> bool:
+        """Whether a float function of a settled tensor is one that onnxruntime will compute, from grid to grid."""
+        return self.integers(x) is not None and not self.for_a_chip
+
     def is_on_grid(self, x: Any) -> bool:
         """Whether a value needs no quantising (any more)."""
         return isinstance(x, Tensor) and isinstance(self.tag(x), OnGrid)

@@ -96,27 +96,32 @@ def leaky_relu(x: Tensor, slope: float = 0.01) -> Tensor:
     return torch.where(x >= 0, x, x * torch.tensor(slope, dtype=torch.float32))
 
 
-def runtime_function(op: str, opset: int, **attributes: Any) -> Function:
-    """An ONNX operator of one input as onnxruntime computes it: Gelu (opset 20), Elu, Selu, Erf, Exp, Softmax, ...
+def runtime_function(op: str, opset: int, **attributes: Any) -> Callable[..., Tensor]:
+    """An ONNX operator as onnxruntime computes it: Gelu (opset 20), Elu, Selu, Erf, Exp, Softmax, ...
 
     Exact, because the runtime itself fills the table. Softplus, Sin and Log are the exceptions: its vector code and
     what it runs for the last few elements of a tensor disagree in the last bit for a few numbers in a thousand.
     """
     settings = tuple(sorted(attributes.items()))
 
-    def function(x: Tensor) -> Tensor:
-        session = _session(op, opset, settings, x.dim())
-        (result,) = session.run(None, {"x": np.ascontiguousarray(x.detach().cpu().numpy(), dtype=np.float32)})
-        return torch.from_numpy(result).to(x.device)
+    def function(*tensors: Tensor) -> Tensor:
+        session = _session(op, opset, settings, tuple(each.dim() for each in tensors))
+        values = [np.ascontiguousarray(each.detach().cpu().numpy(), dtype=np.float32) for each in tensors]
+        (result,) = session.run(None, {f"x{place}": each for place, each in enumerate(values)})
+        return torch.from_numpy(result).to(tensors[0].device)
 
     return function
 
 
 @lru_cache(maxsize=64)
-def _session(op: str, opset: int, attributes: tuple[tuple[str, Any], ...], rank: int) -> Any:
-    shape = [f"n{axis}" for axis in range(rank)]
-    value = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in "xy"]
-    graph = helper.make_graph([helper.make_node(op, ["x"], ["y"], **dict(attributes))], op, value[:1], value[1:])
+def _session(op: str, opset: int, attributes: tuple[tuple[str, Any], ...], ranks: tuple[int, ...]) -> Any:
+    def value(name: str, rank: int) -> Any:
+        return helper.make_tensor_value_info(name, TensorProto.FLOAT, [f"{name}_{axis}" for axis in range(rank)])
+
+    names = [f"x{place}" for place in range(len(ranks))]
+    inputs = [value(name, rank) for name, rank in zip(names, ranks, strict=True)]
+    node = helper.make_node(op, names, ["y"], **dict(attributes))
+    graph = helper.make_graph([node], op, inputs, [value("y", ranks[0])])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
     onnx.checker.check_model(model)
     options = onnxruntime.SessionOptions()

@@ -19,3 +19,9 @@ def layer_norm(
 ) -> Value:
     """layer_norm(Tensor x, SymInt[] shape, Tensor? weight, Tensor? bias, float epsilon) -> Tensor"""
     return g.layer_norm(x, len(shape), weight, bias, epsilon)
+
+
+@lowers(onward.instance_norm.default)
+def instance_norm(g: Emitter, x: Value, weight: Value, bias: Value, epsilon: float) -> Value:
+    """instance_norm(Tensor x, Tensor weight, Tensor bias, float epsilon) -> Tensor"""
+    return g.op.InstanceNormalization(x, weight, bias, epsilon=epsilon)

@@ -1,7 +1,7 @@
 """The exact steps of evaluation as operators of PyTorch (`torch.ops.onward`), by family."""
 
 from .core import binary, centred, conv, dequantize, kernels, linear, matmul, quantize, requantize, rescale, wide_values
-from .norms import layer_norm
+from .norms import instance_norm, layer_norm
 from .pools import average_pool, global_average_pool
 from .recurrent import dynamic_lstm
 from .tables import log_softmax, lookup, softmax, table_of
@@ -17,6 +17,7 @@ __all__ = [
     "dequantize",
     "dynamic_lstm",
     "global_average_pool",
+    "instance_norm",
     "kernels",
     "layer_norm",
     "linear",

@@ -21,3 +21,18 @@ def layer_norm(x: Tensor, shape: Sequence[int], weight: Tensor | None, bias: Ten
     """F.layer_norm as onnxruntime computes it."""
     result: Tensor = torch.ops.onward.layer_norm(x, list(shape), weight, bias, epsilon)
     return result
+
+
+define(
+    "instance_norm(Tensor x, Tensor weight, Tensor bias, float epsilon) -> Tensor",
+    lambda x, weight, bias, epsilon: kernels.runtime_function("InstanceNormalization", 13, epsilon=epsilon)(
+        x, weight, bias
+    ),
+    lambda x, *_: torch.empty_like(x, memory_format=torch.contiguous_format),
+)
+
+
+def instance_norm(x: Tensor, weight: Tensor, bias: Tensor, epsilon: float) -> Tensor:
+    """F.instance_norm as onnxruntime computes it, with the statistics of x."""
+    result: Tensor = torch.ops.onward.instance_norm(x, weight, bias, epsilon)
+    return result

@@ -36,7 +36,7 @@ for _name, _op in (("softmax", "Softmax"), ("log_softmax", "LogSoftmax")):
     define(
         f"{_name}(Tensor x, int dim) -> Tensor",
         lambda x, dim, op=_op: kernels.runtime_function(op, 13, axis=dim)(x),
-        lambda x, dim: torch.empty_like(x),
+        lambda x, dim: torch.empty_like(x, memory_format=torch.contiguous_format),
     )
 
 
