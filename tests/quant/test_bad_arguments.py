@@ -74,3 +74,10 @@ def test_looking_into_a_model_without_ranges(tmp_path: Path) -> None:
         with pytest.raises(onward.QuantizationError, match=r"0 \(linear_0_input\) has no range yet"):
             look()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_scripted_part_is_named() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), torch.jit.trace(nn.Linear(2, 2), torch.zeros(1, 2)))
+    with pytest.raises(onward.InputError, match="^init: 1 is made by torch.jit"):
+        initialise(model)
+    assert not model[0]._forward_hooks

@@ -65,6 +65,12 @@ def initialise(
 
 
 def _check_types(model: nn.Module, controller: Controller) -> None:
+    scripted = next((path for path, each in model.named_modules() if isinstance(each, torch.jit.ScriptModule)), None)
+    if scripted is not None:
+        raise InputError(
+            f"init: {scripted or 'the model itself'} is made by torch.jit, and nothing can be seen of what it computes",
+            hint="build the model without torch.jit",
+        )
     for path, each in quantised_parameters(controller, model, ""):
         if each.dtype is not torch.float32:
             raise InputError(
