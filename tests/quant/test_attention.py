@@ -18,6 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import onward
 import onward.backend
+from onward.errors import QuantizationError
 from onward.quant import Activations, QuantConfig, Rule, Weights, calibration, initialise
 
 from .harness import left_in_float, products_of_activations, quantised, through_onnxruntime
@@ -494,3 +495,16 @@ def test_positions_that_are_counted(tmp_path: Path) -> None:
         model, torch.randn(2, 5, 8), tmp_path, fresh=torch.randn(3, 9, 8), dynamic_axes=axes, input_names=["x"]
     )
     assert found.equal == 1
+
+
+def test_one_tensor_for_three_inputs_is_told_of(tmp_path: Path) -> None:
+    model, x = initialise(nn.MultiheadAttention(16, 2, batch_first=True)), torch.randn(2, 5, 16)
+    for given, fails in ((x, True), (x.clone(), False)):
+        with calibration(model):
+            model(x, given, given if fails else x.clone())
+        model.eval()
+        if fails:
+            with pytest.raises(QuantizationError, match="one tensor given there for two inputs was seen as one"):
+                onward.export(model, (x, x, x), tmp_path / "attention.onnx")
+        else:
+            onward.export(model, (x, x, x), tmp_path / "attention.onnx")

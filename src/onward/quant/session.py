@@ -26,6 +26,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
+from ..capture.session import is_capturing
 from ..errors import QuantizationError
 from . import modules, ops
 from .calls import Call, Frame, Known
@@ -492,7 +493,8 @@ class Session(TorchFunctionMode):
         if held is None:
             raise QuantizationError(
                 f"{site.label} has no range yet: nothing was seen there",
-                hint="run a few batches inside `with onward.calibration(model):`, or train, before this",
+                hint="run a few batches inside `with onward.calibration(model):`, or train, before this"
+                + ("; one tensor given there for two inputs was seen as one: give a clone" if is_capturing() else ""),
             )
         return float(held[0].detach()) < MASK
 
