@@ -19,7 +19,7 @@ import torch
 from rich.console import Console
 from torch import nn
 
-from .measure import accuracy, agreement, eagerly, graph, interleaved, run, session, step_of
+from .measure import accuracy, agreement, eagerly, graph, has_free_batch, interleaved, run, session, step_of
 from .methods import Method, ours, reason
 from .peers import FIXED, peers
 from .report import figures, show
@@ -100,6 +100,9 @@ def measure_task(task: Task, folder: Path, rows: str, seconds: float, say: Calla
     times = interleaved(list(timed), task.data().test[0][:FIXED], seconds)
     for row, taken in zip(timed.values(), times, strict=True):
         row["ms"] = taken
+    free = [path for path in timed if has_free_batch(path)]
+    for path, taken in zip(free, interleaved(free, task.data().test[0][:1], seconds), strict=True):
+        timed[path]["ms_of_one"] = taken
     about = {"name": task.name, "title": task.title, "exact": task.exact, "batch": FIXED}
     return {**about, "test": len(task.data().test[0]), "rows": found}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import random
 import statistics
 import time
 from collections import Counter
@@ -93,6 +94,12 @@ def graph(path: Path) -> Graph:
     return Graph({name: found[name] for name in PRODUCTS if found[name]}, sum(found.values()))
 
 
+def has_free_batch(path: Path) -> bool:
+    """Whether a file takes batches of any size."""
+    size = session(path).get_inputs()[0].shape[0]
+    return not isinstance(size, int)
+
+
 def interleaved(paths: Sequence[Path], inputs: Tensor, seconds: float = 1.0) -> list[float]:
     """Milliseconds per run of every file, taken in turn."""
     runs = []
@@ -105,19 +112,34 @@ def interleaved(paths: Sequence[Path], inputs: Tensor, seconds: float = 1.0) -> 
 
 def in_turn(runs: Sequence[Callable[[], Any]], seconds: float) -> list[float]:
     """Milliseconds of processor time that each takes, the best median among five stretches: everything here has one
-    thread, and on a machine that others use too the clock on the wall measures them."""
+    thread, and on a machine that others use too the clock on the wall measures them. What is very short is run several
+    times between two looks at the clock."""
     medians: list[list[float]] = [[] for _ in runs]
+    times_over = [_times_over(each) for each in runs]
+    order = random.Random(0)
     for _ in range(5):
         times: list[list[float]] = [[] for _ in runs]
         end = time.perf_counter() + seconds * len(runs) / 5
         while time.perf_counter() < end or len(times[-1]) < 5:
-            for each, taken in zip(runs, times, strict=True):
+            for place in order.sample(range(len(runs)), len(runs)):  # nobody is always behind the same other
+                each, count = runs[place], times_over[place]
+                if count > 1:
+                    each()  # finds its data in the caches, as in a program that runs nothing else
                 start = time.process_time()
-                each()
-                taken.append(1000 * (time.process_time() - start))
+                for _ in range(count):
+                    each()
+                times[place].append(1000 * (time.process_time() - start) / count)
         for kept, taken in zip(medians, times, strict=True):
             kept.append(statistics.median(taken))
     return [min(each) for each in medians]
+
+
+def _times_over(run: Callable[[], Any], least: float = 2e-4) -> int:
+    """How often something has to run to take so many seconds."""
+    run()  # what is done once is not counted
+    start = time.process_time()
+    run()
+    return max(1, min(100, int(least / max(time.process_time() - start, 1e-6))))
 
 
 @torch.no_grad()

@@ -51,6 +51,9 @@ def _of_task(task: dict[str, Any]) -> list[Figure]:
             found.append(at_most(f"{what}: accuracy lost", lost, POINTS[row["bits"]], " points"))
         if row["bits"] == 8 and "ms" in row and "ms" in plain:
             found.append(at_least(f"{what}: times faster than fp32", plain["ms"] / row["ms"], NEVER_SLOWER))
+        if row["bits"] == 8 and "ms_of_one" in row and "ms_of_one" in plain:
+            faster = plain["ms_of_one"] / row["ms_of_one"]
+            found.append(at_least(f"{what}: times faster than fp32 at a batch of one", faster, NEVER_SLOWER))
     return found
 
 
@@ -82,6 +85,7 @@ COLUMNS = (
     "worst, steps",
     "ms",
     "times faster",
+    "at batch 1",
     "kB",
     "s to make",
     "products left in float",
@@ -97,13 +101,13 @@ def _table(title: str, columns: tuple[str, ...]) -> Table:
 
 def _task_table(task: dict[str, Any]) -> Table:
     table = _table(f"{task['title']} ({task['test']} to judge, batches of {task['batch']} timed)", ("", *COLUMNS))
-    plain = next((row["ms"] for row in task["rows"] if row["name"] == "fp32" and "ms" in row), None)
+    plain = next((row for row in task["rows"] if row["name"] == "fp32" and "error" not in row), {})
     for row in task["rows"]:
         table.add_row(row["name"], *(["fails"] if "error" in row else _cells(row, plain)))
     return table
 
 
-def _cells(row: dict[str, Any], plain: float | None) -> list[str]:
+def _cells(row: dict[str, Any], plain: dict[str, Any]) -> list[str]:
     left = ", ".join(f"{count} {name}" for name, count in row["left_in_float"].items()) or "none"
     return [
         f"{row['accuracy']:.2f}",
@@ -112,7 +116,7 @@ def _cells(row: dict[str, Any], plain: float | None) -> list[str]:
         _number(row.get("near"), ".3%") if row.get("on_grid") else "-",
         _number(row.get("worst"), ".3g") if row.get("on_grid") else "-",
         _number(row.get("ms"), ".3f"),
-        "-" if plain is None or "ms" not in row else f"{plain / row['ms']:.2f}",
+        *(f"{plain[key] / row[key]:.2f}" if key in plain and key in row else "-" for key in ("ms", "ms_of_one")),
         f"{row['bytes'] / 1000:.0f}",
         f"{row['seconds']:.1f}",
         left,

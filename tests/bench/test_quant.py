@@ -13,7 +13,7 @@ from rich.console import Console
 from torch import nn
 
 import onward
-from bench.quant.measure import agreement, graph, interleaved, run, session, step_of
+from bench.quant.measure import agreement, graph, has_free_batch, interleaved, run, session, step_of
 from bench.quant.report import figures, show
 from bench.quant.tasks import TASKS, sequences
 
@@ -47,10 +47,11 @@ def test_files_are_run_timed_and_read(tmp_path: Path) -> None:
     assert np.allclose(run(session(free), x), run(session(fixed), x), atol=1e-6)
     assert graph(free).products == 2
     assert all(each > 0 for each in interleaved([fixed, free], x, seconds=0.01))
+    assert [has_free_batch(each) for each in (fixed, free)] == [False, True]
 
 
 def results(**changes: Any) -> dict[str, Any]:
-    plain = {"name": "fp32", "ours": False, "bits": 8, "trained": False, "accuracy": 99.0, "ms": 1.0}
+    plain = {"name": "fp32", "ours": False, "bits": 8, "trained": False, "accuracy": 99.0, "ms": 1.0, "ms_of_one": 0.1}
     ours = {**plain, "name": "ours", "ours": True, "equal": 1.0, "near": 1.0, "worst": 0.0, "on_grid": True, **changes}
     rows = [{**row, "seconds": 1.0, "bytes": 1000, "left_in_float": {}} for row in (plain, ours)]
     task = {"name": "cnn", "title": "CNN", "exact": True, "batch": 32, "test": 797, "rows": rows}
@@ -70,6 +71,7 @@ def results(**changes: Any) -> dict[str, Any]:
         ({"accuracy": 98.5, "bits": 4, "trained": True}, []),
         ({"accuracy": 90.0, "bits": 4}, []),  # four bits without training promise nothing
         ({"ms": 1.2}, ["cnn, ours: times faster than fp32"]),
+        ({"ms_of_one": 0.2}, ["cnn, ours: times faster than fp32 at a batch of one"]),
         ({"error": "it broke"}, ["cnn, ours: works"]),
     ],
 )
@@ -91,7 +93,7 @@ def test_tables_tell_what_was_missed_and_what_failed() -> None:
     show(results(equal=0.5), console)
     text = console.export_text()
     assert "ours: it broke" in text and "cnn, ours: equal elements: 50.00% against 100.00%" in text
-    assert "Figures reached: 4 of 5" in text
+    assert "Figures reached: 5 of 6" in text
 
 
 def test_every_network_takes_its_task() -> None:

@@ -72,7 +72,7 @@ def _weights(
     else:  # the sums as floats: nothing but the softmax reads them
         raw = of_activations(session, call, q, turned, factor)
     zeros = session.phase is not Phase.EXACT
-    return onto_grid_of_shares(session, _shares(raw, mask, shares(session, call.settings), zeros), call.settings)
+    return onto_grid_of_shares(session, _shares(raw, mask, shares(session), zeros), call.settings)
 
 
 def _shares(

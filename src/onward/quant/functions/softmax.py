@@ -26,7 +26,7 @@ def softmax(
     if dim is None or args or dtype not in (None, torch.float32) or input.dtype is not torch.float32:
         return NotImplemented
     call = session.call("softmax")
-    return onto_grid_of_shares(session, shares(session, call.settings)(_entered(session, input), dim), call.settings)
+    return onto_grid_of_shares(session, shares(session)(_entered(session, input), dim), call.settings)
 
 
 @handles(F.log_softmax, torch.log_softmax, Tensor.log_softmax)
@@ -36,18 +36,18 @@ def log_softmax(
     if dim is None or args or dtype not in (None, torch.float32) or input.dtype is not torch.float32:
         return NotImplemented
     call = session.call("log_softmax")
-    compute = ops.log_softmax if _is_wide(session, call.settings) else torch.log_softmax
+    compute = ops.log_softmax if _is_exact(session) else torch.log_softmax
     return session.finish(compute(_entered(session, input), dim), call.site("output"))
 
 
-def shares(session: Session, settings: Resolved) -> Callable[[Tensor, int], Tensor]:
+def shares(session: Session) -> Callable[[Tensor, int], Tensor]:
     """The softmax of a tensor along an axis. Where it is put on 65536 steps, one element in ten thousand would be
-    another step in onnxruntime, so that it is computed by its kernel."""
-    return ops.softmax if _is_wide(session, settings) else torch.softmax
+    another step in onnxruntime, on 256 steps one in a million, so that it is computed by its kernel."""
+    return ops.softmax if _is_exact(session) else torch.softmax
 
 
-def _is_wide(session: Session, settings: Resolved) -> bool:
-    return session.phase is Phase.EXACT and settings.activations.bits > 8 and not session.for_a_chip
+def _is_exact(session: Session) -> bool:
+    return session.phase is Phase.EXACT and not session.for_a_chip
 
 
 def _entered(session: Session, x: Tensor) -> Tensor:
