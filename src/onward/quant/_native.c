@@ -22,7 +22,7 @@
 /* One version of a loop for each kind of processor, chosen when the module is loaded. */
 #if defined(__x86_64__) && defined(__gnu_linux__) && defined(__has_attribute)
 #if __has_attribute(target_clones)
-#define EACH_PROCESSOR __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#define EACH_PROCESSOR __attribute__((target_clones("avx512f", "avx2", "default")))
 #endif
 #endif
 #ifndef EACH_PROCESSOR
