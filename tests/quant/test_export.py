@@ -191,3 +191,20 @@ def test_another_dtype_where_nothing_is_quantised() -> None:
 class ToFloat(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return x.float()
+
+
+class DividedBySize(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(12, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.layer(x)
+        return y.sum(0) / y.shape[0]
+
+
+def test_a_scale_that_would_depend_on_a_size() -> None:
+    model = quantised(DividedBySize(), lambda: X)
+    assert torch.equal(onward.export(model, (X,))(X), model(X))
+    with pytest.raises(QuantizationError, match="divides what lies on a grid by a size that varies .*\n.*x.mean"):
+        onward.export(model, (X,), input_names=["x"], dynamic_axes={"x": {0: "batch"}})

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ...errors import QuantizationError
 from .. import ops
 from ..grid import Grid, is_power_of_two
 from ..session import Call, Phase, Session
@@ -179,10 +180,23 @@ def _with_number(session: Session, func: Any, name: str, input: Any, other: Any)
     factor = _factor(name, input, other)
     tensor = input if isinstance(input, Tensor) else other
     if factor is None or factor <= 0 or not session.is_on_grid(tensor) or func in (Tensor.__rtruediv__,):
+        _check_size(session, call, name, input, other)
         return session.wait(y, call)
     if session.for_a_chip and not is_power_of_two(factor):  # its scales are
         return session.wait(y, call)
     return session.rescaled(y, tensor, factor)
+
+
+def _check_size(session: Session, call: Call, name: str, *operands: Any) -> None:
+    """A number changes the scale, and needs no range. One that is different in every run of a file would need one, and
+    what evaluation computes with a number would be something else."""
+    varies = any(isinstance(each, (torch.SymInt, torch.SymFloat)) for each in operands)
+    if varies and name in ("mul", "div") and session.phase is Phase.EXACT and call.site("output").range is None:
+        raise QuantizationError(
+            f"{call.path or 'the model itself'} {'multiplies' if name == 'mul' else 'divides'} what lies on a grid by "
+            "a size that varies from run to run, and the scale of the grid cannot",
+            hint="leave that axis fixed, or compute it otherwise: x.mean(axes) for a sum divided by their sizes",
+        )
 
 
 def _scaled(session: Session, func: Any, name: str, input: Any, other: Any) -> Tensor | None:

@@ -52,6 +52,7 @@ def is_layers_weight(session: Session, x: Tensor) -> bool:
 
 MATMUL = (
     torch.matmul, Tensor.matmul, Tensor.__matmul__, Tensor.__rmatmul__, torch.bmm, Tensor.bmm, torch.mm, Tensor.mm,
+    torch.mv, Tensor.mv,
 )  # fmt: skip
 
 
@@ -63,13 +64,14 @@ def in_order(func: Any, input: Tensor, other: Any) -> tuple[Tensor, Tensor] | No
 
 
 @handles(*MATMUL)
-def matmul(session: Session, func: Any, input: Tensor, other: Tensor | None = None, mat2: Tensor | None = None) -> Any:
-    operands = in_order(func, input, other if other is not None else mat2)
+def matmul(session: Session, func: Any, input: Tensor, other: Tensor | None = None, **named: Tensor) -> Any:
+    operands = in_order(func, input, named.get("mat2", named.get("vec")) if other is None else other)
     if operands is None:
         return NotImplemented
     input, second = operands
-    if second.dim() == 2 and is_weight(session, second) and not is_weight(session, input):
-        return linear_with(session, input, second.t(), None)
+    if second.dim() in (1, 2) and is_weight(session, second) and not is_weight(session, input):
+        y = linear_with(session, input, second.t() if second.dim() == 2 else second.unsqueeze(0), None)
+        return y if second.dim() == 2 else session.again(torch.squeeze, y, -1)
     call = session.call("matmul")
     a, b = session.settle(input, call.site("input")), session.settle(second, call.site("other"))
     one, two = session.integers(a), session.integers(b)
