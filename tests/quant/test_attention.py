@@ -510,3 +510,22 @@ def test_one_tensor_for_three_inputs_is_told_of(tmp_path: Path) -> None:
                 onward.export(model, (x, x, x), tmp_path / "attention.onnx")
         else:
             onward.export(model, (x, x, x), tmp_path / "attention.onnx")
+
+
+class MaskedLike(nn.Module):
+    """Scores from which a mask is subtracted that was given the type of an activation."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.two = nn.Linear(16, 16), nn.Linear(16, 16)
+
+    def forward(self, x: Tensor) -> Tensor:
+        mask = torch.ones(x.shape[:2]).type_as(x)[:, None].to(x)
+        return torch.softmax(self.one(x) @ self.two(x).mT - 1e6 * (1 - mask), -1) @ x
+
+
+def test_a_mask_with_the_type_of_an_activation(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = quantised(MaskedLike(), lambda: torch.randn(2, 6, 16))
+    outcome = through_onnxruntime(model, torch.randn(2, 6, 16), tmp_path, fresh=torch.randn(2, 6, 16))
+    assert outcome.equal == 1

@@ -178,7 +178,8 @@ class Session(TorchFunctionMode):
         if any(isinstance(self.tag(each), (Pending, Entered)) for each in tensors):
             args, kwargs = pytree.tree_map_only(Tensor, self.values, (args, kwargs))
             tensors = _tensors(args, kwargs)
-        made = all(is_made(each) for each in tensors if each.is_floating_point())
+        read = tensors[:1] if func in _TO_A_KIND else tensors
+        made = all(is_made(each) for each in read if each.is_floating_point())
         if isinstance(first, Tensor) and writes(func) and self.is_replaceable(self.tag(args[0])):
             args = (args[0].clone(), *args[1:])
         result = func(*args, **kwargs)
@@ -533,6 +534,9 @@ def _each_tensor(mark: Callable[[Tensor], Tensor], result: Any) -> None:
         mark(result)
     else:
         pytree.tree_map_only(Tensor, mark, result)
+
+
+_TO_A_KIND = (Tensor.to, Tensor.type_as)  # of a second tensor they want to know the type alone
 
 
 def _is_mask(x: Tensor) -> bool:
