@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from onward.quant import Grid
-from onward.quant.kernels import dequantize, resize_bilinear, through_float
+from onward.quant.kernels import dequantize, float_log_softmax, float_softmax, resize_bilinear, through_float
 
 from .runtime import Graph, assert_same, near, random_grid, random_integers
 
@@ -35,6 +35,20 @@ def test_two_operands(op: str, function: Callable[..., Tensor], dtype: str) -> N
         graph = Graph(21)
         node = graph.node(op, graph.dq(graph.input(a), ga), graph.dq(graph.input(b), gb))
         assert_same(ours, graph.run(graph.q(node, gy), ours)[0])
+
+
+@pytest.mark.parametrize(("op", "kernel"), [("Softmax", float_softmax), ("LogSoftmax", float_log_softmax)])
+@pytest.mark.parametrize("axis", [-1, 0, 1])
+def test_softmaxes(op: str, kernel: Callable[[Tensor, int], Tensor], axis: int) -> None:
+    """A mask among the numbers; rows of lengths that are no multiple of a vector's."""
+    x = torch.randn(5, 37, 21, generator=torch.Generator().manual_seed(0)) * 4
+    x[:, 3] = -torch.inf
+    ours = kernel(x, axis)
+    graph = Graph(17)
+    theirs, _ = graph.run(graph.node(op, graph.input(x), axis=axis), ours)
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=0, equal_nan=True)
+    expected = torch.softmax(x, axis) if op == "Softmax" else torch.log_softmax(x, axis)
+    torch.testing.assert_close(ours, expected, equal_nan=True)
 
 
 SIZES = [((7, 9), (14, 18)), ((7, 9), (10, 27)), ((8, 8), (4, 3)), ((1, 5), (4, 1)), ((6, 1), (6, 7)), ((5, 5), (1, 1))]

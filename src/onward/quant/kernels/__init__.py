@@ -9,8 +9,8 @@ from .concat import concat, regrid, where
 from .conv import conv, conv_sums
 from .elementwise import add, mul, through_float
 from .functions import hardsigmoid, hardswish, leaky_relu, lookup, runtime_function, sigmoid, silu, tanh
-from .layer_norm import layer_norm
 from .linear import linear, linear_sums, matmul, matmul_sums
+from .norms import float_log_softmax, float_softmax, instance_norm, layer_norm
 from .pool import average_pool, averaging_weights, global_average_pool, max_pool, mean
 from .resize import resize_bilinear
 from .softmax import softmax
@@ -27,9 +27,12 @@ __all__ = [
     "conv_transpose",
     "conv_transpose_sums",
     "dequantize",
+    "float_log_softmax",
+    "float_softmax",
     "global_average_pool",
     "hardsigmoid",
     "hardswish",
+    "instance_norm",
     "layer_norm",
     "leaky_relu",
     "linear",

@@ -126,4 +126,5 @@ def _session(op: str, opset: int, attributes: tuple[tuple[str, Any], ...], ranks
     onnx.checker.check_model(model)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
+    options.log_severity_level = 3
     return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])

@@ -25,9 +25,7 @@ def layer_norm(x: Tensor, shape: Sequence[int], weight: Tensor | None, bias: Ten
 
 define(
     "instance_norm(Tensor x, Tensor weight, Tensor bias, float epsilon) -> Tensor",
-    lambda x, weight, bias, epsilon: kernels.runtime_function("InstanceNormalization", 13, epsilon=epsilon)(
-        x, weight, bias
-    ),
+    kernels.instance_norm,
     lambda x, *_: torch.empty_like(x, memory_format=torch.contiguous_format),
 )
 

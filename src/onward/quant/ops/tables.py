@@ -32,10 +32,10 @@ def lookup(q: Tensor, table: Tensor) -> Tensor:
     return result
 
 
-for _name, _op in (("softmax", "Softmax"), ("log_softmax", "LogSoftmax")):
+for _name, _kernel in (("softmax", kernels.float_softmax), ("log_softmax", kernels.float_log_softmax)):
     define(
         f"{_name}(Tensor x, int dim) -> Tensor",
-        lambda x, dim, op=_op: kernels.runtime_function(op, 13, axis=dim)(x),
+        _kernel,
         lambda x, dim: torch.empty_like(x, memory_format=torch.contiguous_format),
     )
 
