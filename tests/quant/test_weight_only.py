@@ -7,6 +7,7 @@ and by half a percent where a sum is rounded the other way in the layer behind (
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy
 import onnx
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 import onward
@@ -132,6 +134,28 @@ def test_every_output_channel_of_a_transposed_convolution_has_a_scale(groups: in
     largest = wanted.abs().amax((0, 2), True)
     assert float(((model(x).detach() - wanted) / largest).abs().max()) < 0.02
     torch.testing.assert_close(trained / largest, model(x).detach() / largest)
+
+
+class Again(nn.Module):
+    """A layer that runs twice, and a copy of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one = nn.Linear(32, 32)
+        self.copy = copy.deepcopy(self.one)
+
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = self.copy(F.gelu(self.one(F.gelu(self.one(x)))))
+        return result
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+def test_layers_with_the_same_weights(bits: int, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = initialise(Again(), QuantConfig(weights=Weights(bits=bits, block_size=32), weight_only=True)).eval()
+    outcome = through_onnxruntime(model, torch.randn(3, 32), tmp_path)
+    assert outcome.fused["MatMulNBits"] == 3
+    assert left_in_float(outcome) == {}
 
 
 def test_no_calibration_is_needed(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from ...passes.pipeline import run_passes
 from ..controller import ATTRIBUTE
 from .keep_rows import keep_rows
 from .last_state import last_state
+from .own_scales import own_scales
 from .quantize_later import quantize_later
 from .shuffle_by_gather import shuffle_by_gather
 from .small_tables_as_floats import small_tables_as_floats
@@ -26,6 +27,7 @@ PASSES = (
     small_tables_as_floats,
     transpose_places,  # behind small_tables_as_floats, which takes a DequantizeLinear out of the way
     keep_rows,
+    own_scales,
     drop_dead_nodes,  # the others leave old nodes behind
     drop_unused_weights,
 )
