@@ -27,6 +27,7 @@ from .speed import STACKS, measure_stack, measure_step
 from .tasks import TASKS, Task
 
 FORMAT = "onward bench.quant 1"
+COPIES = 4  # sessions of every file at a batch of one
 PACKAGES = ("torch", "onnx", "onnxruntime", "scikit-learn", "brevitas", "torchao")
 
 
@@ -101,7 +102,7 @@ def measure_task(task: Task, folder: Path, rows: str, seconds: float, say: Calla
     for row, taken in zip(timed.values(), times, strict=True):
         row["ms"] = taken
     free = [path for path in timed if has_free_batch(path)]
-    for path, taken in zip(free, interleaved(free, task.data().test[0][:1], seconds), strict=True):
+    for path, taken in zip(free, interleaved(free, task.data().test[0][:1], seconds / 2, COPIES), strict=True):
         timed[path]["ms_of_one"] = taken
     about = {"name": task.name, "title": task.title, "exact": task.exact, "batch": FIXED}
     return {**about, "test": len(task.data().test[0]), "rows": found}
