@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import pickle
+import warnings
 
 import pytest
 import torch
@@ -160,6 +161,24 @@ def test_calibration_with_zeros_warns(model: nn.Module) -> None:
         calibration(model),
     ):
         model(torch.zeros(1, 3, 16, 16))
+
+
+def test_many_that_saw_zeros_are_one_warning() -> None:
+    model = initialise(nn.Sequential(*[nn.Linear(2, 2, bias=False) for _ in range(10)]))
+    with pytest.warns(QuantizationWarning) as seen, calibration(model):
+        model(torch.zeros(1, 2))
+    (said,) = [str(each.message) for each in seen]
+    assert seen[0].filename == __file__
+    assert said.startswith("0 (linear_0_input), 0 (linear_0_output), 1 (linear_0_output), ")
+    assert said.endswith(" and 3 more have seen nothing but zeros")
+
+
+def test_a_module_that_shares_the_weight_of_another_has_been_reached() -> None:
+    model = nn.ModuleDict({"used": nn.Linear(2, 2), "tied": nn.Linear(2, 2)})
+    model["tied"].weight = model["used"].weight
+    with warnings.catch_warnings(), calibration(initialise(model)):
+        warnings.simplefilter("error")
+        model["used"](torch.randn(3, 2))
 
 
 def test_calibration_keeps_modes_and_statistics(model: nn.Module) -> None:

@@ -41,14 +41,14 @@ def calibration(model: nn.Module) -> Iterator[nn.Module]:
             "nothing was seen inside `with onward.calibration(model):`",
             hint="call the model there with some batches; a part of it that is called alone counts too",
         )
-    ranges = []
+    ranges, zeros = [], []
     for site, observer in seen.values():
         try:
             low, high = observer.range()
         except RangeError as error:
             raise QuantizationError(f"{site.label}: {error}") from error
         if float(low) == 0 == float(high) and not observer.infinities:  # a mask has nothing else
-            warnings.warn(f"{site.label} has seen nothing but zeros", QuantizationWarning, stacklevel=4)
+            zeros.append(site.label)
         if observer.nans:
             raise QuantizationError(
                 f"{site.label} has seen NaN: {observer.nans} values",
@@ -57,22 +57,36 @@ def calibration(model: nn.Module) -> Iterator[nn.Module]:
         ranges.append((site, low if not observer.infinities else -torch.inf, high))
     for site, low, high in ranges:
         site.set_range(low, high)
-    missed = [path for path in _with_weights(model, controller) if path not in controller.reached]
-    if missed:
-        warnings.warn(
-            f"calibration has not reached {', '.join(missed)}: evaluation and export raise an error if they do",
-            QuantizationWarning,
-            stacklevel=4,
-        )
+    _warn(_told(zeros, "has seen nothing but zeros", "have seen nothing but zeros"))
+    missed = _told(_missed(model, controller), "", "")
+    _warn(missed and f"calibration has not reached {missed}: evaluation and export raise an error if they do")
 
 
-def _with_weights(model: nn.Module, controller: Controller) -> list[str]:
-    """The modules that are to be quantised and have a weight of their own. The last projection of an attention is not
-    called: the module around it takes its weight."""
+def _told(names: list[str], one: str, several: str) -> str:
+    """So many names that somebody reads them, in one sentence."""
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"{', '.join(names[:_SHOWN])}{more} {one if len(names) == 1 else several}".strip() if names else ""
+
+
+_SHOWN = 8
+
+
+def _warn(text: str) -> None:
+    if text:
+        warnings.warn(text, QuantizationWarning, stacklevel=4)
+
+
+def _missed(model: nn.Module, controller: Controller) -> list[str]:
+    """The modules that are to be quantised, have a weight of their own, and did not run. The last projection of an
+    attention is not called: the module around it takes its weight. One that shares its weight with another has run."""
+    held = {path: module._parameters.get("weight") for path, module in model.named_modules()}
+    used = {id(weight) for path, weight in held.items() if path in controller.reached}
     return [
         path
         for path, module in model.named_modules()
         if controller.settings_for(path) is not None
-        and isinstance(module._parameters.get("weight"), torch.Tensor)
+        and isinstance(held[path], torch.Tensor)
+        and id(held[path]) not in used
+        and path not in controller.reached
         and not isinstance(module, nn.modules.linear.NonDynamicallyQuantizableLinear)
     ]
