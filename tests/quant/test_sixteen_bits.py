@@ -170,13 +170,37 @@ def test_sums_beyond_2_to_the_24(name: str, tmp_path: Path) -> None:
     assert outcome.equal == 1
 
 
-def test_eight_bits_come_in_and_sixteen_go_out(tmp_path: Path) -> None:
+class Squared(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x @ x.mT
+
+
+# eight bits of 1024 numbers, or channels, come in, and sixteen go out
+WIDER: dict[str, tuple[Callable[[], nn.Module], bool]] = {
+    "linear": (lambda: nn.Linear(1024, 64), False),
+    "conv": (lambda: nn.Conv1d(1024, 64, 3), True),
+    "transposed": (lambda: nn.ConvTranspose1d(1024, 16, 3, stride=2), True),
+    "of activations": (Squared, False),
+    "layer_norm": (lambda: nn.LayerNorm(1024), False),
+    "gelu": (nn.GELU, False),
+    "group_norm": (lambda: nn.GroupNorm(4, 1024), True),
+}
+
+
+@pytest.mark.parametrize("name", WIDER)
+def test_eight_bits_come_in_and_sixteen_go_out(name: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
-    layers = nn.Sequential(nn.Linear(16, 64), nn.LayerNorm(64), nn.Linear(64, 64), nn.GELU(), nn.Linear(64, 8))
-    config = QuantConfig(rules=[Rule(name, activations={"bits": 16}) for name in ("1", "3")])
-    outcome = run(layers, lambda: torch.randn(40, 20, 16), config, tmp_path)
+    make, of_channels = WIDER[name]
+    layers = nn.Sequential(nn.Conv1d(8, 1024, 1) if of_channels else nn.Linear(8, 1024), make())
+    config = QuantConfig(rules=[Rule("1", activations={"bits": 16})])
+    outcome = run(layers, lambda: torch.randn((2, 8, 64) if of_channels else (128, 8)), config, tmp_path)
     assert outcome.equal == 1
-    assert outcome.fused["GatherElements"] == 1 and outcome.fused["LayerNormalization"] == 0
+
+
+def test_a_table_of_eight_bits_is_read_by_sixteen(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    layers = nn.Sequential(nn.Embedding(50, 1024), nn.Linear(1024, 64), nn.LayerNorm(64))
+    assert run(layers, lambda: torch.randint(0, 50, (20, 9)), ASYMMETRIC, tmp_path).equal == 1
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama"])

@@ -139,14 +139,18 @@ def compute_exactly(
     bias = None if bias is None else product.spread(bias)
     w_grid = replace(w_grid, scale=product.spread(w_grid.scale)) if w_grid.per_channel else w_grid
     axis = None if w_grid.axis is None else product.result_axis
+
+    def in_two_parts(q: Tensor, q_grid: Grid) -> Tensor:
+        sums = product.in_integers(q, q_grid, weight, w_grid, None)  # type: ignore[misc]
+        return product.woven(ops.wide_values(sums, q_grid, w_grid, bias, product.result_axis))
+
     if wide:
-        y = ops.wide_values(
-            product.in_integers(x, x_grid, weight, w_grid, None), x_grid, w_grid, bias, product.result_axis
-        )
-        return session.wait(product.woven(y), call, product=before, folded=folded)
+        return session.wait(in_two_parts(x, x_grid), call, product=before, folded=folded)
     sums = product.in_integers(x, x_grid, weight, w_grid, bias)
 
     def requantise(grid: Grid) -> Tensor:
+        if grid.dtype in ("uint16", "int16") and not session.for_a_chip:  # no kernel gives these
+            return ops.quantize(in_two_parts(*ops.widened(x, x_grid)), grid, call.settings.rounding)
         return product.woven(ops.requantize(sums, x_grid, w_grid, axis, grid, call.settings.rounding))
 
     return session.wait(product.woven(ops.rescale(sums, x_grid, w_grid, axis)), call, requantise, before, folded)

@@ -1,6 +1,19 @@
 """The exact steps of evaluation as operators of PyTorch (`torch.ops.onward`), by family."""
 
-from .core import binary, centred, conv, dequantize, kernels, linear, matmul, quantize, requantize, rescale, wide_values
+from .core import (
+    binary,
+    centred,
+    conv,
+    dequantize,
+    kernels,
+    linear,
+    matmul,
+    quantize,
+    requantize,
+    rescale,
+    wide_values,
+    widened,
+)
 from .norms import instance_norm, layer_norm
 from .pools import average_pool, global_average_pool
 from .recurrent import dynamic_lstm
@@ -32,4 +45,5 @@ __all__ = [
     "stored",
     "table_of",
     "wide_values",
+    "widened",
 ]

@@ -248,6 +248,12 @@ def wide_values(sums: Tensor, x_grid: Grid, w_grid: Grid, bias: Tensor | None = 
     return torch.mul(sums, _along(factor, axis if factor.dim() else None))
 
 
+def widened(q: Tensor, grid: Grid) -> tuple[Tensor, Grid]:
+    """Integers of eight bits as such of sixteen, for a product whose result has sixteen."""
+    dtype = {"uint8": "uint16", "int8": "int16"}[grid.dtype]
+    return q.to(torch_dtype(dtype)), Grid(grid.scale, grid.zero_point, dtype, grid.low, grid.high, grid.axis)
+
+
 def requantize(sums: Tensor, x_grid: Grid, w_grid: Grid, axis: int | None, grid: Grid, rounding: str) -> Tensor:
     """The integers of an output grid for sums; `axis` is that of the channels, if the weights have a scale for each."""
     result: Tensor = torch.ops.onward.requantize(sums, x_grid.scale, w_grid.scale, axis, *fields(grid), rounding)
