@@ -365,3 +365,28 @@ def test_rows_stay_rows(between: Callable[[nn.Module, Tensor], Tensor], count: i
     assert found.equal == 1
     assert not left_in_float(found)
     assert found.nodes["Reshape"] == count
+
+
+class Stream(nn.Module):
+    """Residual sums that are results of the model, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.layers = nn.Linear(8, 16), nn.ModuleList(nn.Linear(16, 16) for _ in range(3))
+        self.norm = nn.LayerNorm(16)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        stream = [self.first(x)]
+        for layer in self.layers:
+            stream.append(stream[-1] + F.gelu(layer(self.norm(stream[-1]))))
+        return (*stream[1:], self.norm(stream[-1]))
+
+
+def test_results_of_the_model_have_their_form_where_rows_stay_rows(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = quantised(Stream(), lambda: torch.randn(2, 5, 8))
+    axes, fresh = {0: "n", 1: "m"}, torch.randn(3, 9, 8)
+    found = through_onnxruntime(model, torch.randn(2, 5, 8), tmp_path, fresh=fresh, dynamic_shapes=(axes,))
+    assert found.equal == 1
+    assert not left_in_float(found)
+    assert found.nodes["Reshape"] == 5  # the input to rows, and four results from them
