@@ -386,6 +386,7 @@ WRITES: dict[str, Any] = {
     "a function": lambda y: y.add_(torch.sigmoid(y)),
     "two functions": lambda y: y.clamp_(0, 1).add_(0.1),
     "a sum with a factor": lambda y: y.add_(torch.relu(y), alpha=0.3),
+    "through a view": lambda y: y[:, 0].zero_(),
 }
 
 
