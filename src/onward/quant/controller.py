@@ -86,9 +86,10 @@ class Enter:
         self.settings = controller.settings_for(path)
         self.is_whole = self.settings is not None and not self.settings.weight_only and is_one_function(module)
         self.known: Known = {}
+        self.first: tuple[nn.Module, str] | None = None  # that has a parameter to be quantised, and its name
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "known": {}}
+        return {**self.__dict__, "known": {}, "first": None}
 
     @not_compiled
     def __call__(self, module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> Any:
@@ -130,25 +131,35 @@ class Enter:
                 "a quantised model is exported in evaluation mode: in training its numbers are no integers",
                 hint="leave `training` out, or give TrainingMode.EVAL",
             )
-        _check_type(self.controller, module, self.path)
+        self._check_type(module)
         return Session(self.controller, phase, module)
 
+    def _check_type(self, module: nn.Module) -> None:
+        """`init` has looked at every parameter; a model that was cast since is known by the first that is quantised."""
+        holder, key = self.first or (module, "")
+        first: Tensor | None = holder._parameters.get(key)
+        if first is None:
+            found = next(quantised_parameters(self.controller, module, self.path), None)
+            if found is None:
+                return
+            _, holder, key, first = found
+            self.first = holder, key
+        if first.dtype is not torch.float32:
+            raise QuantizationError(
+                f"the parameters are of {first.dtype} by now, and what is quantised is float32",
+                hint="call model.float(); autocast may still compute in half precision",
+            )
 
-def _check_type(controller: Controller, module: nn.Module, path: str) -> None:
-    """`init` has looked at every parameter; a model that was cast since is known by the first that is quantised."""
-    _, first = next(quantised_parameters(controller, module, path), ("", None))
-    if first is not None and first.dtype is not torch.float32:
-        raise QuantizationError(
-            f"the parameters are of {first.dtype} by now, and what is quantised is float32",
-            hint="call model.float(); autocast may still compute in half precision",
-        )
 
-
-def quantised_parameters(controller: Controller, module: nn.Module, path: str) -> Iterator[tuple[str, Tensor]]:
-    """The float parameters of the modules that are quantised, each with the path of its module."""
+def quantised_parameters(
+    controller: Controller, module: nn.Module, path: str
+) -> Iterator[tuple[str, nn.Module, str, Tensor]]:
+    """The float parameters of the modules that are quantised, each with the path of its module, that, and its name."""
     for name, each in module.named_modules(prefix=path):
         if controller.settings_for(name) is not None:
-            yield from ((name, one) for one in each._parameters.values() if one is not None and one.is_floating_point())
+            for key, one in each._parameters.items():
+                if one is not None and one.is_floating_point():
+                    yield name, each, key, one
 
 
 class Leave:
@@ -158,7 +169,7 @@ class Leave:
         self.controller = controller
 
     @not_compiled
-    def __call__(self, module: nn.Module, args: tuple, kwargs: dict[str, Any], result: Any) -> Any:
+    def __call__(self, module: nn.Module, args: tuple, result: Any) -> Any:
         stack = _running.stack
         session = stack[-1] if stack else None
         if session is None or session.frames[-1].module is not module:  # the error came before the module was entered

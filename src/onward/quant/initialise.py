@@ -56,7 +56,7 @@ def initialise(
     _check_types(model, controller)
     for path, module in model.named_modules():
         module.register_forward_pre_hook(Enter(controller, path, module), with_kwargs=True)
-        module.register_forward_hook(Leave(controller), with_kwargs=True, always_call=True)
+        module.register_forward_hook(Leave(controller), always_call=True)
         settings = controller.settings_for(path)
         learned = (settings.activations if settings else config.activations).learned
         module.register_load_state_dict_pre_hook(LoadRanges(learned))
@@ -71,7 +71,7 @@ def _check_types(model: nn.Module, controller: Controller) -> None:
             f"init: {scripted or 'the model itself'} is made by torch.jit, and nothing can be seen of what it computes",
             hint="build the model without torch.jit",
         )
-    for path, each in quantised_parameters(controller, model, ""):
+    for path, _, _, each in quantised_parameters(controller, model, ""):
         if each.dtype is not torch.float32:
             raise InputError(
                 f"init: {path or 'the model itself'} has parameters of {each.dtype}, and what is quantised is float32",

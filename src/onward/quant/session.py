@@ -175,6 +175,8 @@ class Session(TorchFunctionMode):
         args, kwargs = self.current(args, kwargs)
         first = args[0] if args else None
         tensors = _tensors(args, kwargs)
+        if len(tensors) == 1 and self._is_nothing_special(tensors[0]) and not writes(func):
+            return func(*args, **kwargs)
         if any(isinstance(self.tag(each), (Pending, Entered)) for each in tensors):
             args, kwargs = pytree.tree_map_only(Tensor, self.values, (args, kwargs))
             tensors = _tensors(args, kwargs)
@@ -192,6 +194,10 @@ class Session(TorchFunctionMode):
         elif made:
             _each_tensor(mark_made, args[0] if result is None and writes(func) else result)
         return result
+
+    def _is_nothing_special(self, x: Tensor) -> bool:
+        """Whether a tensor is from outside: on no grid, no weight, no mask."""
+        return x.is_floating_point() and self.tag(x) is None and not is_made(x) and not self.is_weight(x)
 
     def is_weight(self, x: Tensor) -> bool:
         """Whether a tensor is one of the model's own: a parameter, or worked out from parameters alone."""

@@ -46,8 +46,9 @@ def is_weight(session: Session, x: Tensor) -> bool:
 
 def is_layers_weight(session: Session, x: Tensor) -> bool:
     """The same for the weight of `F.linear`, where a layer also has what its parametrisation (weight norm) computes."""
-    layer = isinstance(session.frames[-1].module, (nn.Linear, nn.MultiheadAttention))
-    return is_weight(session, x) or (layer and not session.has_grid(x))
+    if session.has_grid(x):
+        return False
+    return is_weight(session, x) or isinstance(session.frames[-1].module, (nn.Linear, nn.MultiheadAttention))
 
 
 MATMUL = (
