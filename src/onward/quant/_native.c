@@ -8,7 +8,6 @@
  * Tensors come as the address and the number of their values. Nothing here checks these: `native.py` does.
  */
 
-#define Py_LIMITED_API 0x030a0000
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
@@ -189,17 +188,19 @@ typedef struct {
             float bottom[LANES] = {0}, top[LANES] = {0}, error[LANES] = {0};                                       \
             for (Py_ssize_t i = 0; i < whole; i += LANES)                                                          \
                 for (int k = 0; k < LANES; k++) {                                                                  \
-                    float value = values[i + k], slope = slopes[i + k], steps = value * inverse;                   \
+                    float value = values[i + k], slope = slopes[i + k];                                            \
                     float below = value <= low ? slope : 0, above = value >= high ? slope : 0;                     \
-                    float inside = value <= low || value >= high ? 0 : slope;                                      \
+                    int clipped = value <= low || value >= high; /* its steps may be beyond any float */           \
+                    float inside = clipped ? 0 : slope, steps = clipped ? 0 : value * inverse;                     \
                     out[i + k] = inside;                                                                           \
                     bottom[k] += below;                                                                            \
                     top[k] += above;                                                                               \
                     error[k] += inside * (rounded - steps);                                                        \
                 }                                                                                                  \
             for (Py_ssize_t i = whole; i < length; i++) {                                                          \
-                float value = values[i], slope = slopes[i], steps = value * inverse;                               \
-                float inside = value <= low || value >= high ? 0 : slope;                                          \
+                float value = values[i], slope = slopes[i];                                                        \
+                int clipped = value <= low || value >= high;                                                       \
+                float inside = clipped ? 0 : slope, steps = clipped ? 0 : value * inverse;                         \
                 out[i] = inside;                                                                                   \
                 bottom[0] += value <= low ? slope : 0;                                                             \
                 top[0] += value >= high ? slope : 0;                                                               \

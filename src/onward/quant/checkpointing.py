@@ -52,5 +52,6 @@ def check_forward() -> None:
         raise QuantizationError(
             "a part of a quantised model runs again while gradients are computed, when nobody knows any more which of "
             "its inputs lie on which grids",
-            hint="give torch.utils.checkpoint use_reentrant=False; reversible layers cannot be had",
+            hint="give torch.utils.checkpoint use_reentrant=False, and nothing that runs behind the quantised model; "
+            "reversible layers cannot be had",
         )

@@ -81,12 +81,13 @@ class Controller:
 class Enter:
     """Before a module's forward: the outermost one starts a session."""
 
+    first: tuple[nn.Module, str] | None = None  # that has a parameter to be quantised, and its name
+
     def __init__(self, controller: Controller, path: str, module: nn.Module) -> None:
         self.controller, self.path = controller, path
         self.settings = controller.settings_for(path)
         self.is_whole = self.settings is not None and not self.settings.weight_only and is_one_function(module)
         self.known: Known = {}
-        self.first: tuple[nn.Module, str] | None = None  # that has a parameter to be quantised, and its name
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "known": {}, "first": None}
@@ -169,18 +170,22 @@ class Leave:
         self.controller = controller
 
     @not_compiled
-    def __call__(self, module: nn.Module, args: tuple, result: Any) -> Any:
+    def __call__(self, module: nn.Module, args: tuple, *given: Any) -> Any:
+        result = given[-1]  # models that were pickled by older versions give keyword arguments before it
         stack = _running.stack
         session = stack[-1] if stack else None
         if session is None or session.frames[-1].module is not module:  # the error came before the module was entered
             return None
         compiler = session.frames[-1].compiler
         try:
-            result = session.leave_module(result)
+            try:
+                result = session.leave_module(result)
+            finally:
+                if not session.frames:
+                    stack.pop()
+                    session.__exit__(None, None, None)
             if session.frames:
                 return result
-            stack.pop()
-            session.__exit__(None, None, None)
             result = session.outputs(result) if self.controller.config.outputs else result
             session.forget()
             return result

@@ -61,6 +61,8 @@ def reads(x: Tensor) -> bool:
         and type(x) in _PLAIN
         and x.dtype is torch.float32
         and x.is_cpu
+        and x.layout is torch.strided
+        and not x.is_neg()
         and (x.is_contiguous() or (x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last)))
         # By tracers, vmap and the like: tensors may have no memory then, and what is no operation goes unnoticed.
         and not _dispatch_modes()
@@ -174,13 +176,12 @@ def round_weight_(weight: Tensor, axis: int | None, steps: int) -> None:
     channels = 1 if axis is None else shape[axis]
     outer = 1 if not axis else math.prod(shape[:axis])
     inner = count // max(outer * channels, 1)
-    place = weight.data_ptr()
     if count < 2 * _SHARE:
-        _loops.round_weight(place, outer, channels, inner, 0, channels, steps)
+        _loops.round_weight(weight.data_ptr(), outer, channels, inner, 0, channels, steps)
         return
 
     def work(first: int, number: int) -> None:
-        _loops.round_weight(place, outer, channels, inner, first, first + number, steps)
+        _loops.round_weight(weight.data_ptr(), outer, channels, inner, first, first + number, steps)
 
     _shared(channels, work, max(_SHARE // max(outer * inner, 1), 1))
 

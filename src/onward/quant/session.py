@@ -17,6 +17,7 @@ import enum
 import functools
 import math
 import warnings
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -76,7 +77,8 @@ class Session(TorchFunctionMode):
         self.frames: list[Frame] = []
         self._runs: dict[int, int] = {}  # of each module, by its id
         self._overwrote = False  # whether a waiting result was changed in place
-        self._kept: list[Pending | Entered] = []  # what was said of tensors that autograd keeps
+        self._outside: list[weakref.ref[Tensor]] = []  # tensors with tags that the caller may keep
+        self._kept: list[Pending | Entered | Overwritten] = []  # what was said of tensors that autograd keeps
 
     # Modules come and go
 
@@ -174,6 +176,8 @@ class Session(TorchFunctionMode):
         """Call a function on the values themselves; what it gives lies on no grid."""
         args, kwargs = self.current(args, kwargs)
         first = args[0] if args else None
+        if isinstance(first, Tensor) and writes(func):
+            self.take_view(first)
         tensors = _tensors(args, kwargs)
         if len(tensors) == 1 and self._is_nothing_special(tensors[0]) and not writes(func):
             return func(*args, **kwargs)
@@ -214,6 +218,12 @@ class Session(TorchFunctionMode):
                 tag = replace(tag, memory=before.memory)
         return self.put(x, tag)
 
+    def take_view(self, x: Tensor) -> None:
+        """Make a real view of a waiting result that was brought into another form, before that form is written to."""
+        tag = self.tag(x)
+        if isinstance(tag, Pending) and tag.view is not None and tag.settled is None:
+            tag.settled = tag.view()
+
     def is_replaceable(self, tag: Tag | None) -> bool:
         """Whether another tensor may take the place of one that is to be written to: no view of it has to see that, and
         it is our own, as in training all are that lie on a grid. There autograd may have kept what is there."""
@@ -229,7 +239,11 @@ class Session(TorchFunctionMode):
         """A function that writes its result into tensors of the caller's: in float, and these lose their grids."""
         result = self.in_float(func, *args, **kwargs)
         for each in pytree.tree_leaves(kwargs["out"]):
-            self.written(each)
+            tag = self.tag(each)
+            now = tag.now if isinstance(tag, Overwritten) else tag.settled if isinstance(tag, Pending) else None
+            self.written(each if now is None else now)
+            if now is not None:  # it waited, and was put on its grid for this
+                self.put(each, Overwritten(now))
         return result
 
     def current(self, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
@@ -282,11 +296,12 @@ class Session(TorchFunctionMode):
 
     def put(self, x: Tensor, tag: Tag | None) -> Tensor:
         """Let it say something else."""
-        if isinstance(tag, (Pending, Entered)):
-            if self.phase is Phase.TRAIN and torch.is_grad_enabled():
-                self._kept.append(tag)
-        elif isinstance(tag, Overwritten):
+        if isinstance(tag, (Pending, Entered, Overwritten)) and self.phase is Phase.TRAIN and torch.is_grad_enabled():
+            self._kept.append(tag)
+        if isinstance(tag, Overwritten):
             self._overwrote = True
+        elif isinstance(tag, Entered):
+            self._outside.append(weakref.ref(x))
         return put(x, tag, self._token)
 
     def forget(self) -> None:
@@ -295,6 +310,10 @@ class Session(TorchFunctionMode):
         for each in self._kept:
             each.forget()
         self._kept.clear()
+        for place in self._outside:
+            if (x := place()) is not None:
+                put(x, None, self._token)
+        self._outside.clear()
 
     # Grids
 
@@ -526,7 +545,9 @@ class Session(TorchFunctionMode):
         if isinstance(leaf, Tensor):
             leaf = self._now(leaf)
             self._widen(leaf)
-            return self.values(leaf)
+            leaf = self.values(leaf)
+            self._outside.append(weakref.ref(leaf))
+            return leaf
         if dataclasses.is_dataclass(leaf) and not isinstance(leaf, type):
             for each in dataclasses.fields(leaf):
                 held = getattr(leaf, each.name)

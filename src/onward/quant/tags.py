@@ -74,6 +74,7 @@ class Pending(_OfARun):
     scaled       the same times a positive number, waiting too, where that is no operation of its own
     rounded      the same of rounded operands, for those that want it on its grid; None if these have changed since
     in_float     whether an operator that runs in float has read it: then that is what is put on its grid
+    view         the same as a view of the result that it is another form of, for those that write to it
     is_viewed    whether it has views, which have to see what is written into it
     settled      the same on its grid, once somebody asked for that
     bounded      where its range is kept as bounded by an activation
@@ -86,12 +87,13 @@ class Pending(_OfARun):
     scaled: Callable[[Tensor, float], Tensor] | None = None
     rounded: Callable[[Call], Tensor | None] | None = None
     in_float: bool = False
+    view: Callable[[], Tensor] | None = None
     is_viewed: bool = False
     settled: Tensor | None = None
     bounded: Site | None = None
 
     def forget(self) -> None:
-        self.requantise = self.product = self.folded = self.scaled = self.settled = None
+        self.requantise = self.product = self.folded = self.scaled = self.rounded = self.view = self.settled = None
 
 
 @dataclass(slots=True)
@@ -102,7 +104,8 @@ class Entered(_OfARun):
     version: int | None = None
 
     def forget(self) -> None:
-        del self.settled
+        if hasattr(self, "settled"):
+            del self.settled
 
 
 @dataclass(slots=True)
@@ -113,6 +116,10 @@ class Overwritten(_OfARun):
     have to see the change: taking one settles a result first."""
 
     now: Tensor
+
+    def forget(self) -> None:
+        if hasattr(self, "now"):
+            del self.now
 
 
 Tag = OnGrid | Pending | Entered | Overwritten

@@ -69,6 +69,7 @@ def in_place(session: Session, func: Any, x: Tensor, inplace: bool, compute: Cal
     """compute(x), and if the function was asked to work in place, x becomes the result."""
     if not (inplace or writes(func)):
         return compute(x)
+    session.take_view(x)
     tag = session.tag(x)
     if session.is_replaceable(tag):
         result = compute(x)

@@ -67,7 +67,12 @@ def _reformed(session: Session, func: Any, x: Tensor, args: Any, kwargs: Any) ->
         found: Tensor = moved(session, x, lambda each: func(each, *args, **kwargs), views=True)
         return found
 
-    tag.in_float = then.in_float
+    def view() -> Tensor:
+        session.take_view(x)
+        found: Tensor = moved(session, x, lambda each: func(each, *args, **kwargs), views=True)
+        return found
+
+    tag.in_float, tag.view = then.in_float, view
     tag.rounded = None if tag.in_float else rounded
     return y
 

@@ -1,0 +1,157 @@
+"""What a run leaves behind: nothing on the tensors of the caller, nothing of PyTorch switched over; and what was
+written through another form of a result is there."""
+
+from __future__ import annotations
+
+import gc
+import io
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from onward.errors import QuantizationError
+from onward.quant import Activations, QuantConfig, calibration, initialise
+
+from .harness import through_onnxruntime
+
+LEARNED = QuantConfig(activations=Activations(learned=True))
+
+
+class Between(nn.Module):
+    """Something between two linear layers."""
+
+    def __init__(self, between: Callable[[Tensor, Tensor], Tensor]) -> None:
+        super().__init__()
+        self.a, self.b, self.between = nn.Linear(16, 16), nn.Linear(16, 16), between
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.b(self.between(self.a(x), x))
+        return y
+
+
+def made(between: Callable[[Tensor, Tensor], Tensor], config: QuantConfig | None = None) -> tuple[Between, Between]:
+    """A model in float and the same quantised, with its ranges."""
+    torch.manual_seed(1)
+    model = Between(between).eval()
+    other = Between(between)
+    other.load_state_dict(model.state_dict())
+    other = initialise(other, config).eval()
+    with calibration(other):
+        other(torch.randn(64, 16, generator=torch.Generator().manual_seed(0)))
+    return model, other
+
+
+def through_a_view(write: Callable[[Tensor, Tensor], object]) -> Callable[[Tensor, Tensor], Tensor]:
+    def between(h: Tensor, x: Tensor) -> Tensor:
+        write(h, x)
+        return h
+
+    return between
+
+
+def into(h: Tensor, x: Tensor) -> Tensor:
+    y = h + x
+    if torch.is_grad_enabled():  # autograd does not know `out`
+        return h * 2
+    torch.mul(h, 2, out=y)
+    return y
+
+
+def in_place_sum(h: Tensor, x: Tensor) -> None:
+    view = h.view(-1, 4, 4)
+    view += x.view(-1, 4, 4) * 2
+
+
+def set_a_part(h: Tensor, x: Tensor) -> None:
+    h.view(-1, 4, 4)[:, 0] = 0.0
+
+
+WRITES = {
+    "relu_": through_a_view(lambda h, x: h.view(-1, 4, 4).relu_()),
+    "mul_": through_a_view(lambda h, x: h.view(-1, 4, 4).mul_(-3.0)),
+    "+=": through_a_view(in_place_sum),
+    "a part": through_a_view(set_a_part),
+    "fill_": through_a_view(lambda h, x: h.view(-1, 4, 4).fill_(1.0)),
+    "unsqueeze": through_a_view(lambda h, x: h.unsqueeze(0).relu_()),
+    "chained": through_a_view(lambda h, x: h.view(-1, 4, 4).unsqueeze(0).flatten(1).relu_()),
+    "out=": into,
+}
+
+
+@pytest.mark.parametrize("between", WRITES.values(), ids=WRITES)
+def test_what_is_written_through_another_form(between: Callable[[Tensor, Tensor], Tensor], tmp_path: Path) -> None:
+    model, quantised = made(between)
+    x = torch.randn(64, 16, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        wanted = model(x)
+        evaluated = quantised(x)
+    trained = quantised.train()(x).detach()
+    for found in (evaluated, trained):
+        assert float((found - wanted).norm() / wanted.norm()) < 0.03
+    assert through_onnxruntime(quantised.eval(), x, tmp_path).equal == 1
+
+
+def test_tensors_of_the_caller_have_nothing_on_them() -> None:
+    _, model = made(lambda h, x: h.relu())
+    x = torch.randn(4, 16)
+    for mode in (False, True):
+        model.train(mode)
+        y = model(x)
+        for each in (x, y.detach(), y, *model.parameters(), *model.buffers()):
+            assert not vars(each)
+            file = io.BytesIO()
+            torch.save(each, file)
+            file.seek(0)
+            assert torch.equal(torch.load(file), each)
+
+
+@pytest.mark.parametrize("config", [None, LEARNED], ids=["following", "learned"])
+@pytest.mark.parametrize("inplace", ["relu", "sum"])
+def test_writes_in_place_leave_nothing_behind(inplace: str, config: QuantConfig | None) -> None:
+    seen: list[weakref.ref[Tensor]] = []
+
+    def between(h: Tensor, x: Tensor) -> Tensor:
+        seen.append(weakref.ref(h))
+        if inplace == "relu":
+            return F.relu(h, inplace=True)
+        h += x
+        return h
+
+    _, model = made(between, config)
+    seen.clear()
+    model.train()(torch.randn(4, 16))
+    gc.collect()
+    assert len(seen) == 1 and seen[0]() is None
+
+
+def test_a_mask_that_calibration_has_not_seen_spoils_no_learned_range() -> None:
+    _, model = made(lambda h, x: torch.sigmoid(h + x), LEARNED)
+    x = torch.randn(8, 16)
+    x[0, 0] = -1e37
+    model.train()(x).sum().backward()
+    grads = [each.grad for each in model.parameters() if each.grad is not None]
+    assert len(grads) > 4 and all(bool(each.isfinite().all()) for each in grads)
+
+
+class MyRMSNorm(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(8))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * self.weight
+
+
+def test_after_an_error_at_the_very_end_pytorch_is_as_it_was() -> None:
+    model = initialise(MyRMSNorm()).eval()
+    with pytest.raises(QuantizationError, match="has no range yet"):
+        model(torch.randn(2, 8))
+    assert (torch.ones(2) + 1).tolist() == [2, 2]
+    with calibration(model):
+        model(torch.randn(2, 8))
+    assert bool(model(torch.randn(2, 8)).isfinite().all())
