@@ -13,12 +13,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import enum
-import functools
 import math
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -41,18 +39,16 @@ from .learned import fake_quantize_learned
 from .observers import RangeError
 from .sites import MASK, Site, ranges_of
 from .steps import UNBOUNDED, Bounds
+from .tagged import Phase, Tagged, tensors_in, writes
 from .tags import (
     Entered,
     OnGrid,
     Overwritten,
     Pending,
-    Tag,
     is_made,
     is_marked_weight,
     mark_made,
     mark_weight,
-    put,
-    tag_of,
 )
 
 if TYPE_CHECKING:
@@ -60,25 +56,16 @@ if TYPE_CHECKING:
     from .product import BatchNorm, Product
 
 
-class Phase(enum.Enum):
-    CALIBRATE = enum.auto()
-    TRAIN = enum.auto()
-    EXACT = enum.auto()
-
-
-class Session(TorchFunctionMode):
+class Session(Tagged, TorchFunctionMode):
     """See the top of this file. Handlers get it as their first argument."""
 
     def __init__(self, controller: Controller, phase: Phase, model: nn.Module) -> None:
-        super().__init__()
-        self.controller, self.phase, self.model = controller, phase, model
+        TorchFunctionMode.__init__(self)
+        Tagged.__init__(self, phase)
+        self.controller, self.model = controller, model
         self.study = controller.study
-        self._token = object()  # what tags of this run know it by
         self.frames: list[Frame] = []
         self._runs: dict[int, int] = {}  # of each module, by its id
-        self._overwrote = False  # whether a waiting result was changed in place
-        self._outside: list[weakref.ref[Tensor]] = []  # tensors with tags that the caller may keep
-        self._kept: list[Pending | Entered | Overwritten] = []  # what was said of tensors that autograd keeps
 
     # Modules come and go
 
@@ -118,7 +105,7 @@ class Session(TorchFunctionMode):
             return None
         apart = self.values if self.for_a_chip else self.apart  # whose file says the scales that values have
         with self._paused():
-            tensors = _tensors(args, kwargs)
+            tensors = tensors_in(args, kwargs)
             if len(tensors) == 1:
                 frame.given = self.wide_integers(self.values(tensors[0]), frame.whole)
             given: tuple[tuple, dict[str, Any]] = pytree.tree_map_only(Tensor, apart, (args, kwargs))
@@ -178,12 +165,12 @@ class Session(TorchFunctionMode):
         first = args[0] if args else None
         if isinstance(first, Tensor) and writes(func):
             self.take_view(first)
-        tensors = _tensors(args, kwargs)
+        tensors = tensors_in(args, kwargs)
         if len(tensors) == 1 and self._is_nothing_special(tensors[0]) and not writes(func):
             return func(*args, **kwargs)
         if any(isinstance(self.tag(each), (Pending, Entered)) for each in tensors):
             args, kwargs = pytree.tree_map_only(Tensor, self.values, (args, kwargs))
-            tensors = _tensors(args, kwargs)
+            tensors = tensors_in(args, kwargs)
         read = tensors[:1] if func in _TO_A_KIND else tensors
         made = all(is_made(each) for each in read if each.is_floating_point())
         if isinstance(first, Tensor) and writes(func) and self.is_replaceable(self.tag(args[0])):
@@ -208,33 +195,6 @@ class Session(TorchFunctionMode):
         kind = type(x)  # asking `isinstance` about parameters is slow
         return kind is nn.Parameter or is_marked_weight(x) or (kind is not Tensor and isinstance(x, nn.Parameter))
 
-    def written(self, x: Tensor, tag: Tag | None = None) -> Tensor:
-        """A tensor was written to: it is what the tag says, and views of it have lost their grids."""
-        before = self.tag(x)  # None already where tensors have versions: it was written to
-        self._overwrote = self._overwrote or x.is_floating_point()  # not for a counter, such as that of a batch norm
-        if isinstance(before, OnGrid):
-            before.memory.writes += 1
-            if isinstance(tag, OnGrid):
-                tag = replace(tag, memory=before.memory)
-        return self.put(x, tag)
-
-    def take_view(self, x: Tensor) -> None:
-        """Make a real view of a waiting result that was brought into another form, before that form is written to."""
-        tag = self.tag(x)
-        if isinstance(tag, Pending) and tag.view is not None and tag.settled is None:
-            tag.settled = tag.view()
-
-    def is_replaceable(self, tag: Tag | None) -> bool:
-        """Whether another tensor may take the place of one that is to be written to: no view of it has to see that, and
-        it is our own, as in training all are that lie on a grid. There autograd may have kept what is there."""
-        if isinstance(tag, Pending):
-            if tag.is_viewed:
-                return False
-            tag = None if tag.settled is None else self.tag(tag.settled)
-        elif self.phase is not Phase.TRAIN or not isinstance(tag, OnGrid):
-            return False
-        return not (isinstance(tag, OnGrid) and tag.memory.is_shared)
-
     def _into(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """A function that writes its result into tensors of the caller's: in float, and these lose their grids."""
         result = self.in_float(func, *args, **kwargs)
@@ -245,26 +205,6 @@ class Session(TorchFunctionMode):
             if now is not None:  # it waited, and was put on its grid for this
                 self.put(each, Overwritten(now))
         return result
-
-    def current(self, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
-        """Arguments with what was changed in place as it is now."""
-        if not self._overwrote or not self._has_changed((*args, *kwargs.values())):
-            return args, kwargs
-        changed: tuple[tuple, dict[str, Any]] = pytree.tree_map_only(Tensor, self._now, (args, kwargs))
-        return changed
-
-    def _has_changed(self, values: Iterable[Any]) -> bool:
-        return any(
-            isinstance(self.tag(each), Overwritten)
-            if isinstance(each, Tensor)
-            else isinstance(each, (list, tuple)) and self._has_changed(each)
-            for each in values
-        )
-
-    def _now(self, x: Tensor) -> Tensor:
-        while isinstance(tag := self.tag(x), Overwritten):
-            x = tag.now
-        return x
 
     def run(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Call a function from a handler as the model would: by its own handler, if it has one."""
@@ -287,33 +227,6 @@ class Session(TorchFunctionMode):
     def for_a_chip(self) -> bool:
         """Whether halves are rounded up: then it is not onnxruntime that will run the file."""
         return self.controller.config.rounding == "half_up"
-
-    # Tags
-
-    def tag(self, x: Tensor) -> Tag | None:
-        """What a tensor says about itself in this run."""
-        return tag_of(x, self._token)
-
-    def put(self, x: Tensor, tag: Tag | None) -> Tensor:
-        """Let it say something else."""
-        if isinstance(tag, (Pending, Entered, Overwritten)) and self.phase is Phase.TRAIN and torch.is_grad_enabled():
-            self._kept.append(tag)
-        if isinstance(tag, Overwritten):
-            self._overwrote = True
-        elif isinstance(tag, Entered):
-            self._outside.append(weakref.ref(x))
-        return put(x, tag, self._token)
-
-    def forget(self) -> None:
-        """At the end of a run. A tensor before its grid says which one it is on that grid, which autograd computes its
-        gradient from: Python does not see that this is a circle, and would keep both for ever."""
-        for each in self._kept:
-            each.forget()
-        self._kept.clear()
-        for place in self._outside:
-            if (x := place()) is not None:
-                put(x, None, self._token)
-        self._outside.clear()
 
     # Grids
 
@@ -448,17 +361,6 @@ class Session(TorchFunctionMode):
         q, grid = found
         return self.on_grid(q, replace(grid, scale=grid.scale * factor))
 
-    def has_grid(self, x: Tensor) -> bool:
-        """Whether a tensor lies on a grid, or is about to."""
-        return self.tag(x) is not None
-
-    def integers(self, x: Tensor) -> tuple[Tensor, Grid] | None:
-        """The integers of a settled tensor and their grid; None in training, and for what lies on no grid."""
-        tag = self.tag(x)
-        if isinstance(tag, OnGrid) and tag.integers is not None and tag.grid is not None:
-            return tag.integers, tag.grid
-        return None
-
     def wide_integers(self, x: Tensor, settings: Resolved) -> tuple[Tensor, Grid] | None:
         """The same where they, or those of a result with these settings, have sixteen bits: so fine that what is
         computed in float between two grids has to be exact as well."""
@@ -470,10 +372,6 @@ class Session(TorchFunctionMode):
     def is_exact(self, x: Tensor) -> bool:
         """Whether a float function of a settled tensor is one that onnxruntime will compute, from grid to grid."""
         return self.integers(x) is not None and not self.for_a_chip
-
-    def is_on_grid(self, x: Any) -> bool:
-        """Whether a value needs no quantising (any more)."""
-        return isinstance(x, Tensor) and isinstance(self.tag(x), OnGrid)
 
     def _fake(self, y: Tensor, site: Site, bounds: Bounds) -> Tensor:
         spec, held = site.settings, site.range
@@ -568,27 +466,3 @@ _TO_A_KIND = (Tensor.to, Tensor.type_as)  # of a second tensor they want to know
 
 def _is_mask(x: Tensor) -> bool:
     return x.numel() > 0 and float(x.detach().amin()) < MASK
-
-
-@functools.lru_cache(4096)
-def writes(func: Any) -> bool:
-    """Whether a function changes its first argument: add_, __iadd__, __setitem__."""
-    name = getattr(func, "__name__", "")
-    if name.startswith("__"):
-        return name == "__setitem__" or (name.startswith("__i") and name in _IN_PLACE)
-    return name.endswith("_")
-
-
-_IN_PLACE = frozenset(
-    f"__i{name}__" for name in ("add", "sub", "mul", "truediv", "div", "and", "or", "xor", "pow", "lshift", "rshift")
-)
-
-
-def _tensors(args: tuple, kwargs: dict[str, Any]) -> list[Tensor]:
-    found: list[Tensor] = []
-    for each in (*args, *kwargs.values()) if kwargs else args:
-        if isinstance(each, Tensor):
-            found.append(each)
-        elif isinstance(each, (list, tuple)):
-            found += [one for one in each if isinstance(one, Tensor)]
-    return found

@@ -1,0 +1,145 @@
+"""The tensors of one run of a quantised model and what is said of them (`tags.py`), also when they are written to."""
+
+from __future__ import annotations
+
+import enum
+import functools
+import weakref
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils import _pytree as pytree
+
+from .grid import Grid
+from .tags import Entered, OnGrid, Overwritten, Pending, Tag, put, tag_of
+
+
+class Phase(enum.Enum):
+    CALIBRATE = enum.auto()
+    TRAIN = enum.auto()
+    EXACT = enum.auto()
+
+
+class Tagged:
+    """A run, as far as its tensors go."""
+
+    def __init__(self, phase: Phase) -> None:
+        self.phase = phase
+        self._token = object()  # what tags of this run know it by
+        self._overwrote = False  # whether a waiting result was changed in place
+        self._outside: list[weakref.ref[Tensor]] = []  # tensors with tags that the caller may keep
+        self._kept: list[Pending | Entered | Overwritten] = []  # what was said of tensors that autograd keeps
+
+    def tag(self, x: Tensor) -> Tag | None:
+        """What a tensor says about itself in this run."""
+        return tag_of(x, self._token)
+
+    def put(self, x: Tensor, tag: Tag | None) -> Tensor:
+        """Let it say something else."""
+        if isinstance(tag, (Pending, Entered, Overwritten)) and self.phase is Phase.TRAIN and torch.is_grad_enabled():
+            self._kept.append(tag)
+        if isinstance(tag, Overwritten):
+            self._overwrote = True
+        elif isinstance(tag, Entered):
+            self._outside.append(weakref.ref(x))
+        return put(x, tag, self._token)
+
+    def forget(self) -> None:
+        """At the end of a run. A tensor before its grid says which one it is on that grid, which autograd computes its
+        gradient from: Python does not see that this is a circle, and would keep both for ever."""
+        for each in self._kept:
+            each.forget()
+        self._kept.clear()
+        for place in self._outside:
+            if (x := place()) is not None:
+                put(x, None, self._token)
+        self._outside.clear()
+
+    def has_grid(self, x: Tensor) -> bool:
+        """Whether a tensor lies on a grid, or is about to."""
+        return self.tag(x) is not None
+
+    def is_on_grid(self, x: Any) -> bool:
+        """Whether a value needs no quantising (any more)."""
+        return isinstance(x, Tensor) and isinstance(self.tag(x), OnGrid)
+
+    def integers(self, x: Tensor) -> tuple[Tensor, Grid] | None:
+        """The integers of a settled tensor and their grid; None in training, and for what lies on no grid."""
+        tag = self.tag(x)
+        if isinstance(tag, OnGrid) and tag.integers is not None and tag.grid is not None:
+            return tag.integers, tag.grid
+        return None
+
+    def written(self, x: Tensor, tag: Tag | None = None) -> Tensor:
+        """A tensor was written to: it is what the tag says, and views of it have lost their grids."""
+        before = self.tag(x)  # None already where tensors have versions: it was written to
+        self._overwrote = self._overwrote or x.is_floating_point()  # not for a counter, such as that of a batch norm
+        if isinstance(before, OnGrid):
+            before.memory.writes += 1
+            if isinstance(tag, OnGrid):
+                tag = replace(tag, memory=before.memory)
+        return self.put(x, tag)
+
+    def take_view(self, x: Tensor) -> None:
+        """Make a real view of a waiting result that was brought into another form, before that form is written to."""
+        tag = self.tag(x)
+        if isinstance(tag, Pending) and tag.view is not None and tag.settled is None:
+            tag.settled = tag.view()
+
+    def is_replaceable(self, tag: Tag | None) -> bool:
+        """Whether another tensor may take the place of one that is to be written to: no view of it has to see that, and
+        it is our own, as in training all are that lie on a grid. There autograd may have kept what is there."""
+        if isinstance(tag, Pending):
+            if tag.is_viewed:
+                return False
+            tag = None if tag.settled is None else self.tag(tag.settled)
+        elif self.phase is not Phase.TRAIN or not isinstance(tag, OnGrid):
+            return False
+        return not (isinstance(tag, OnGrid) and tag.memory.is_shared)
+
+    def current(self, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
+        """Arguments with what was changed in place as it is now."""
+        if not self._overwrote or not self._has_changed((*args, *kwargs.values())):
+            return args, kwargs
+        changed: tuple[tuple, dict[str, Any]] = pytree.tree_map_only(Tensor, self._now, (args, kwargs))
+        return changed
+
+    def _has_changed(self, values: Iterable[Any]) -> bool:
+        return any(
+            isinstance(self.tag(each), Overwritten)
+            if isinstance(each, Tensor)
+            else isinstance(each, (list, tuple)) and self._has_changed(each)
+            for each in values
+        )
+
+    def _now(self, x: Tensor) -> Tensor:
+        while isinstance(tag := self.tag(x), Overwritten):
+            x = tag.now
+        return x
+
+
+@functools.lru_cache(4096)
+def writes(func: Any) -> bool:
+    """Whether a function changes its first argument: add_, __iadd__, __setitem__."""
+    name = getattr(func, "__name__", "")
+    if name.startswith("__"):
+        return name == "__setitem__" or (name.startswith("__i") and name in _IN_PLACE)
+    return name.endswith("_")
+
+
+_IN_PLACE = frozenset(
+    f"__i{name}__" for name in ("add", "sub", "mul", "truediv", "div", "and", "or", "xor", "pow", "lshift", "rshift")
+)
+
+
+def tensors_in(args: tuple, kwargs: dict[str, Any]) -> list[Tensor]:
+    found: list[Tensor] = []
+    for each in (*args, *kwargs.values()) if kwargs else args:
+        if isinstance(each, Tensor):
+            found.append(each)
+        elif isinstance(each, (list, tuple)):
+            found += [one for one in each if isinstance(one, Tensor)]
+    return found
