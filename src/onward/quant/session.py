@@ -140,7 +140,8 @@ class Session(Tagged, TorchFunctionMode):
         kwargs.pop("out", None)
         handler = self._handlers().get(func)
         if handler is not None:
-            args, kwargs = self.current(args, kwargs)
+            if self._overwrote:
+                args, kwargs = self.current(args, kwargs)
             try:
                 result = handler(self, func, *args, **kwargs)
             except RangeError as error:
@@ -267,7 +268,7 @@ class Session(Tagged, TorchFunctionMode):
         bounds: Bounds = UNBOUNDED,
     ) -> Tensor:
         """Put a result on the grid of a site, between the bounds of an activation (`requantise` knows them)."""
-        y = self._in_full(y)
+        y = y if y.dtype is torch.float32 else self._in_full(y)
         if self.phase is Phase.TRAIN:
             return self._fake(y, site, bounds)
         y = within(y, bounds)
@@ -319,12 +320,12 @@ class Session(Tagged, TorchFunctionMode):
         folded: BatchNorm | None = None,
     ) -> Tensor:
         """A result that is put on its grid when it is seen what follows."""
-        y = self._in_full(y)
+        y = y if y.dtype is torch.float32 else self._in_full(y)
         return self.put(y, Pending(call, requantise, product, folded))
 
     def _in_full(self, y: Tensor) -> Tensor:
         """Under autocast a product is of a shorter type, which has no room for the steps of a grid."""
-        if y.dtype is torch.float32 or not y.is_floating_point() or not torch.is_autocast_enabled(y.device.type):
+        if not y.is_floating_point() or not torch.is_autocast_enabled(y.device.type):
             return y
         return y.float()
 
