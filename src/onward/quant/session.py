@@ -419,9 +419,13 @@ class Session(Tagged, TorchFunctionMode):
             raise QuantizationError(
                 f"{site.label} has no range yet: nothing was seen there",
                 hint="run a few batches inside `with onward.calibration(model):`, or train, before this"
-                + ("; one tensor given there for two inputs was seen as one: give a clone" if is_capturing() else ""),
+                + ("; one tensor given there for two inputs was seen as one: give a clone" * self._has_ranges()),
             )
         return float(held[0].detach()) < MASK
+
+    def _has_ranges(self) -> bool:
+        """Whether a model that is exported was calibrated."""
+        return is_capturing() and bool(ranges_of(self.model))
 
     def outputs(self, result: Any) -> Any:
         """What leaves the model: on its grid where one waits."""
