@@ -16,7 +16,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define INTERFACE 1 /* another number whenever a function takes other arguments: `native.py` has the same */
+#define INTERFACE 2 /* another number whenever a function takes other arguments: `native.py` has the same */
 
 /* One version of a loop for each kind of processor, chosen when the module is loaded. */
 #if defined(__x86_64__) && defined(__gnu_linux__) && defined(__has_attribute)
@@ -72,14 +72,16 @@ static Ends ends_of(const float *x, Py_ssize_t count)
     return (Ends){low, high};
 }
 
-/* To multiples of a scale, what lies between two values; the rest as if it were the nearer one. `inside` says which. */
+/* To multiples of a scale, what lies between two values; the rest as if it were the nearer one. `inside`, if there is
+ * one, says which. */
 EACH_PROCESSOR
 static void limited_to_even(const float *x, float *out, uint8_t *inside, Py_ssize_t count, float scale, float low,
                             float high)
 {
     for (Py_ssize_t i = 0; i < count; i++) {
         float value = x[i];
-        inside[i] = value > low && value < high;
+        if (inside)
+            inside[i] = value > low && value < high;
         value = value < low ? low : value;
         value = value > high ? high : value;
         out[i] = rintf(value / scale) * scale;
@@ -92,7 +94,8 @@ static void limited_halves_up(const float *x, float *out, uint8_t *inside, Py_ss
 {
     for (Py_ssize_t i = 0; i < count; i++) {
         float value = x[i];
-        inside[i] = value > low && value < high;
+        if (inside)
+            inside[i] = value > low && value < high;
         value = value < low ? low : value;
         value = value > high ? high : value;
         out[i] = floorf(value / scale + 0.5f) * scale;
@@ -129,28 +132,6 @@ static void halves_up(float *x, Py_ssize_t count, float scale)
 {
     for (Py_ssize_t i = 0; i < count; i++)
         x[i] = floorf(x[i] / scale + 0.5f) * scale;
-}
-
-EACH_PROCESSOR
-static void clipped_to_even(const float *x, float *out, Py_ssize_t count, float scale, float bottom, float top)
-{
-    for (Py_ssize_t i = 0; i < count; i++) {
-        float steps = rintf(x[i] / scale);
-        steps = steps < bottom ? bottom : steps;
-        steps = steps > top ? top : steps;
-        out[i] = steps * scale;
-    }
-}
-
-EACH_PROCESSOR
-static void clipped_halves_up(const float *x, float *out, Py_ssize_t count, float scale, float bottom, float top)
-{
-    for (Py_ssize_t i = 0; i < count; i++) {
-        float steps = floorf(x[i] / scale + 0.5f);
-        steps = steps < bottom ? bottom : steps;
-        steps = steps > top ? top : steps;
-        out[i] = steps * scale;
-    }
 }
 
 /* Every channel of [outer, channels, inner] onto the grid of its own range, from `first` up to `last`. */
@@ -396,21 +377,6 @@ static PyObject *native_keep(PyObject *module, PyObject *const *arguments, Py_ss
     Py_RETURN_NONE;
 }
 
-static PyObject *native_round_clipped(PyObject *module, PyObject *const *arguments, Py_ssize_t given)
-{
-    if (!are_given(given, 7))
-        return NULL;
-    float *x = ADDRESS(0), *out = ADDRESS(1);
-    Py_ssize_t count = COUNT(2);
-    float scale = (float)NUMBER(3), bottom = (float)NUMBER(4), top = (float)NUMBER(5);
-    int up = PyObject_IsTrue(arguments[6]);
-    if (PyErr_Occurred())
-        return NULL;
-    WITHOUT_PYTHON(count, up ? clipped_halves_up(x, out, count, scale, bottom, top)
-                             : clipped_to_even(x, out, count, scale, bottom, top));
-    Py_RETURN_NONE;
-}
-
 static PyObject *native_round_weight(PyObject *module, PyObject *const *arguments, Py_ssize_t given)
 {
     if (!are_given(given, 7))
@@ -459,7 +425,7 @@ static PyObject *native_share_out(PyObject *module, PyObject *const *arguments, 
 #define FUNCTION(name) {#name, (PyCFunction)(void (*)(void))native_##name, METH_FASTCALL, NULL}
 
 static PyMethodDef functions[] = {
-    FUNCTION(ends), FUNCTION(grid), FUNCTION(follow), FUNCTION(round), FUNCTION(round_limited), FUNCTION(keep), FUNCTION(round_clipped), FUNCTION(round_weight), FUNCTION(gradients), FUNCTION(share_out),
+    FUNCTION(ends), FUNCTION(grid), FUNCTION(follow), FUNCTION(round), FUNCTION(round_limited), FUNCTION(keep), FUNCTION(round_weight), FUNCTION(gradients), FUNCTION(share_out),
     {NULL, NULL, 0, NULL},
 };
 

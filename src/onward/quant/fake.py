@@ -83,9 +83,9 @@ def _straight(x: Tensor, steps: Steps, rounding: str, ends: tuple[float, float] 
     """Clipped half a step outside of the grid, which has the gradient; then rounded in place, which has none.
 
     One division, one rounding, one multiplication, as the integer kernels do them; what was clipped is rounded to the
-    ends of the grid. Nothing here is written in Python for autograd, and one tensor is allocated, as for a ReLU: what
-    is allocated costs more than what is computed. `ends` are those of the values, if the loops of `native.py` found
-    them: where nothing is clipped a copy does, whose gradient is the one that comes.
+    ends of the grid. But for large tensors nothing is written in Python for autograd, and one tensor is allocated, as
+    for a ReLU: what is allocated costs more than what is computed. `ends` are those of the values, if the loops of
+    `native.py` found them: where nothing is clipped a copy does, whose gradient is the one that comes.
     """
     if ends is not None and steps.low < ends[0] and ends[1] < steps.high:
         out = x.clone()
@@ -173,7 +173,8 @@ class _Limited(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, steps: Steps, rounding: str) -> Tensor:
-        out, inside = native.round_limited(x, steps, rounding == "half_up")
+        inside = torch.empty_like(x, dtype=torch.bool)
+        out = native.round_limited(x, steps, rounding == "half_up", inside)
         ctx.save_for_backward(inside)
         return out
 

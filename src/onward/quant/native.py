@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .config import Activations
     from .steps import Bounds
 
-_INTERFACE = 1  # of the loops that are called here: older ones take other arguments
+_INTERFACE = 2  # of the loops that are called here: older ones take other arguments
 
 try:
     from . import _native as _loops  # type: ignore[attr-defined]
@@ -32,7 +32,6 @@ if getattr(_loops, "INTERFACE", 0) != _INTERFACE:  # compiled from an older sour
 
 _SHARE = 1 << 18  # values that are worth a thread of their own: some 100 us
 _pools: dict[int, ThreadPoolExecutor] = {}  # by the number of threads
-_INFINITE = math.inf
 _PLAIN = frozenset([Tensor, nn.Parameter])
 _dispatch_modes = torch._C._len_torch_dispatch_stack
 _transforms = torch._C._functorch.peek_interpreter_stack
@@ -96,33 +95,21 @@ def ends(x: Tensor) -> tuple[float, float] | None:
 
 def steps_of(held: Tensor, spec: Activations, bounds: Bounds) -> Steps | None:
     """The grid of a range, [low, high]; None for that of a mask."""
-    least, most = bounds
-    found = _loops.grid(
-        held.data_ptr(),
-        spec.bits,
-        spec.symmetric,
-        spec.power_of_two,
-        -_INFINITE if least is None else least,
-        _INFINITE if most is None else most,
-    )
+    found = _loops.grid(*_numbers(held, spec, bounds))
     return None if found is None else Steps(*found)
 
 
 def follow(held: Tensor, ends: tuple[float, float], spec: Activations, bounds: Bounds) -> Steps | None:
     """The same, after the range has moved towards the ends of a batch."""
-    least, most = bounds
-    found = _loops.follow(
-        held.data_ptr(),
-        spec.bits,
-        spec.symmetric,
-        spec.power_of_two,
-        -_INFINITE if least is None else least,
-        _INFINITE if most is None else most,
-        0.0 if least == 0 else ends[0],  # as if there were a zero among the values, as in every grid
-        ends[1],
-        spec.averaging,
-    )
+    low = 0.0 if bounds[0] == 0 else ends[0]  # as if there were a zero among the values, as in every grid
+    found = _loops.follow(*_numbers(held, spec, bounds), low, ends[1], spec.averaging)
     return None if found is None else Steps(*found)
+
+
+def _numbers(held: Tensor, spec: Activations, bounds: Bounds) -> tuple[int, int, bool, bool, float, float]:
+    least, most = bounds
+    least, most = (-math.inf if least is None else least), (math.inf if most is None else most)
+    return held.data_ptr(), spec.bits, spec.symmetric, spec.power_of_two, least, most
 
 
 def round_(x: Tensor, scale: float, half_up: bool) -> None:
@@ -134,17 +121,18 @@ def round_(x: Tensor, scale: float, half_up: bool) -> None:
         _shared(count, lambda start, count: _loops.round(_at(x, start), count, scale, half_up))
 
 
-def round_limited(x: Tensor, steps: Steps, half_up: bool) -> tuple[Tensor, Tensor]:
-    """The same in new memory, of values limited to those that pass; and which they are, a byte for each."""
-    out, inside = torch.empty_like(x), torch.empty_like(x, dtype=torch.bool)
+def round_limited(x: Tensor, steps: Steps, half_up: bool, inside: Tensor | None = None) -> Tensor:
+    """The same in new memory, of values limited to those that pass; which they are is written to `inside`, a byte for
+    each."""
+    out = torch.empty_like(x)
     scale, low, high, _, _ = steps
 
     def work(start: int, count: int) -> None:
-        place = inside.data_ptr() + start
+        place = 0 if inside is None else inside.data_ptr() + start
         _loops.round_limited(_at(x, start), _at(out, start), place, count, scale, low, high, half_up)
 
     _shared(x.numel(), work)
-    return out, inside
+    return out
 
 
 def keep(grad: Tensor, inside: Tensor) -> Tensor:
@@ -156,18 +144,6 @@ def keep(grad: Tensor, inside: Tensor) -> Tensor:
 
     _shared(grad.numel(), work)
     return passed
-
-
-def round_clipped(x: Tensor, steps: Steps, half_up: bool) -> Tensor:
-    """The same in new memory, and no further than the ends of a grid."""
-    out = torch.empty_like(x)
-    scale, _, _, bottom, top = steps
-
-    def work(start: int, count: int) -> None:
-        _loops.round_clipped(_at(x, start), _at(out, start), count, scale, bottom, top, half_up)
-
-    _shared(x.numel(), work)
-    return out
 
 
 def round_weight_(weight: Tensor, axis: int | None, steps: int) -> None:

@@ -64,8 +64,6 @@ def follow(
     spec = site.settings
     if ends is not None and native.holds(held):
         steps = native.follow(held, ends, spec, bounds)
-        if steps is not None and steps.scale:
-            return steps
     else:
         low, high = held.tolist()
         if not low < MASK:

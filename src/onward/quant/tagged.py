@@ -136,6 +136,7 @@ _IN_PLACE = frozenset(
 
 
 def tensors_in(args: tuple, kwargs: dict[str, Any]) -> list[Tensor]:
+    """Those that a function gets, also in lists."""
     found: list[Tensor] = []
     for each in (*args, *kwargs.values()) if kwargs else args:
         if isinstance(each, Tensor):
