@@ -16,7 +16,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define INTERFACE 2 /* another number whenever a function takes other arguments: `native.py` has the same */
+#define INTERFACE 3 /* another number whenever a function takes other arguments: `native.py` has the same */
 
 /* One version of a loop for each kind of processor, chosen when the module is loaded. */
 #if defined(__x86_64__) && defined(__gnu_linux__) && defined(__has_attribute)
@@ -70,6 +70,11 @@ static Ends ends_of(const float *x, Py_ssize_t count)
         high = each > high ? each : high;
     }
     return (Ends){low, high};
+}
+
+static int is_finite(Ends ends, Py_ssize_t count)
+{
+    return count && ends.low > turned(INFINITE | INT32_MIN) && ends.high < INFINITE;
 }
 
 /* To multiples of a scale, what lies between two values; the rest as if it were the nearer one. `inside`, if there is
@@ -266,6 +271,7 @@ static Grid grid_of(const float *range, int bits, int symmetric, int power_of_tw
 #define ADDRESS(place) ((float *)(uintptr_t)PyLong_AsUnsignedLongLong(arguments[place]))
 #define COUNT(place) PyLong_AsSsize_t(arguments[place])
 #define NUMBER(place) PyFloat_AsDouble(arguments[place])
+#define NUMBER_OR(place, none) (arguments[place] == Py_None ? (none) : NUMBER(place))
 
 #define WITHOUT_PYTHON(count, work)                     \
     do {                                                \
@@ -296,9 +302,25 @@ static PyObject *native_ends(PyObject *module, PyObject *const *arguments, Py_ss
         return NULL;
     Ends found;
     WITHOUT_PYTHON(count, found = ends_of(x, count));
-    if (!count || found.low <= turned(INFINITE | INT32_MIN) || found.high >= INFINITE)
+    if (!is_finite(found, count))
         Py_RETURN_NONE;
     return Py_BuildValue("(dd)", (double)of_bits(turned(found.low)), (double)of_bits(turned(found.high)));
+}
+
+/* What there is to know of a range and of the bounds of what it holds: five or six arguments from `first` on. */
+typedef struct {
+    float *range;
+    int bits, symmetric, power_of_two;
+    double least, most;
+} Spec;
+
+#define SPEC(first)                                                                                         \
+    {ADDRESS(first), (int)COUNT(first + 1), PyObject_IsTrue(arguments[first + 2]),                          \
+     PyObject_IsTrue(arguments[first + 3]), NUMBER_OR(first + 4, -INFINITY), NUMBER_OR(first + 5, INFINITY)}
+
+static Grid grid_of_spec(Spec spec)
+{
+    return grid_of(spec.range, spec.bits, spec.symmetric, spec.power_of_two, spec.least, spec.most);
 }
 
 /* range, bits, symmetric, power_of_two, least, most; None for the range of a mask */
@@ -306,32 +328,60 @@ static PyObject *native_grid(PyObject *module, PyObject *const *arguments, Py_ss
 {
     if (!are_given(given, 6))
         return NULL;
-    float *range = ADDRESS(0);
-    int bits = (int)COUNT(1), symmetric = PyObject_IsTrue(arguments[2]), power_of_two = PyObject_IsTrue(arguments[3]);
-    double least = NUMBER(4), most = NUMBER(5);
+    Spec spec = SPEC(0);
     if (PyErr_Occurred())
         return NULL;
-    if (range[0] < MASK)
+    if (spec.range[0] < MASK)
         Py_RETURN_NONE;
-    Grid grid = grid_of(range, bits, symmetric, power_of_two, least, most);
+    Grid grid = grid_of_spec(spec);
     return Py_BuildValue("(dddii)", grid.scale, grid.low, grid.high, grid.bottom, grid.top);
 }
 
-/* The same after the range has moved towards that of a batch: ..., low, high, averaging */
+/* The grid after the range has moved towards the ends of a batch: scale, low, high, and whether it clips any value of
+ * the batch. None for a mask, and where no grid can be had. */
+static PyObject *moved(Spec spec, double lowest, double highest, double averaging)
+{
+    if (spec.range[0] < MASK)
+        Py_RETURN_NONE;
+    double low = spec.least == 0 ? 0 : lowest; /* as if there were a zero among the values, as in every grid */
+    low = between(low, spec.least, spec.most);
+    double high = between(highest, spec.least, spec.most);
+    spec.range[0] = (float)(spec.range[0] + averaging * (low - spec.range[0]));
+    spec.range[1] = (float)(spec.range[1] + averaging * (high - spec.range[1]));
+    Grid grid = grid_of_spec(spec);
+    if (spec.range[0] < MASK || grid.scale == 0)
+        Py_RETURN_NONE;
+    return Py_BuildValue("(dddi)", grid.scale, grid.low, grid.high, !(grid.low < lowest && highest < grid.high));
+}
+
+/* range, bits, symmetric, power_of_two, least, most, averaging, lowest, highest */
 static PyObject *native_follow(PyObject *module, PyObject *const *arguments, Py_ssize_t given)
 {
     if (!are_given(given, 9))
         return NULL;
-    float *range = ADDRESS(0);
-    double least = NUMBER(4), most = NUMBER(5), averaging = NUMBER(8);
-    double low = between(NUMBER(6), least, most), high = between(NUMBER(7), least, most);
+    Spec spec = SPEC(0);
+    double averaging = NUMBER(6), lowest = NUMBER(7), highest = NUMBER(8);
     if (PyErr_Occurred())
         return NULL;
-    if (!(range[0] < MASK)) {
-        range[0] = (float)(range[0] + averaging * (low - range[0]));
-        range[1] = (float)(range[1] + averaging * (high - range[1]));
-    }
-    return native_grid(module, arguments, 6);
+    return moved(spec, lowest, highest, averaging);
+}
+
+/* range, bits, symmetric, power_of_two, least, most, averaging, x, count; None also where a value is not finite */
+static PyObject *native_follow_values(PyObject *module, PyObject *const *arguments, Py_ssize_t given)
+{
+    if (!are_given(given, 9))
+        return NULL;
+    Spec spec = SPEC(0);
+    double averaging = NUMBER(6);
+    float *x = ADDRESS(7);
+    Py_ssize_t count = COUNT(8);
+    if (PyErr_Occurred())
+        return NULL;
+    Ends found;
+    WITHOUT_PYTHON(count, found = ends_of(x, count));
+    if (!is_finite(found, count))
+        Py_RETURN_NONE;
+    return moved(spec, of_bits(turned(found.low)), of_bits(turned(found.high)), averaging);
 }
 
 static PyObject *native_round(PyObject *module, PyObject *const *arguments, Py_ssize_t given)
@@ -425,7 +475,8 @@ static PyObject *native_share_out(PyObject *module, PyObject *const *arguments, 
 #define FUNCTION(name) {#name, (PyCFunction)(void (*)(void))native_##name, METH_FASTCALL, NULL}
 
 static PyMethodDef functions[] = {
-    FUNCTION(ends), FUNCTION(grid), FUNCTION(follow), FUNCTION(round), FUNCTION(round_limited), FUNCTION(keep), FUNCTION(round_weight), FUNCTION(gradients), FUNCTION(share_out),
+    FUNCTION(ends),          FUNCTION(grid), FUNCTION(follow),       FUNCTION(follow_values), FUNCTION(round),
+    FUNCTION(round_limited), FUNCTION(keep), FUNCTION(round_weight), FUNCTION(gradients),     FUNCTION(share_out),
     {NULL, NULL, 0, NULL},
 };
 

@@ -77,11 +77,15 @@ class Frame:
         path: str,
         settings: Resolved | None,
         repeat: int,
-        whole: Resolved | None,
+        is_whole: bool,
         known: Known,
     ) -> None:
-        self.module, self.path, self.settings, self.repeat, self.whole = module, path, settings, repeat, whole
+        self.module = module
+        self.path = path
+        self.repeat = repeat
         self.known = known
+        self.settings = None if is_whole else settings
+        self.whole = settings if is_whole else None
         self.compiler: Any = None
         self.given: tuple[Tensor, Grid] | None = None
         self._counts: dict[str, int] = {}

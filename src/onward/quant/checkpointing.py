@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from .controller import Controller
 
 _SAID = "torch.utils.checkpoint"
-_hooks = torch._C._autograd._top_saved_tensors_default_hooks
+saved_hooks = torch._C._autograd._top_saved_tensors_default_hooks
 
 
 def is_checkpointed() -> bool:
     """Whether what autograd is about to keep would be thrown away, to be computed again."""
-    hooks: Any = _hooks(True)
+    hooks: Any = saved_hooks(True)
     return hooks is not None and hooks[0].__module__ == "torch.utils.checkpoint"
 
 

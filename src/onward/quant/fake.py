@@ -22,7 +22,7 @@ from torch.nn import functional
 from . import native
 from .grid import weight_scale, weight_steps
 from .ranges import weight_range
-from .steps import UNBOUNDED, Bounds, Steps, follow, steps_between
+from .steps import UNBOUNDED, Bounds, follow, steps_between
 
 if TYPE_CHECKING:
     from .config import Activations, Weights
@@ -46,7 +46,10 @@ def fake_quantize(
     """An activation on the grid of the range from `low` to `high`, as it is between `bounds`."""
     values = as_float32(x)
     steps = steps_between(_number(low), _number(high), spec, bounds)
-    out = _straight(values, steps, rounding, native.ends(values) if native.reads(values) else None)
+    clips = None
+    if native.reads(values) and (ends := native.ends(values)) is not None:
+        clips = not (steps.low < ends[0] and ends[1] < steps.high)
+    out = _straight(values, steps.scale, steps.low, steps.high, clips, rounding)
     return out if x.dtype is torch.float32 else out.to(x.dtype)
 
 
@@ -54,11 +57,14 @@ def fake_quantize_following(x: Tensor, held: Tensor, site: Site, bounds: Bounds 
     """The same at a site, with its range, [low, high], which moves towards that of the batch. None if what the site has
     seen were masks."""
     values = as_float32(x)
-    ends = native.ends(values) if native.reads(values) else None
-    steps = follow(held, values, ends, site, bounds)
-    if steps is None:
-        return None
-    out = _straight(values, steps, site.rounding, ends)
+    found = native.follow(values, held, site.settings, bounds) if native.reads(values) and native.holds(held) else None
+    if found is not None:
+        out = _straight(values, *found, site.rounding)
+    else:
+        steps = follow(held, values, site, bounds)
+        if steps is None:
+            return None
+        out = _straight(values, steps.scale, steps.low, steps.high, None, site.rounding)
     return out if x.dtype is torch.float32 else out.to(x.dtype)
 
 
@@ -79,25 +85,23 @@ def within(x: Tensor, bounds: Bounds) -> Tensor:
     return torch.clamp(x, *bounds) if None in bounds else functional.hardtanh(x, *bounds)  # type: ignore[arg-type]
 
 
-def _straight(x: Tensor, steps: Steps, rounding: str, ends: tuple[float, float] | None) -> Tensor:
+def _straight(x: Tensor, scale: float, low: float, high: float, clips: bool | None, rounding: str) -> Tensor:
     """Clipped half a step outside of the grid, which has the gradient; then rounded in place, which has none.
 
     One division, one rounding, one multiplication, as the integer kernels do them; what was clipped is rounded to the
     ends of the grid. But for large tensors nothing is written in Python for autograd, and one tensor is allocated, as
-    for a ReLU: what is allocated costs more than what is computed. `ends` are those of the values, if the loops of
-    `native.py` found them: where nothing is clipped a copy does, whose gradient is the one that comes.
+    for a ReLU: what is allocated costs more than what is computed. `clips` says whether values are clipped, if the
+    loops of `native.py` have looked: where none is a copy does, whose gradient is the one that comes.
     """
-    if ends is not None and steps.low < ends[0] and ends[1] < steps.high:
-        out = x.clone()
-    elif ends is not None and x.numel() >= _LARGE:
-        limited: Tensor = _Limited.apply(x, steps, rounding)
+    if clips is None:
+        out = _hardtanh(x, low, high)
+        round_to_steps(out.detach(), scale, rounding)
+        return out
+    if clips and x.numel() >= _LARGE:
+        limited: Tensor = _Limited.apply(x, scale, low, high, rounding == "half_up")
         return limited
-    else:
-        out = _hardtanh(x, steps.low, steps.high)
-    if ends is not None:
-        native.round_(out, steps.scale, rounding == "half_up")
-    else:
-        round_to_steps(out.detach(), steps.scale, rounding)
+    out = _hardtanh(x, low, high) if clips else x.clone()
+    native.round_(out, scale, rounding == "half_up")
     return out
 
 
@@ -172,9 +176,9 @@ class _Limited(torch.autograd.Function):
     """The same for large tensors in one pass, which keeps a byte for each value and not the value."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, steps: Steps, rounding: str) -> Tensor:
+    def forward(ctx: Any, x: Tensor, scale: float, low: float, high: float, half_up: bool) -> Tensor:
         inside = torch.empty_like(x, dtype=torch.bool)
-        out = native.round_limited(x, steps, rounding == "half_up", inside)
+        out = native.round_limited(x, scale, low, high, half_up, inside)
         ctx.save_for_backward(inside)
         return out
 
@@ -182,8 +186,8 @@ class _Limited(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         grad, (inside,) = grads[0], ctx.saved_tensors
         if native.can_pass(grad, inside):
-            return native.keep(grad, inside), None, None
-        return grad * inside, None, None  # also for a gradient of the gradient
+            return native.keep(grad, inside), None, None, None, None
+        return grad * inside, None, None, None, None  # also for a gradient of the gradient
 
 
 class _Straight(torch.autograd.Function):

@@ -55,7 +55,7 @@ class _Learned(torch.autograd.Function):
         ctx: Any, x: Tensor, held: Tensor, steps: Steps, spec: Activations, rounding: str, after_relu: bool
     ) -> Tensor:
         if native.reads(x):
-            out = native.round_limited(x, steps, rounding == "half_up")
+            out = native.round_limited(x, *steps[:3], rounding == "half_up")
         else:
             out = _rounded(x, steps, rounding)
         ctx.save_for_backward(x, held)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .config import Activations
     from .steps import Bounds
 
-_INTERFACE = 2  # of the loops that are called here: older ones take other arguments
+_INTERFACE = 3  # of the loops that are called here: older ones take other arguments
 
 try:
     from . import _native as _loops  # type: ignore[attr-defined]
@@ -95,21 +95,23 @@ def ends(x: Tensor) -> tuple[float, float] | None:
 
 def steps_of(held: Tensor, spec: Activations, bounds: Bounds) -> Steps | None:
     """The grid of a range, [low, high]; None for that of a mask."""
-    found = _loops.grid(*_numbers(held, spec, bounds))
+    found = _loops.grid(held.data_ptr(), spec.bits, spec.symmetric, spec.power_of_two, *bounds)
     return None if found is None else Steps(*found)
 
 
-def follow(held: Tensor, ends: tuple[float, float], spec: Activations, bounds: Bounds) -> Steps | None:
-    """The same, after the range has moved towards the ends of a batch."""
-    low = 0.0 if bounds[0] == 0 else ends[0]  # as if there were a zero among the values, as in every grid
-    found = _loops.follow(*_numbers(held, spec, bounds), low, ends[1], spec.averaging)
-    return None if found is None else Steps(*found)
-
-
-def _numbers(held: Tensor, spec: Activations, bounds: Bounds) -> tuple[int, int, bool, bool, float, float]:
-    least, most = bounds
-    least, most = (-math.inf if least is None else least), (math.inf if most is None else most)
-    return held.data_ptr(), spec.bits, spec.symmetric, spec.power_of_two, least, most
+def follow(x: Tensor, held: Tensor, spec: Activations, bounds: Bounds) -> tuple[float, float, float, bool] | None:
+    """The same, `scale`, `low` and `high` of it, after the range has moved towards that of a batch; and whether values
+    of the batch are clipped. None where some are not finite, for the range of a mask, and for one that is not finite.
+    """
+    grid = held.data_ptr(), spec.bits, spec.symmetric, spec.power_of_two, *bounds, spec.averaging
+    count = x.numel()
+    found: tuple[float, float, float, bool] | None
+    if count < 2 * _SHARE:
+        found = _loops.follow_values(*grid, x.data_ptr(), count)
+    else:
+        seen = ends(x)
+        found = None if seen is None else _loops.follow(*grid, *seen)
+    return found
 
 
 def round_(x: Tensor, scale: float, half_up: bool) -> None:
@@ -121,11 +123,12 @@ def round_(x: Tensor, scale: float, half_up: bool) -> None:
         _shared(count, lambda start, count: _loops.round(_at(x, start), count, scale, half_up))
 
 
-def round_limited(x: Tensor, steps: Steps, half_up: bool, inside: Tensor | None = None) -> Tensor:
+def round_limited(
+    x: Tensor, scale: float, low: float, high: float, half_up: bool, inside: Tensor | None = None
+) -> Tensor:
     """The same in new memory, of values limited to those that pass; which they are is written to `inside`, a byte for
     each."""
     out = torch.empty_like(x)
-    scale, low, high, _, _ = steps
 
     def work(start: int, count: int) -> None:
         place = 0 if inside is None else inside.data_ptr() + start

@@ -92,10 +92,10 @@ def fold(product: Product, norm: BatchNorm) -> Product:
 
 def compute(session: Session, call: Call, product: Product) -> Tensor:
     """The product in this phase. It waits for its grid."""
-    norm = session.controller.followers.get(call.label)
     if session.phase is Phase.CALIBRATE:
         y = product.in_float(product.x, product.weight, product.bias)
         return session.wait(y, call, product=product)
+    norm = session.controller.followers.get(call.label)
     if session.phase is Phase.TRAIN:
         return session.wait(in_training(call, product, norm), call, product=product)
     if norm is not None:

@@ -30,7 +30,7 @@ from ..errors import QuantizationError
 from . import modules, ops
 from .calls import Call, Frame, Known
 from .caution import QuantizationWarning
-from .checkpointing import is_checkpointed, kept
+from .checkpointing import is_checkpointed, kept, saved_hooks
 from .config import Activations, Resolved
 from .fake import fake_quantize, fake_quantize_following, within
 from .functions.registry import ABOUT, HANDLERS, INSIDE, SWITCHED_OFF, WEIGHT_ONLY
@@ -77,10 +77,10 @@ class Session(Tagged, TorchFunctionMode):
             settings = None
         if self.phase is Phase.CALIBRATE:
             self.controller.reached.add(path)
-        repeat = self._runs.get(id(module), 0)
-        self._runs[id(module)] = repeat + 1
-        inside, whole = (None, settings) if is_whole else (settings, None)
-        frame = Frame(module, path, inside, repeat, whole, known)
+        runs, key = self._runs, id(module)
+        repeat = runs.get(key, 0)
+        runs[key] = repeat + 1
+        frame = Frame(module, path, settings, repeat, is_whole, known)
         self.frames.append(frame)
         return frame
 
@@ -129,16 +129,24 @@ class Session(Tagged, TorchFunctionMode):
     # Functions
 
     def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
-        kwargs = kwargs or {}
         if func in ABOUT:
-            return func(*args, **kwargs)
-        if self.phase is Phase.TRAIN and is_checkpointed():
+            return func(*args, **(kwargs or {}))
+        if self.phase is Phase.TRAIN and saved_hooks(True) is not None and is_checkpointed():
             with kept(self.controller):
                 return self.__torch_function__(func, types, args, kwargs)
-        if "out" in kwargs and kwargs["out"] is not None:
-            return self._into(func, *args, **kwargs)
-        kwargs.pop("out", None)
-        handler = self._handlers().get(func)
+        if not kwargs:
+            kwargs = {}
+        elif "out" in kwargs:
+            if kwargs["out"] is not None:
+                return self._into(func, *args, **kwargs)
+            del kwargs["out"]
+        frame = self.frames[-1]
+        settings = frame.settings
+        if settings is None:
+            handlers = SWITCHED_OFF if frame.given is None else INSIDE
+        else:
+            handlers = WEIGHT_ONLY if settings.weight_only else HANDLERS
+        handler = handlers.get(func)
         if handler is not None:
             if self._overwrote:
                 args, kwargs = self.current(args, kwargs)
@@ -146,19 +154,12 @@ class Session(Tagged, TorchFunctionMode):
                 result = handler(self, func, *args, **kwargs)
             except RangeError as error:
                 raise QuantizationError(
-                    f"{self.frames[-1].path or 'the model itself'}: {error}",
+                    f"{frame.path or 'the model itself'}: {error}",
                     hint="look for the cause in the float model; a rule with off=True leaves a module in float",
                 ) from error
             if result is not NotImplemented:
                 return result
         return self.in_float(func, *args, **kwargs)
-
-    def _handlers(self) -> dict[Any, Callable[..., Any]]:
-        """Those for the module that is running."""
-        frame = self.frames[-1]
-        if frame.settings is None:
-            return SWITCHED_OFF if frame.given is None else INSIDE
-        return WEIGHT_ONLY if frame.settings.weight_only else HANDLERS
 
     def in_float(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Call a function on the values themselves; what it gives lies on no grid."""

@@ -44,8 +44,11 @@ class Site:
     @property
     def range(self) -> Tensor | None:
         """[low, high], or None as long as nothing was seen."""
-        held = self.owner._buffers.get(self.key)
-        return getattr(self.owner, self.key, None) if held is None else held
+        owner, key = self.owner, self.key
+        held = owner._buffers.get(key)
+        if held is None:
+            held = owner._parameters.get(key)
+        return owner.__dict__.get(key) if held is None else held  # where DataParallel's copies have their parameters
 
     @property
     def follows(self) -> bool:

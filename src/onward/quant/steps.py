@@ -56,20 +56,12 @@ def steps_of(held: Tensor, site: Site, bounds: Bounds = UNBOUNDED) -> Steps | No
     return _checked(steps, held, site)
 
 
-def follow(
-    held: Tensor, x: Tensor, ends: tuple[float, float] | None, site: Site, bounds: Bounds = UNBOUNDED
-) -> Steps | None:
-    """The same, after the range has moved towards that of a batch. A batch without finite values moves nothing. `ends`
-    are those of the batch, if the loops of `native.py` found them."""
-    spec = site.settings
-    if ends is not None and native.holds(held):
-        steps = native.follow(held, ends, spec, bounds)
-    else:
-        low, high = held.tolist()
-        if not low < MASK:
-            low, high = follow_(held, x, spec.averaging, bounds)
-        steps = _steps_of_range(low, high, spec, bounds)
-    return _checked(steps, held, site)
+def follow(held: Tensor, x: Tensor, site: Site, bounds: Bounds = UNBOUNDED) -> Steps | None:
+    """The same, after the range has moved towards that of a batch. A batch without finite values moves nothing."""
+    low, high = held.tolist()
+    if not low < MASK:
+        low, high = follow_(held, x, site.settings.averaging, bounds)
+    return _checked(_steps_of_range(low, high, site.settings, bounds), held, site)
 
 
 def _steps_of_range(low: float, high: float, spec: Activations, bounds: Bounds) -> Steps | None:

@@ -9,12 +9,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from .grid import Grid
-from .tags import Entered, OnGrid, Overwritten, Pending, Tag, put, tag_of
+from .tags import ATTRIBUTE, Entered, OnGrid, Overwritten, Pending, Tag, version_of
 
 
 class Phase(enum.Enum):
@@ -34,18 +33,42 @@ class Tagged:
         self._kept: list[Pending | Entered | Overwritten] = []  # what was said of tensors that autograd keeps
 
     def tag(self, x: Tensor) -> Tag | None:
-        """What a tensor says about itself in this run."""
-        return tag_of(x, self._token)
+        """What a tensor says about itself in this run, unless it was written to since."""
+        tag: Tag | None = getattr(x, ATTRIBUTE, None)
+        if tag is None or tag.run is not self._token:
+            return None
+        if isinstance(tag, OnGrid):
+            memory = tag.memory
+            is_as_it_was = tag.version == version_of(x) and (memory is None or memory.writes == tag.writes)
+            return tag if is_as_it_was else None
+        if isinstance(tag, Pending):
+            settled = tag.settled
+            if settled is None or settled is x or isinstance(self.tag(settled), OnGrid):
+                return tag
+            return Overwritten(settled)  # a view was written to
+        return None if isinstance(tag, Entered) and tag.version != version_of(x) else tag
 
     def put(self, x: Tensor, tag: Tag | None) -> Tensor:
-        """Let it say something else."""
-        if isinstance(tag, (Pending, Entered, Overwritten)) and self.phase is Phase.TRAIN and torch.is_grad_enabled():
-            self._kept.append(tag)
-        if isinstance(tag, Overwritten):
-            self._overwrote = True
-        elif isinstance(tag, Entered):
-            self._outside.append(weakref.ref(x))
-        return put(x, tag, self._token)
+        """Let it say something else, of the state that it is in."""
+        if tag is None:
+            if hasattr(x, ATTRIBUTE):
+                delattr(x, ATTRIBUTE)
+            return x
+        tag.run = self._token
+        if isinstance(tag, OnGrid):
+            tag.version = version_of(x)
+            if tag.memory is not None:
+                tag.writes = tag.memory.writes
+        else:
+            if self.phase is Phase.TRAIN:
+                self._kept.append(tag)
+            if isinstance(tag, Entered):
+                tag.version = version_of(x)
+                self._outside.append(weakref.ref(x))
+            elif isinstance(tag, Overwritten):
+                self._overwrote = True
+        setattr(x, ATTRIBUTE, tag)
+        return x
 
     def forget(self) -> None:
         """At the end of a run. A tensor before its grid says which one it is on that grid, which autograd computes its
@@ -55,7 +78,7 @@ class Tagged:
         self._kept.clear()
         for place in self._outside:
             if (x := place()) is not None:
-                put(x, None, self._token)
+                self.put(x, None)
         self._outside.clear()
 
     def has_grid(self, x: Tensor) -> bool:
@@ -78,7 +101,8 @@ class Tagged:
         before = self.tag(x)  # None already where tensors have versions: it was written to
         self._overwrote = self._overwrote or x.is_floating_point()  # not for a counter, such as that of a batch norm
         if isinstance(before, OnGrid):
-            before.memory.writes += 1
+            if before.memory is not None:
+                before.memory.writes += 1
             if isinstance(tag, OnGrid):
                 tag = replace(tag, memory=before.memory)
         return self.put(x, tag)
@@ -98,7 +122,7 @@ class Tagged:
             tag = None if tag.settled is None else self.tag(tag.settled)
         elif self.phase is not Phase.TRAIN or not isinstance(tag, OnGrid):
             return False
-        return not (isinstance(tag, OnGrid) and tag.memory.is_shared)
+        return not (isinstance(tag, OnGrid) and tag.memory is not None)
 
     def current(self, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
         """Arguments with what was changed in place as it is now."""

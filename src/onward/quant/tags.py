@@ -7,7 +7,7 @@ quantisation passes them along; the handlers in `functions/` read them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torch import Tensor
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .session import Call
     from .sites import Site
 
-_ATTRIBUTE = "_onward_tag"
+ATTRIBUTE = "_onward_tag"
 _WEIGHT = "_onward_weight"
 _MADE = "_onward_made"
 _UNMARKED = object()
@@ -29,14 +29,10 @@ class Memory:
     """What tensors that may be views of one another have in common: how often it was written to. Tensors have versions
     for that, but not in inference mode, nor while a model is captured."""
 
+    __slots__ = ("writes",)
+
     def __init__(self) -> None:
         self.writes = 0
-        self.is_shared = False
-
-    def shared(self) -> Memory:
-        """For another tensor."""
-        self.is_shared = True
-        return self
 
 
 class _OfARun:
@@ -56,11 +52,17 @@ class OnGrid(_OfARun):
     grid: Grid | None = None
     integers: Tensor | None = None
     version: int | None = None
-    memory: Memory = field(default_factory=Memory)
+    memory: Memory | None = None  # if there may be views
     writes: int = 0  # of the memory, when this was said
     moved: bool = False  # the values went the way of the integers, and are not made from these
     settled: Tensor | None = None  # for one that was moved: its values made from its integers
     before: Tensor | None = None  # the values that were rounded, where the runtime has them as floats (unrounded.py)
+
+    def shared(self) -> Memory:
+        """Its memory, for a view."""
+        if self.memory is None:
+            self.memory = Memory()
+        return self.memory
 
 
 @dataclass(slots=True)
@@ -125,61 +127,31 @@ class Overwritten(_OfARun):
 Tag = OnGrid | Pending | Entered | Overwritten
 
 
-def put(tensor: Tensor, tag: Tag | None, run: object) -> Tensor:
-    """Attach a tag (or take it off) for one run of a model, and note the state of the tensor that it speaks of."""
-    if tag is None:
-        if hasattr(tensor, _ATTRIBUTE):
-            delattr(tensor, _ATTRIBUTE)
-        return tensor
-    tag.run = run
-    if not isinstance(tag, (Pending, Overwritten)):
-        tag.version = _version(tensor)
-        if isinstance(tag, OnGrid):
-            tag.writes = tag.memory.writes
-    setattr(tensor, _ATTRIBUTE, tag)
-    return tensor
-
-
-def tag_of(tensor: Tensor, run: object) -> Tag | None:
-    """The tag that a run of a model gave to a tensor, unless the tensor was written to since."""
-    tag: Tag | None = getattr(tensor, _ATTRIBUTE, None)
-    if tag is None or tag.run is not run:
-        return None
-    if isinstance(tag, Pending) and tag.settled is not None and tag.settled is not tensor:
-        if isinstance(tag_of(tag.settled, run), OnGrid):
-            return tag
-        return Overwritten(tag.settled)  # a view was written to
-    if isinstance(tag, (Pending, Overwritten)):
-        return tag
-    if tag.version != _version(tensor) or (isinstance(tag, OnGrid) and tag.writes != tag.memory.writes):
-        return None
-    return tag
-
-
-def _version(tensor: Tensor) -> int | None:
+def version_of(tensor: Tensor) -> int | None:
+    """How often a tensor was written to, where that is counted."""
     return None if tensor.is_inference() else tensor._version
 
 
 def mark_weight(tensor: Tensor) -> Tensor:
     """Note that a tensor was worked out from weights alone. It stays so in every run."""
-    setattr(tensor, _WEIGHT, _version(tensor))
+    setattr(tensor, _WEIGHT, version_of(tensor))
     return tensor
 
 
 def is_marked_weight(tensor: Tensor) -> bool:
     """Whether it was, and was not written to since."""
     said = getattr(tensor, _WEIGHT, _UNMARKED)
-    return said is not _UNMARKED and said == _version(tensor)
+    return said is not _UNMARKED and said == version_of(tensor)
 
 
 def mark_made(tensor: Tensor) -> Tensor:
     """Note that a float tensor was made of no other: of numbers, sizes, integers, truth values. So are masks."""
     if tensor.is_floating_point():
-        setattr(tensor, _MADE, _version(tensor))
+        setattr(tensor, _MADE, version_of(tensor))
     return tensor
 
 
 def is_made(tensor: Tensor) -> bool:
     """Whether it was, and was not written to since."""
     said = getattr(tensor, _MADE, _UNMARKED)
-    return said is not _UNMARKED and said == _version(tensor)
+    return said is not _UNMARKED and said == version_of(tensor)

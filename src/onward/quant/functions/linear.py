@@ -39,16 +39,18 @@ def linear_with(session: Session, x: Tensor, weight: Tensor, bias: Tensor | None
 
 def is_weight(session: Session, x: Tensor) -> bool:
     """Whether a tensor is one of the model's own, and no activation: a parameter, a buffer, or made of parameters."""
-    if session.has_grid(x):
-        return False
-    return session.is_weight(x) or any(x is each for each in session.frames[-1].module.buffers(recurse=False))
+    return not session.has_grid(x) and _is_own(session, x)
+
+
+def _is_own(session: Session, x: Tensor) -> bool:
+    return session.is_weight(x) or any(x is each for each in session.frames[-1].module._buffers.values())
 
 
 def is_layers_weight(session: Session, x: Tensor) -> bool:
     """The same for the weight of `F.linear`, where a layer also has what its parametrisation (weight norm) computes."""
     if session.has_grid(x):
         return False
-    return is_weight(session, x) or isinstance(session.frames[-1].module, (nn.Linear, nn.MultiheadAttention))
+    return _is_own(session, x) or isinstance(session.frames[-1].module, (nn.Linear, nn.MultiheadAttention))
 
 
 MATMUL = (

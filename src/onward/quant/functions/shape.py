@@ -14,7 +14,7 @@ from .. import ops
 from ..grid import Grid
 from ..session import Call, Phase, Session
 from ..sites import MASK
-from ..tags import Memory, OnGrid, Pending
+from ..tags import OnGrid, Pending
 from ..unrounded import is_float, was_read_in_float
 from .elementwise import are_scores
 from .registry import handles
@@ -39,7 +39,9 @@ _ZERO = (torch.tril, torch.triu, Tensor.tril, Tensor.triu)  # they put zeros in
 @handles(*(each for each in dict.fromkeys(_FUNCTIONS) if each not in _ZERO))
 def passing(session: Session, func: Any, input: Any, *args: Any, **kwargs: Any) -> Any:
     """The values and the integers go the same way."""
-    if func in _FORMS and isinstance(input, Tensor) and is_float(session, input):
+    if not isinstance(input, Tensor) or not session.has_grid(input):
+        return NotImplemented
+    if func in _FORMS and is_float(session, input):
         return _reformed(session, func, input, args, kwargs)
     return moved(session, input, lambda x: func(x, *args, **kwargs), views=func.__name__ not in _COPIES)
 
@@ -103,7 +105,7 @@ def moved(
     grid = tag.grid
     if tag.integers is None and isinstance(values, (Tensor, tuple, list)):  # in training
         for each in (values,) if isinstance(values, Tensor) else values:
-            session.put(each, OnGrid(memory=tag.memory.shared() if views else Memory()))
+            session.put(each, OnGrid(memory=tag.shared() if views else None))
         return values
     if tag.integers is None or grid is None:
         integers = pytree.tree_map_only(Tensor, lambda each: None, values)
@@ -115,9 +117,7 @@ def moved(
     def tagged(value: Any, q: Any) -> Any:
         if not isinstance(value, Tensor):
             return value
-        return session.put(
-            value, OnGrid(grid, q, memory=tag.memory.shared() if views else Memory(), moved=q is not None)
-        )
+        return session.put(value, OnGrid(grid, q, memory=tag.shared() if views else None, moved=q is not None))
 
     return pytree.tree_map(tagged, values, integers, is_leaf=lambda each: each is None or isinstance(each, Tensor))
 
