@@ -38,7 +38,8 @@ class Method:
 
 
 POWERS = QuantConfig(weights=Weights(power_of_two=True), activations=Activations(power_of_two=True))
-FOUR = QuantConfig(weights=Weights(bits=4), activations=Activations(bits=4, learned=True, range="mse"))
+FOUR = QuantConfig(weights=Weights(bits=4), activations=Activations(bits=4, range="mse"))
+LEARNED = QuantConfig(weights=Weights(bits=4), activations=Activations(bits=4, learned=True, range="mse"))
 QAT_EPOCHS = 10
 LONGER = "fp32, trained on"
 
@@ -103,4 +104,5 @@ def ours() -> list[Method]:
         Method("onward PTQ W8A8, 2^k scales", after_training(POWERS), ours=True),
         Method("onward QAT W8A8", in_training(QuantConfig()), ours=True, trained=True),
         Method("onward QAT W4A4", in_training(FOUR), ours=True, bits=4, trained=True),
+        Method("onward QAT W4A4, learned", in_training(LEARNED), ours=True, bits=4, trained=True),
     ]

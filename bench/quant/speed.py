@@ -15,7 +15,7 @@ import onward
 from onward.quant import QuantConfig, initialise
 
 from .measure import graph, in_turn, interleaved
-from .methods import FOUR, OPSET
+from .methods import FOUR, LEARNED, OPSET
 from .tasks import BATCH, TASKS
 
 STACKS = {32: 1.8, 64: 2.3}  # channels: how much faster than float on a machine with VNNI
@@ -48,7 +48,7 @@ def measure_stack(channels: int, folder: Path, seconds: float) -> dict[str, Any]
     }
 
 
-CONFIGS = {"W8A8": QuantConfig(), "W4A4": FOUR}
+CONFIGS = {"W8A8": QuantConfig(), "W4A4": FOUR, "W4A4 learned": LEARNED}
 
 
 def measure_step(name: str, seconds: float) -> dict[str, Any]:

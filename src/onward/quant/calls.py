@@ -26,6 +26,7 @@ class Call:
     name: str
     settings: Resolved
     _sites: dict[str, Site] = field(default_factory=dict, init=False, repr=False)
+    _others: dict[Any, Call] = field(default_factory=dict, init=False, repr=False)
 
     @functools.cached_property
     def label(self) -> str:
@@ -38,12 +39,24 @@ class Call:
 
     def with_weights(self, **changes: Any) -> Call:
         """The same call with other settings for its weights."""
-        return replace(self, settings=replace(self.settings, weights=replace(self.settings.weights, **changes)))
+        return self._with("weights", changes)
 
     def with_activations(self, **changes: Any) -> Call:
         """The same call with other settings for its results."""
-        changed = replace(self.settings.activations, **changes)
-        return replace(self, settings=replace(self.settings, activations=changed))
+        return self._with("activations", changes)
+
+    def _with(self, part: str, changes: dict[str, Any]) -> Call:
+        key = part, *changes.items()
+        found = self._others.get(key)
+        if found is None:
+            changed = replace(getattr(self.settings, part), **changes)
+            found = self._others[key] = replace(self, settings=replace(self.settings, **{part: changed}))
+        return found
+
+    @functools.cached_property
+    def scaled(self) -> Call:
+        """The same call where a number that its result is multiplied with has become part of it."""
+        return replace(self, name=f"{self.name}_scaled")
 
     def site(self, role: str) -> Site:
         """Where a tensor of this call is put on its grid."""

@@ -32,7 +32,7 @@ def fake_quantize_learned(x: Tensor, held: Tensor, site: Site, bounds: Bounds = 
     if not joined and bounds != UNBOUNDED:
         values = within(values, bounds)
         steps = steps_of(held, site)
-    out: Tensor = _Learned.apply(values, held, steps, site.settings, site.rounding, joined)
+    out: Tensor = _Learned.apply(values, held, (steps, site.settings, site.rounding, joined))
     return out if x.dtype is torch.float32 else out.to(x.dtype)
 
 
@@ -51,15 +51,13 @@ class _Learned(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(
-        ctx: Any, x: Tensor, held: Tensor, steps: Steps, spec: Activations, rounding: str, after_relu: bool
-    ) -> Tensor:
+    def forward(ctx: Any, x: Tensor, held: Tensor, rest: tuple[Steps, Activations, str, bool]) -> Tensor:
+        steps, _, rounding, _ = ctx.rest = rest
         if native.reads(x):
             out = native.round_limited(x, *steps[:3], rounding == "half_up")
         else:
             out = _rounded(x, steps, rounding)
         ctx.save_for_backward(x, held)
-        ctx.rest = steps, spec, rounding, after_relu
         return out
 
     @staticmethod
@@ -67,17 +65,17 @@ class _Learned(torch.autograd.Function):
         (x, held), grad = ctx.saved_tensors, grads[0]
         steps, spec, rounding, after_relu = ctx.rest
         if not ctx.needs_input_grad[1]:
-            return _hardtanh_backward(grad, x, steps.low, steps.high), None, None, None, None, None
+            return _hardtanh_backward(grad, x, steps.low, steps.high), None, None
         if native.can_pass(grad, x) and native.holds(held) and native.reads(x):
             passed, ends = native.gradients(grad, x, held, steps, spec.symmetric, rounding == "half_up", after_relu)
-            return passed, ends, None, None, None, None
+            return passed, ends, None
         passed = _hardtanh_backward(grad, x, steps.low, steps.high)
         sums = _gradients_in_steps(grad, passed, x, _rounded(x, steps, rounding), steps)
         if after_relu:  # the bottom is zero, where no gradient counts
             sums = 0.0, *sums[1:]
         low, high = held.tolist()
         of_ends = _gradients_of_ends(sums, (low, high), steps, spec, x.numel())
-        return passed, torch.tensor(of_ends, device=held.device), None, None, None, None
+        return passed, torch.tensor(of_ends, device=held.device), None
 
 
 def _rounded(x: Tensor, steps: Steps, rounding: str) -> Tensor:

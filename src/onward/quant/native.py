@@ -128,13 +128,17 @@ def round_limited(
 ) -> Tensor:
     """The same in new memory, of values limited to those that pass; which they are is written to `inside`, a byte for
     each."""
-    out = torch.empty_like(x)
+    out, count = torch.empty_like(x), x.numel()
+    if count < 2 * _SHARE:
+        place = 0 if inside is None else inside.data_ptr()
+        _loops.round_limited(x.data_ptr(), out.data_ptr(), place, count, scale, low, high, half_up)
+        return out
 
     def work(start: int, count: int) -> None:
         place = 0 if inside is None else inside.data_ptr() + start
         _loops.round_limited(_at(x, start), _at(out, start), place, count, scale, low, high, half_up)
 
-    _shared(x.numel(), work)
+    _shared(count, work)
     return out
 
 

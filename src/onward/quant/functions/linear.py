@@ -128,7 +128,7 @@ def _scalable(session: Session, y: Tensor, factor: float, again: Callable[[Call,
     waiting = session.tag(y)
     if factor == 1 and isinstance(waiting, Pending) and not session.for_a_chip:
         call = waiting.call
-        waiting.scaled = lambda y, number: again(replace(call, name=f"{call.name}_scaled"), y, number)
+        waiting.scaled = lambda y, number: again(call.scaled, y, number)
     return y
 
 
