@@ -38,7 +38,7 @@ class Method:
 
 
 POWERS = QuantConfig(weights=Weights(power_of_two=True), activations=Activations(power_of_two=True))
-FOUR = QuantConfig(weights=Weights(bits=4), activations=Activations(bits=4, range="mse"))
+FOUR = QuantConfig(weights=Weights(bits=4), activations=Activations(bits=4, range="mse", averaging=0))
 LEARNED = QuantConfig(weights=Weights(bits=4), activations=Activations(bits=4, learned=True, range="mse"))
 QAT_EPOCHS = 10
 LONGER = "fp32, trained on"

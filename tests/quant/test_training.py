@@ -28,6 +28,7 @@ CONFIGS = {
     "learned": LEARNED,
     "powers of two": QuantConfig(weights=Weights(power_of_two=True), activations=Activations(power_of_two=True)),
     "per tensor": QuantConfig(weights=Weights(per_channel=False)),
+    "ranges that stay": QuantConfig(activations=Activations(range="mse", averaging=0)),
     "four bits": QuantConfig(weights=Weights(bits=4), activations=Activations(bits=4, learned=True)),
 }
 
@@ -314,6 +315,33 @@ def test_training_without_calibration_starts_with_the_first_batch() -> None:
     low, high = torch.aminmax(x)
     rate = QuantConfig().activations.averaging
     assert torch.allclose(model.conv.quant_conv_0_input, (1 + rate) * torch.stack([low, high]))
+
+
+def test_ranges_may_stay_where_calibration_has_put_them() -> None:
+    """Nothing else stays: the weights learn."""
+    model = made(CONFIGS["ranges that stay"])
+    ranges = {name: each.clone() for name, each in ranges_of(model).items()}
+    before = model.head.weight.detach().clone()
+    steps(model, torch.optim.Adam(model.parameters(), lr=1e-2), range(5))
+    assert ranges and all(torch.equal(each, ranges[name]) for name, each in ranges_of(model).items())
+    assert not torch.equal(model.head.weight, before)
+
+
+def test_ranges_that_stay_need_a_calibration() -> None:
+    stays = QuantConfig(activations=Activations(averaging=0))
+    with pytest.raises(QuantizationError, match="conv_0_input.* stays as calibration has found it .*averaging=0"):
+        made(stays, calibrated=False)(data(0)[0])
+
+    class Auxiliary(Net):
+        def forward(self, x: Tensor) -> Tensor:
+            y = super().forward(x)
+            return torch.sigmoid(y) if self.training else y
+
+    model = made(stays, Auxiliary())
+    with pytest.warns(
+        QuantizationWarning, match="not reached the model itself .sigmoid_.*: its range is that of the first"
+    ):
+        model(data(0)[0])
 
 
 def test_gradients_need_not_be_asked_for() -> None:

@@ -52,7 +52,16 @@ def check_whole(field: str, value: Any, low: int, high: int | None = None) -> No
 
 def check_number(field: str, value: Any, low: float, high: float) -> None:
     """A number above `low` and not above `high`."""
-    good = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-    if not good or not low < value <= high:
+    if not _is_number(value) or not low < value <= high:
         most = "" if math.isinf(high) else f" and at most {high:g}"
         raise InputError(f"{field} must be a number above {low:g}{most}, not {value!r}")
+
+
+def check_share(field: str, value: Any) -> None:
+    """A number from 0 to 1."""
+    if not _is_number(value) or not 0 <= value <= 1:
+        raise InputError(f"{field} must be a number from 0 to 1, not {value!r}")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)

@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 from torch import nn
 
 from ..errors import InputError
-from ._checks import check_choice, check_flag, check_number, check_whole, nearest, unknown_field
+from ._checks import check_choice, check_flag, check_number, check_share, check_whole, nearest, unknown_field
 from .ranges import calibrate_methods
 
 WEIGHT_RANGES = ("minmax", "mse")
@@ -99,7 +99,8 @@ class Activations:
                   or a name of `register_calibrate_method`
     learned       thresholds are parameters and get gradients (LSQ, TQT); `range` says where they start
     averaging     how much a new batch counts in "moving_average", and in training: at a hundredth ranges fall so far
-                  behind weights that learn fast that every value is cut off, and no gradient is left
+                  behind weights that learn fast that every value is cut off, and no gradient is left; at 0 they stay
+                  where calibration has put them
     percentile    how much of the values "percentile" keeps, in percent
     top_k         "topk" takes the k-th largest value: k - 1 outliers are clipped
     bins          the histogram of "percentile", "entropy" and "mse"
@@ -130,7 +131,7 @@ class Activations:
             calibrate_methods(),
             hint="a method of your own is registered first: onward.register_calibrate_method(name, cls)",
         )
-        check_number("activations.averaging", self.averaging, 0, 1)
+        check_share("activations.averaging", self.averaging)
         check_number("activations.percentile", self.percentile, 50, 100)
         check_whole("activations.top_k", self.top_k, 1)
         check_whole("activations.bins", self.bins, 64, 1 << 16)

@@ -386,19 +386,21 @@ class Session(Tagged, TorchFunctionMode):
         return within(y, bounds) if out is None else self.put(out, OnGrid())
 
     def _first_range(self, site: Site, y: Tensor, bounds: Bounds) -> Tensor:
-        """That of the first batch. One that is learned has a start from calibration, in evaluation mode, but for sites
-        that this has not reached, such as that of an auxiliary head: the optimizer was made without these, so that
-        their ranges follow the batches."""
-        if site.settings.learned and not ranges_of(self.model):
+        """That of the first batch. One that is learned, or stays as it is, comes from calibration, in evaluation mode,
+        but for sites that this has not reached, such as that of an auxiliary head. The optimizer was made without
+        these, so that they cannot be learned any more."""
+        learned, stays = site.settings.learned, not site.settings.averaging
+        if (learned or stays) and not ranges_of(self.model):
             raise QuantizationError(
-                f"the range of {site.label} is learned and has no start yet",
+                f"the range of {site.label} is learned and has no start yet"
+                if learned
+                else f"the range of {site.label} stays as calibration has found it (averaging=0), and there was none",
                 hint="run a few batches inside `with onward.calibration(model):` before the optimizer is made",
             )
-        if site.settings.learned:
+        if learned or stays:
+            now = "is that of the first batch" if stays else "is not learned, it follows the batches"
             warnings.warn(
-                f"calibration has not reached {site.label}: its range is not learned, it follows the batches",
-                QuantizationWarning,
-                stacklevel=2,
+                f"calibration has not reached {site.label}: its range {now}", QuantizationWarning, stacklevel=2
             )
         low, high = torch.aminmax(within(y.detach().float(), bounds))
         if not math.isfinite(high.item()) or math.isnan(low.item()):
