@@ -344,6 +344,53 @@ def test_ranges_that_stay_need_a_calibration() -> None:
         model(data(0)[0])
 
 
+class StartsWithNothing(nn.Module):
+    """A branch whose factor is zero at first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.branch, self.head = nn.Linear(8, 8), nn.Linear(8, 2)
+        self.factor = nn.Parameter(torch.zeros(8))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(F.relu(x + self.factor * self.branch(x)))
+
+
+def calibrated_on_zeros(activations: Activations) -> tuple[Any, list[str]]:
+    model = initialise(StartsWithNothing(), QuantConfig(activations=activations))
+    with warnings.catch_warnings(record=True) as seen, calibration(model):
+        warnings.simplefilter("always")
+        model(torch.randn(16, 8))
+    return model.train(), [str(each.message) for each in seen]
+
+
+def test_what_was_nothing_but_zeros_in_calibration_follows_the_batches_where_ranges_are_learned() -> None:
+    torch.manual_seed(0)
+    model, _ = calibrated_on_zeros(Activations(learned=True))
+    held = model.quant_mul_0_output
+    assert isinstance(model.head.quant_linear_0_output, nn.Parameter) and not isinstance(held, nn.Parameter)
+    loaded = initialise(StartsWithNothing(), LEARNED)
+    loaded.load_state_dict(model.state_dict(), strict=True)
+    assert not isinstance(loaded.quant_mul_0_output, nn.Parameter)
+    optimizer, x = torch.optim.SGD(model.parameters(), 0.01), torch.randn(16, 8)
+    for _ in range(3):
+        optimizer.zero_grad()
+        model(x).square().mean().backward()
+        assert bool(model.factor.grad.any())
+        optimizer.step()
+    assert float(held[0]) < 0 < float(held[1])
+
+
+def test_a_range_that_stays_at_zero_is_told_with_the_way_out() -> None:
+    _, said = calibrated_on_zeros(Activations(averaging=0))
+    assert said[0] == "the model itself (mul_0_input), the model itself (mul_0_output) have seen nothing but zeros"
+    assert said[1] == (
+        "the model itself (mul_0_input), the model itself (mul_0_output) stay at zero in training, where averaging=0 "
+        "leaves ranges: a rule with activations={'averaging': 0.1} lets them follow the batches"
+    )
+    assert len(said) == 2 and len(calibrated_on_zeros(Activations())[1]) == 1
+
+
 def test_gradients_need_not_be_asked_for() -> None:
     """Training mode under no_grad: batch norms and ranges follow, nothing else changes."""
     model = made()

@@ -15,6 +15,7 @@ from .caution import QuantizationWarning
 from .controller import Controller
 from .initialise import controller_of
 from .ranges import RangeError
+from .sites import Site
 
 
 @contextlib.contextmanager
@@ -48,7 +49,7 @@ def calibration(model: nn.Module) -> Iterator[nn.Module]:
         except RangeError as error:
             raise QuantizationError(f"{site.label}: {error}") from error
         if float(low) == 0 == float(high) and not observer.infinities:  # a mask has nothing else
-            zeros.append(site.label)
+            zeros.append(site)
         if observer.nans:
             raise QuantizationError(
                 f"{site.label} has seen NaN: {observer.nans} values",
@@ -57,9 +58,20 @@ def calibration(model: nn.Module) -> Iterator[nn.Module]:
         ranges.append((site, low if not observer.infinities else -torch.inf, high))
     for site, low, high in ranges:
         site.set_range(low, high)
-    _warn(_told(zeros, "has seen nothing but zeros", "have seen nothing but zeros"))
+    for text in _of_zeros(zeros):
+        _warn(text)
     missed = _told(_missed(model, controller), "", "")
     _warn(missed and f"calibration has not reached {missed}: evaluation and export raise an error if they do")
+
+
+def _of_zeros(sites: list[Site]) -> tuple[str, str]:
+    """What to say of inputs that were forgotten, and of what begins with zeros and is to learn: a last layer, a factor
+    of a branch."""
+    seen = _told([each.label for each in sites], "has seen nothing but zeros", "have seen nothing but zeros")
+    stay = [each.label for each in sites if not each.settings.averaging]
+    told = _told(stay, "stays at zero in training, where averaging=0", "stay at zero in training, where averaging=0")
+    way_out = "leaves ranges: a rule with activations={'averaging': 0.1} lets them follow the batches"
+    return seen, told and f"{told} {way_out}"
 
 
 def _told(names: list[str], one: str, several: str) -> str:

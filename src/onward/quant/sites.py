@@ -80,7 +80,8 @@ class Site:
 
 
 def hold_range(owner: nn.Module, key: str, values: Tensor, *, learned: bool) -> None:
-    """Write a range into a module, where its state dict finds it."""
+    """Write a range into a module, where its state dict finds it. One that has seen nothing but zeros is no start to
+    learn from: its gradient is that of values which are all cut off. It is a buffer, and follows the batches."""
     held = getattr(owner, key, None)
     if held is not None:
         with torch.no_grad():
@@ -88,7 +89,7 @@ def hold_range(owner: nn.Module, key: str, values: Tensor, *, learned: bool) -> 
         return
     with torch.inference_mode(False):  # one that is found in inference mode is trained outside of it
         values = values.clone()
-    if learned:
+    if learned and bool(values.any()):
         owner.register_parameter(key, nn.Parameter(values))
     else:
         owner.register_buffer(key, values)
