@@ -390,3 +390,41 @@ def test_results_of_the_model_have_their_form_where_rows_stay_rows(tmp_path: Pat
     assert found.equal == 1
     assert not left_in_float(found)
     assert found.nodes["Reshape"] == 5  # the input to rows, and four results from them
+
+
+class Asked(nn.Module):
+    """A layer whose result is made as large as what it is joined with, as at every step up of a U-Net."""
+
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self.layer, self.first, self.last = layer, nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(16, 4, 3, padding=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = F.relu(self.first(x))
+        y = self.layer(F.max_pool2d(x, 2))
+        down, right = x.shape[2] - y.shape[2], x.shape[3] - y.shape[3]
+        return self.last(torch.cat([x, F.pad(y, (0, right, 0, down))], 1))
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: nn.ConvTranspose2d(8, 8, 2, stride=2),
+        lambda: nn.ConvTranspose2d(8, 8, 3, stride=2, padding=1),
+        lambda: nn.Conv2d(8, 8, 3),
+    ],
+    ids=["transposed", "transposed, 3x3", "convolution"],
+)
+@pytest.mark.parametrize("opset", [13, 21])
+def test_sizes_that_are_asked_for_leave_no_product_in_float(
+    made: Callable[[], nn.Module], opset: int, tmp_path: Path
+) -> None:
+    torch.manual_seed(0)
+    model = quantised(Asked(made()), lambda: torch.randn(2, 3, 16, 20))
+    dynamic = ({0: "n", 2: "height", 3: "width"},)
+    fresh = torch.randn(3, 3, 21, 27)
+    found = through_onnxruntime(
+        model, torch.randn(2, 3, 16, 20), tmp_path, fresh=fresh, opset=opset, dynamic_shapes=dynamic
+    )
+    assert found.equal == 1
+    assert not left_in_float(found)
