@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -190,3 +191,46 @@ def test_a_module_that_comes_after_init_belongs_to_the_one_around_it() -> None:
     with onward.calibration(model):
         model(x)
     assert model.eval()(x).isfinite().all()
+
+
+class Fixed(nn.Module):
+    """A parametrisation with a matrix of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("turn", torch.linalg.qr(torch.randn(16, 16))[0])
+
+    def forward(self, weight: Tensor) -> Tensor:
+        return weight @ self.turn
+
+
+def turned(layer: nn.Module) -> nn.Module:
+    return nn.utils.parametrize.register_parametrization(layer, "weight", Fixed())
+
+
+MADE: dict[str, Callable[[nn.Module], nn.Module]] = {
+    "spectral norm": nn.utils.parametrizations.spectral_norm,
+    "spectral norm by hooks": nn.utils.spectral_norm,
+    "weight norm": nn.utils.parametrizations.weight_norm,
+    "a matrix that is a buffer": turned,
+}
+
+
+@pytest.mark.parametrize("made", MADE.values(), ids=MADE)
+def test_weights_that_are_made_when_they_are_read(made: Callable[[nn.Module], nn.Module], tmp_path: Path) -> None:
+    """They are made in float, as of a float model, and quantised as weights."""
+    torch.manual_seed(0)
+    layer = made(nn.Linear(16, 8))
+    model = nn.Sequential(layer, nn.ReLU(), nn.Linear(8, 4))
+    as_float = copy.deepcopy(model)
+    quantised(model, rows, QuantConfig(weights=Weights(bits=4), activations=Activations(bits=4, learned=True)))
+    held = {name for name in model.state_dict() if "quant_" in name}
+    assert held == {"0.quant_linear_0_input", "1.quant_relu_0_output", "2.quant_linear_0_output"}
+    x = rows()
+    for each in (model.train(), as_float.train()):  # a power iteration writes to its vectors
+        each(x).sum().backward()
+    assert {name for name in model.state_dict() if "quant_" in name} == held
+    for name, value in as_float.state_dict().items():
+        torch.testing.assert_close(model.state_dict()[name], value, atol=0, rtol=0)
+    outcome = through_onnxruntime(model.eval(), x, tmp_path, fresh=rows())
+    assert outcome.equal == 1 and outcome.fused["QGemm"] == 2

@@ -22,6 +22,7 @@ from fnmatch import fnmatchcase
 from typing import Any, TypeVar
 
 from torch import nn
+from torch.nn.utils.parametrize import ParametrizationList
 
 from ..errors import InputError
 from ._checks import check_choice, check_flag, check_number, check_share, check_whole, nearest, unknown_field
@@ -300,8 +301,12 @@ class QuantConfig:
                 _combine(self, (rule,))
 
     def for_module(self, path: str, module: nn.Module, around: Iterable[nn.Module] = ()) -> Resolved | None:
-        """What holds in one module; None leaves it in float. `around` are the modules that it is inside of."""
+        """What holds in one module; None leaves it in float. `around` are the modules that it is inside of.
+
+        What makes a weight of other parameters (`nn.utils.parametrizations`) is in float: its result is rounded."""
         modules = (module, *around)
+        if any(isinstance(each, ParametrizationList) for each in modules):
+            return None
         return _combine(self, tuple(rule for rule in self.rules if rule.covers(path, modules)))
 
     def for_model(self, model: nn.Module) -> dict[str, Resolved | None]:

@@ -16,6 +16,7 @@ from ..options import ExportOptions
 from . import functions, linger_format, lowerings, passes
 from .config import QuantConfig, Rule
 from .controller import ATTRIBUTE, Controller, Enter, Leave, LoadRanges, quantised_parameters
+from .made_weights import watch_made_weights
 
 __all__ = ["functions", "initialise", "is_initialised", "lowerings"]
 
@@ -55,6 +56,7 @@ def initialise(
     controller = Controller(config, config.for_model(model))
     _check_types(model, controller)
     for path, module in model.named_modules():
+        watch_made_weights(module, controller, path)
         module.register_forward_pre_hook(Enter(controller, path, module), with_kwargs=True)
         module.register_forward_hook(Leave(controller), always_call=True)
         settings = controller.settings_for(path)
