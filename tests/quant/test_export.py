@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 import onward
 from onward.errors import QuantizationError
-from onward.quant import QuantizationWarning, Rule
+from onward.quant import QuantConfig, QuantizationWarning, Rule, Weights
 
 from .harness import quantised, through_onnxruntime
 
@@ -107,7 +107,7 @@ def test_one_call(tmp_path: Path) -> None:
     [
         (X, "batches is one Tensor"),
         (None, "batches is one NoneType"),
-        ([], "nothing was seen inside"),
+        ([], "batches has nothing in it\n.*a generator that was run through"),
         ([(X, 1)], "a batch of Tensor, int is no call of Sequential.forward: too many .*\n.*labels are left out"),
         ([{"y": X}], "a batch of y= is no call of Sequential.forward: missing a required argument: 'input'"),
     ],
@@ -115,6 +115,15 @@ def test_one_call(tmp_path: Path) -> None:
 def test_one_call_with_bad_batches(batches: object, text: str) -> None:
     with pytest.raises((onward.InputError, QuantizationError), match=text):
         onward.quantize(small(), batches)  # type: ignore[arg-type]
+
+
+def test_one_call_again_after_an_error() -> None:
+    model, config = small(), QuantConfig(weights=Weights(bits=4))
+    with pytest.raises(onward.InputError, match="labels are left out"):
+        onward.quantize(model, [(X, 1)], config=config)
+    onward.quantize(model, [X], config=QuantConfig(weights=Weights(bits=4)))
+    with pytest.raises(onward.InputError, match="already, with a configuration of its own"):
+        onward.quantize(model, [X], config=QuantConfig())
 
 
 class Branches(nn.Module):

@@ -15,7 +15,7 @@ from ..errors import InputError
 from ..program import Program
 from .calibrate import calibration
 from .config import QuantConfig
-from .initialise import initialise, is_initialised
+from .initialise import controller_of, initialise, is_initialised
 
 
 def quantize(
@@ -39,7 +39,7 @@ def quantize(
             f"batches is one {type(batches).__name__}", hint="a list of batches is wanted: onward.quantize(model, [x])"
         )
     if is_initialised(model):
-        if config is not None:
+        if config not in (None, controller_of(model, "quantize").config):  # the same again, after an error, is meant
             raise InputError(
                 "the model is quantisation-aware already, with a configuration of its own", hint="leave config out"
             )
@@ -52,6 +52,8 @@ def quantize(
             args, kwargs = as_call(batch)
             check_call(model, args, kwargs)
             model(*args, **kwargs)
+        if first is None:
+            raise InputError("batches has nothing in it", hint="a generator that was run through once is empty")
     args, kwargs = as_call(first)
     model.eval()
     if args and isinstance(args[-1], dict):  # an argument: `export` would take it for keyword arguments
