@@ -58,6 +58,15 @@ EXACT: dict[str, Function] = {
     "split": lambda a, b: torch.cat(torch.split(a, [3, 5], 1)[::-1], 1),
     "max_pool": lambda a, b: (F.max_pool2d(a, 3, 2, 1), F.max_pool2d(b, 2), F.max_pool2d(a, 2, 1, dilation=2)),
     "max_pool, ceil": lambda a, b: F.max_pool2d(a, 3, 2, ceil_mode=True),
+    "max_pool, ceil, of what is padded": lambda a, b: tuple(
+        F.max_pool2d(F.pad(each, (0, 1, 0, 1)), 2, stride, ceil_mode=True)
+        for each in (a, F.relu(b))
+        for stride in (1, 2)
+    ),
+    "max_pool, channels last": lambda a, b: [
+        pool(F.pad(a, (8, 0, 8, 0)).contiguous(memory_format=torch.channels_last))
+        for pool in (lambda x: F.max_pool2d(x, 3, 2, 1), lambda x: F.adaptive_max_pool2d(x, 4))
+    ],
     "max_pool with indices": lambda a, b: F.max_pool2d(a, 2, return_indices=True)[0],
     "max_pool1d and 3d": lambda a, b: (F.max_pool1d(a.flatten(2), 5), F.max_pool3d(a.unsqueeze(1), 2)),
     "adaptive_max_pool": lambda a, b: (F.adaptive_max_pool2d(a, 4), F.adaptive_max_pool2d(a, (5, 1))),

@@ -112,7 +112,8 @@ def max_pool(g: Emitter, x: Value, at: Windows, outputs: int = 1) -> tuple[Value
         # onnxruntime 1.31 makes a Pad with zeros part of the MaxPool behind it, which pads with minus infinity. It lets
         # the two be where the pooling says VALID, or where something stands between them.
         if any(settings["pads"]) or settings["ceil_mode"]:
-            x = g.op.Max(x, g.like(x, -math.inf))
+            dtype = g.dtype(x)
+            x = g.op.Max(x, g.like(x, -math.inf if dtype.is_floating_point else torch.iinfo(dtype).min))
         else:
             settings = {**settings, "pads": None, "auto_pad": "VALID"}
     made = g.node("MaxPool", [x], settings, outputs=outputs)

@@ -37,10 +37,19 @@ def max_pool(
     if return_indices:
         return NotImplemented
     pool = _MAX.get(func, func)
-    how = (kernel_size, stride or None, padding, dilation, ceil_mode)
-    if pool is F.max_pool1d:  # torch has it for integers only together with the indices
-        return moved(session, input, lambda x: pool(x, *how), lambda q, _: F.max_pool1d_with_indices(q, *how)[0])
-    return moved(session, input, lambda x: pool(x, *how))
+    return _largest_of(session, pool, input, kernel_size, stride or None, padding, dilation, ceil_mode)
+
+
+def _largest_of(session: Session, pool: Any, x: Tensor, *how: Any) -> Any:
+    """Windows of integers. Torch has those of one axis only together with the indices, and fails with the channels
+    last: it counts places with the type of the values."""
+
+    def of_integers(q: Tensor, _: Grid) -> Tensor:
+        q = q.contiguous()
+        found: Tensor = F.max_pool1d_with_indices(q, *how)[0] if pool is F.max_pool1d else pool(q, *how)
+        return found
+
+    return moved(session, x, lambda x: pool(x, *how), of_integers)
 
 
 @handles(F.adaptive_max_pool1d, F.adaptive_max_pool2d, F.adaptive_max_pool3d)
@@ -55,7 +64,7 @@ def adaptive_max_pool(
             session, input, lambda x: func(x, output_size), lambda q, grid: _by_values(func, q, grid, output_size)
         )
     pool = (F.max_pool1d, F.max_pool2d, F.max_pool3d)[len(windows) - 1]
-    return moved(session, input, lambda x: pool(x, windows, windows))
+    return _largest_of(session, pool, input, windows, windows)
 
 
 def _by_values(func: Any, q: Tensor, grid: Grid, size: Any) -> Tensor:
