@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -389,6 +390,46 @@ def test_a_range_that_stays_at_zero_is_told_with_the_way_out() -> None:
         "leaves ranges: a rule with activations={'averaging': 0.1} lets them follow the batches"
     )
     assert len(said) == 2 and len(calibrated_on_zeros(Activations())[1]) == 1
+
+
+def by_bernoulli(x: Tensor) -> Tensor:
+    return x * x.new_empty([len(x), 1]).bernoulli_(0.5).div_(0.5)
+
+
+def by_rounding_down(x: Tensor) -> Tensor:
+    return (0.5 + torch.rand([len(x), 1])).floor_() * x
+
+
+class DropsPaths(nn.Module):
+    """A residual branch that training leaves out for some rows."""
+
+    def __init__(self, drop: Callable[[Tensor], Tensor], activation: nn.Module) -> None:
+        super().__init__()
+        self.branch, self.activation, self.head, self.drop = nn.Linear(8, 8), activation, nn.Linear(8, 2), drop
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.activation(self.branch(x))
+        return self.head(F.layer_norm(x + (self.drop(y) if self.training else y), (8,)))
+
+
+@pytest.mark.parametrize("drop", [by_bernoulli, by_rounding_down])
+@pytest.mark.parametrize("activation", [nn.Identity(), nn.GELU()], ids=["of a product", "of an activation"])
+@pytest.mark.parametrize("activations", [Activations(learned=True), Activations(averaging=0)], ids=["learned", "stay"])
+def test_dropped_paths_need_no_range(
+    drop: Callable[[Tensor], Tensor], activation: nn.Module, activations: Activations
+) -> None:
+    """That of the first batch would be nothing at all where this is dropped altogether."""
+    torch.manual_seed(0)
+    model = made(QuantConfig(activations=activations), DropsPaths(drop, activation), calibrated=False)
+    x = torch.randn(16, 8)
+    with calibration(model):
+        model(x)
+    held = set(ranges_of(model))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.train()(x).sum().backward()
+    assert set(ranges_of(model)) == held
+    assert bool(model.branch.weight.grad.any())
 
 
 def test_gradients_need_not_be_asked_for() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -11,7 +12,7 @@ from ...errors import QuantizationError
 from .. import ops
 from ..grid import Grid, is_power_of_two
 from ..session import Call, Phase, Session
-from ..tags import Pending, is_made
+from ..tags import OnGrid, Pending, is_made
 from ..unrounded import before_rounding, is_float, was_read_in_float
 from .activation import in_place
 from .registry import HANDLERS, handles
@@ -93,6 +94,9 @@ def _binary(session: Session, func: Any, name: str, input: Any, other: Any) -> A
         return _with_number(session, func, name, input, other)
     # A mask may be there in one run and not in another: it is not counted among the others.
     call = session.call(f"{name}_made" if any(map(is_made, operands)) else name)
+    if name == "mul" and _is_for_training_alone(session, call):
+        x, factor = (input, other) if is_made(other) else (other, input)
+        return dropped(session, x, lambda x: x * factor)
     for scores, mask, role in ((input, other, "other"), (other, input, "input")):
         if are_scores(session, scores) and not session.is_on_grid(session.settle(mask, call.site(role))):
             return func(input, other)
@@ -101,6 +105,37 @@ def _binary(session: Session, func: Any, name: str, input: Any, other: Any) -> A
         if total is not None:
             return total
     return _of_rounded(session, func, call, name, input, other)
+
+
+def _is_for_training_alone(session: Session, call: Call) -> bool:
+    """Whether a factor that is made of numbers (see `mark_made`) is one that drops paths: calibration, without which
+    nothing is trained where ranges are learned or stay, has not seen it."""
+    if session.phase is not Phase.TRAIN or not call.name.startswith("mul_made"):
+        return False
+    site = call.site("output")
+    return (site.settings.learned or not site.settings.averaging) and site.range is None
+
+
+def dropped(session: Session, x: Tensor, drop: Callable[[Tensor], Tensor]) -> Tensor:
+    """What training makes of some values of x, and evaluation does not: zeros, and a wider grid."""
+    if not is_float(session, x):
+        settled = session.settle(x)
+        y = drop(settled)
+        return session.put(y, OnGrid()) if session.is_on_grid(settled) else y
+    # A product that may stay in float: in evaluation it is not looked at here, and so not rounded for this.
+    then = session.tag(x)
+    assert isinstance(then, Pending)
+    kept = drop(torch.ones_like(x))
+    y = session.wait(x * kept, then.call)
+    tag = session.tag(y)
+    assert isinstance(tag, Pending)
+
+    def rounded(call: Call) -> Tensor | None:
+        return session.put(session.settle(x) * kept, OnGrid()) if session.tag(x) is then else None
+
+    tag.in_float = was_read_in_float(session, x)
+    tag.rounded = None if tag.in_float else rounded
+    return y
 
 
 def _of_rounded(session: Session, func: Any, call: Call, name: str, input: Tensor, other: Tensor) -> Tensor:

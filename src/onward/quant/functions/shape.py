@@ -14,9 +14,9 @@ from .. import ops
 from ..grid import Grid
 from ..session import Call, Phase, Session
 from ..sites import MASK
-from ..tags import OnGrid, Pending
-from ..unrounded import is_float, was_read_in_float
-from .elementwise import are_scores
+from ..tags import OnGrid, Pending, mark_made
+from ..unrounded import is_float
+from .elementwise import are_scores, dropped
 from .registry import handles
 
 _TENSOR = (
@@ -196,6 +196,12 @@ def where(session: Session, func: Any, *args: Any, **kwargs: Any) -> Any:
     return session.wait(torch.where(condition, a, b), call)
 
 
+@handles(Tensor.new_empty, torch.empty_like)
+def nothing_yet(session: Session, func: Any, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """Memory that is filled later, as with the zeros and ones of what drops paths: nothing of the input is read."""
+    return mark_made(func(input, *args, **kwargs))
+
+
 _DROPOUTS = (F.dropout, F.dropout1d, F.dropout2d, F.dropout3d, F.alpha_dropout, F.feature_alpha_dropout)
 
 
@@ -215,25 +221,4 @@ def dropout(
         return input
     if session.phase is Phase.EXACT or func in (F.alpha_dropout, F.feature_alpha_dropout):
         return NotImplemented
-    if is_float(session, input):
-        return _drop_in_float(session, func, input, p)
-    settled = session.settle(input)
-    y = func(settled, p, training)
-    return session.put(y, OnGrid()) if session.is_on_grid(settled) else y
-
-
-def _drop_in_float(session: Session, func: Any, x: Tensor, p: float) -> Tensor:
-    """Of a product that may stay in float: in evaluation it is not looked at here, and so not rounded for this."""
-    then = session.tag(x)
-    assert isinstance(then, Pending)
-    kept = func(torch.ones_like(x), p, True)
-    y = session.wait(x * kept, then.call)
-    tag = session.tag(y)
-    assert isinstance(tag, Pending)
-
-    def rounded(call: Call) -> Tensor | None:
-        return session.put(session.settle(x) * kept, OnGrid()) if session.tag(x) is then else None
-
-    tag.in_float = was_read_in_float(session, x)
-    tag.rounded = None if tag.in_float else rounded
-    return y
+    return dropped(session, input, lambda x: func(x, p, training))
