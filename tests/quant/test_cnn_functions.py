@@ -89,6 +89,17 @@ EXACT: dict[str, Function] = {
     "pad around": lambda a, b: F.pad(a, (1, 2, 2, 1), "circular"),
     "interpolate": lambda a, b: (F.interpolate(a, scale_factor=2), F.interpolate(b, size=(7, 30), mode="nearest")),
     "interpolate, bilinear": lambda a, b: F.interpolate(a, scale_factor=2, mode="bilinear"),
+    "interpolate, by any factor": lambda a, b: [
+        F.interpolate(a, scale_factor=factor, mode=mode, align_corners=corners)
+        for factor in (3, (1.7, 0.6))
+        for mode in ("bilinear", "bicubic")
+        for corners in (False, True)
+    ],
+    "interpolate, to any size": lambda a, b: (
+        F.interpolate(a, (31, 7), mode="bicubic"),
+        F.interpolate(b, (23, 40), mode="bilinear", align_corners=True),
+        F.interpolate(b, scale_factor=2.3, mode="bicubic", recompute_scale_factor=True),
+    ),
     "pixel_shuffle": lambda a, b: (F.pixel_shuffle(a, 2), F.pixel_unshuffle(a, 3)),
     "channel_shuffle": lambda a, b: F.channel_shuffle(a, 4),
     "dropout": lambda a, b: F.relu(F.dropout(a, 0.5, training=False)),

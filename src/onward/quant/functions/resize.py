@@ -7,9 +7,10 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor
 
+from ...capture.session import is_capturing
 from .. import ops
 from ..grid import Grid
-from ..session import Session
+from ..session import Phase, Session
 from .pooling import for_exact_sums
 from .registry import handles
 from .shape import moved
@@ -27,15 +28,20 @@ def interpolate(
     recompute_scale_factor: bool | None = None,
     antialias: bool = False,
 ) -> Any:
-    """What lies between pixels is computed from whole numbers: with factors such as 2 nothing of it is rounded, and
-    the runtime's result is the same whatever its order."""
+    """What lies between pixels is computed from whole numbers: with factors such as 2 nothing of it is rounded. With
+    others evaluation computes images as the runtime does."""
     if func is F.upsample_bilinear:
         mode, align_corners = "bilinear", True
     if func is F.upsample_nearest:
         mode = "nearest"
 
+    is_ours = session.phase is Phase.EXACT and not is_capturing() and not session.for_a_chip
+
     def resized(x: Tensor) -> Tensor:
-        return F.interpolate(x, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias)
+        how = size, scale_factor, mode, align_corners, recompute_scale_factor
+        if mode in _KERNELS and not antialias and is_ours:
+            return _as_the_runtime_does(x, *how)
+        return F.interpolate(x, *how, antialias)
 
     if mode.startswith("nearest"):
         return moved(session, input, resized)
@@ -53,3 +59,18 @@ def interpolate(
         return ops.quantize(resized(numbers), onto, call.settings.rounding)
 
     return session.wait(resized(x), call, requantise)
+
+
+_KERNELS = {"bilinear": ops.kernels.resize_linear, "bicubic": ops.kernels.resize_cubic}
+
+
+def _as_the_runtime_does(
+    x: Tensor, size: Any, scale_factor: Any, mode: str, align_corners: bool | None, recompute: bool | None
+) -> Tensor:
+    """The same places and weights, and sums in the same order: what a file has as a Resize, with the factors if they
+    were given."""
+    found = F.interpolate(x[:1, :1], size, scale_factor, mode, align_corners, recompute).shape[2:]
+    scales = [after / before for after, before in zip(found, x.shape[2:], strict=True)]
+    if scale_factor is not None and not recompute:
+        scales = list(scale_factor) if isinstance(scale_factor, (tuple, list)) else [scale_factor] * 2
+    return _KERNELS[mode](x, found, scales, bool(align_corners))

@@ -12,7 +12,7 @@ from .functions import hardsigmoid, hardswish, leaky_relu, lookup, runtime_funct
 from .linear import linear, linear_sums, matmul, matmul_sums
 from .norms import float_log_softmax, float_softmax, instance_norm, layer_norm
 from .pool import average_pool, averaging_weights, global_average_pool, max_pool, mean
-from .resize import resize_bilinear
+from .resize import resize_bilinear, resize_cubic, resize_linear
 from .softmax import softmax
 from .transposed import conv_transpose, conv_transpose_sums
 
@@ -47,6 +47,8 @@ __all__ = [
     "regrid",
     "requantize",
     "resize_bilinear",
+    "resize_cubic",
+    "resize_linear",
     "runtime_function",
     "sigmoid",
     "silu",

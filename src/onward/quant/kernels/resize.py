@@ -26,34 +26,76 @@ def resize_bilinear(
     Nearest neighbours need no kernel: Resize on the integers (opset 10; uint8 and int8) copies them.
     """
     height, width = x.shape[2:]
-    scales = list(scales) or [size[0] / height, size[1] / width]
-    above, below, down_above, down_below = _neighbours(height, size[0], scales[0], align_corners, x.device)
-    left, right, to_left, to_right = _neighbours(width, size[1], scales[1], align_corners, x.device)
-    values = dequantize(x, gx)
+    return quantize(
+        resize_linear(dequantize(x, gx), size, list(scales) or [size[0] / height, size[1] / width], align_corners), gy
+    )
+
+
+def resize_linear(values: Tensor, size: Sequence[int], scales: Sequence[float], align_corners: bool = False) -> Tensor:
+    """The float part of it."""
+    height, width = values.shape[2:]
+    above, below, down_above, down_below = _neighbours(height, size[0], scales[0], align_corners, values.device)
+    left, right, to_left, to_right = _neighbours(width, size[1], scales[1], align_corners, values.device)
     upper, lower = values[:, :, above], values[:, :, below]
     near, far = down_below[:, None], down_above[:, None]  # the nearer a row is, the more the other's distance weighs
     total = (to_right * near) * upper[..., left]
     total = total + (to_left * near) * upper[..., right]
     total = total + (to_right * far) * lower[..., left]
     total = total + (to_left * far) * lower[..., right]
-    return quantize(total, gy)
+    return total
 
 
 def _neighbours(
     size: int, result: int, scale: float, align_corners: bool, device: torch.device
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """For each index of the result the two indices of the image around it, and its float32 distances from them."""
-    index = torch.arange(result, dtype=torch.float32, device=device)
-    factor = torch.tensor(scale, dtype=torch.float32)
-    if float(factor) == 1:
-        place = index
-    elif align_corners:
-        place = torch.zeros_like(index) if result == 1 else index * float(size - 1) / float(result - 1)
-    else:
-        place = (index + 0.5) / factor - 0.5
-    place = place.clamp(0, size - 1)
+    place = _places(size, result, scale, align_corners, device).clamp(0, size - 1)
     first = place.to(torch.int64)
     second = (first + 1).clamp(max=size - 1)
     edge = first == second
     before, after = (place - first).abs(), (place - second).abs()
     return first, second, torch.where(edge, 0.5, before), torch.where(edge, 0.5, after)
+
+
+def _places(size: int, result: int, scale: float, align_corners: bool, device: torch.device) -> Tensor:
+    """Where each index of the result lies in the image."""
+    index = torch.arange(result, dtype=torch.float32, device=device)
+    factor = torch.tensor(scale, dtype=torch.float32)
+    if float(factor) == 1:
+        return index
+    if align_corners:
+        return torch.zeros_like(index) if result == 1 else index * float(size - 1) / float(result - 1)
+    return (index + 0.5) / factor - 0.5
+
+
+def resize_cubic(x: Tensor, size: Sequence[int], scales: Sequence[float], align_corners: bool = False) -> Tensor:
+    """interpolate(mode="bicubic") of (batch, channels, height, width) without antialiasing, as Resize has it.
+
+        Resize(x, mode="cubic", cubic_coeff_a=-0.75, half_pixel or align_corners)
+
+    The runtime divides by the factor where torch multiplies by its reciprocal: where that is no number of float32, as
+    for a factor of 3, places differ in their last bits, and one value of an integer in four hundred by a step.
+    """
+    for axis in (1, 0):  # within a row first; sums from left to right
+        found = _cubic_weights(x.shape[2 + axis], size[axis], scales[axis], align_corners, x.device)
+        parts = [x.index_select(2 + axis, index) * (weight if axis else weight[:, None]) for index, weight in found]
+        x = ((parts[0] + parts[1]) + parts[2]) + parts[3]
+    return x
+
+
+def _cubic_weights(
+    size: int, result: int, scale: float, align_corners: bool, device: torch.device
+) -> list[tuple[Tensor, Tensor]]:
+    """For each index of the result the four of the image around it, and what each counts."""
+    place = _places(size, result, scale, align_corners, device)
+    first = place.floor()
+    near, a = place - first, -0.75
+    far, back = near + 1, 1 - near
+    weights = [
+        ((a * far - 5 * a) * far + 8 * a) * far - 4 * a,
+        ((a + 2) * near - (a + 3)) * near * near + 1,
+        ((a + 2) * back - (a + 3)) * back * back + 1,
+        ((a * (back + 1) - 5 * a) * (back + 1) + 8 * a) * (back + 1) - 4 * a,
+    ]
+    indices = [(first.to(torch.int64) + offset).clamp(0, size - 1) for offset in (-1, 0, 1, 2)]  # outside is the edge
+    return list(zip(indices, weights, strict=True))
