@@ -32,7 +32,7 @@ class _Running(threading.local):
         self.stack: list[Session] = []
 
 
-_running = _Running()
+running = _Running()
 
 
 class Controller:
@@ -97,7 +97,7 @@ class Enter:
         compiler = set_compiler(None)
         if compiler:
             say_uncompiled(self.controller)
-        stack = _running.stack
+        stack = running.stack
         session = stack[-1] if stack else None
         try:
             if session is not None and session.controller is self.controller:
@@ -172,7 +172,7 @@ class Leave:
     @not_compiled
     def __call__(self, module: nn.Module, args: tuple, *given: Any) -> Any:
         result = given[-1]  # models that were pickled by older versions give keyword arguments before it
-        stack = _running.stack
+        stack = running.stack
         session = stack[-1] if stack else None
         if session is None or session.frames[-1].module is not module:  # the error came before the module was entered
             return None

@@ -12,7 +12,7 @@ from torch.nn.utils.parametrize import ParametrizationList
 from torch.nn.utils.spectral_norm import SpectralNorm
 
 from .calls import Frame
-from .controller import Controller, _running
+from .controller import Controller, running
 from .tags import mark_weight
 
 if TYPE_CHECKING:
@@ -60,5 +60,5 @@ class _Ends:
 
 
 def _session(controller: Controller) -> Session | None:
-    stack = _running.stack
+    stack = running.stack
     return stack[-1] if stack and stack[-1].controller is controller else None
