@@ -8,6 +8,7 @@ import io
 import weakref
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -123,6 +124,45 @@ def test_writes_in_place_leave_nothing_behind(inplace: str, config: QuantConfig 
         return h
 
     _, model = made(between, config)
+    seen.clear()
+    model.train()(torch.randn(4, 16))
+    gc.collect()
+    assert len(seen) == 1 and seen[0]() is None
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_without_gradients_nothing_is_kept_that_is_not_needed_any_more(mode: Callable[[], Any]) -> None:
+    """Not in training mode either: ranges and batch norms may follow batches alone."""
+    seen: list[weakref.ref[Tensor]] = []
+    alive: list[int] = []
+
+    def look(module: nn.Module, args: tuple[Tensor]) -> None:
+        seen.append(weakref.ref(args[0]))
+        alive.append(sum(each() is not None for each in seen))
+
+    model = nn.Sequential(*[nn.Sequential(nn.Linear(16, 16), nn.ReLU()) for _ in range(8)])
+    model = initialise(model)
+    for each in model:
+        each.register_forward_pre_hook(look)
+    with mode():
+        model.train()(torch.randn(4, 16))
+    assert len(alive) == 8 and max(alive) <= 2
+
+
+def test_what_is_computed_without_gradients_and_put_on_a_learned_grid_with_them_is_not_kept() -> None:
+    seen: list[weakref.ref[Tensor]] = []
+
+    class Frozen(Between):
+        def forward(self, x: Tensor) -> Tensor:
+            with torch.no_grad():
+                h = self.a(x)
+            seen.append(weakref.ref(h))
+            y: Tensor = self.b(h)
+            return y
+
+    model = initialise(Frozen(lambda h, x: h), LEARNED)
+    with calibration(model):
+        model(torch.randn(4, 16))
     seen.clear()
     model.train()(torch.randn(4, 16))
     gc.collect()

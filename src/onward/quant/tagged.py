@@ -30,7 +30,7 @@ class Tagged:
         self._token = object()  # what tags of this run know it by
         self._overwrote = False  # whether a waiting result was changed in place
         self._outside: list[weakref.ref[Tensor]] = []  # tensors with tags that the caller may keep
-        self._kept: list[Pending | Entered | Overwritten] = []  # what was said of tensors that autograd keeps
+        self._said: list[weakref.ref[Pending | Entered | Overwritten]] = []  # of tensors that autograd may keep
 
     def tag(self, x: Tensor) -> Tag | None:
         """What a tensor says about itself in this run, unless it was written to since."""
@@ -61,7 +61,7 @@ class Tagged:
                 tag.writes = tag.memory.writes
         else:
             if self.phase is Phase.TRAIN:
-                self._kept.append(tag)
+                self._said.append(weakref.ref(tag))  # a tensor that nobody keeps goes at once
             if isinstance(tag, Entered):
                 tag.version = version_of(x)
                 self._outside.append(weakref.ref(x))
@@ -73,9 +73,10 @@ class Tagged:
     def forget(self) -> None:
         """At the end of a run. A tensor before its grid says which one it is on that grid, which autograd computes its
         gradient from: Python does not see that this is a circle, and would keep both for ever."""
-        for each in self._kept:
-            each.forget()
-        self._kept.clear()
+        for said in self._said:
+            if (tag := said()) is not None:
+                tag.forget()
+        self._said.clear()
         for place in self._outside:
             if (x := place()) is not None:
                 self.put(x, None)

@@ -38,7 +38,7 @@ class Memory:
 class _OfARun:
     """Tags belong to one run of a model. Parameters have them too, and are copied and pickled without."""
 
-    __slots__ = ("run",)
+    __slots__ = ("__weakref__", "run")
     run: object
 
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
