@@ -72,6 +72,49 @@ def set_a_part(h: Tensor, x: Tensor) -> None:
     h.view(-1, 4, 4)[:, 0] = 0.0
 
 
+def to_what_has_views(*writes: Callable[[Tensor], object]) -> Callable[[Tensor, Tensor], Tensor]:
+    """What is read is a view, taken before the writes."""
+
+    def between(h: Tensor, x: Tensor) -> Tensor:
+        view = h.view(-1, 4, 4)
+        for write in writes:
+            write(h)
+        return view.view(-1, 16)
+
+    return between
+
+
+def one_view_through_another(h: Tensor, x: Tensor) -> Tensor:
+    view, other = h.view(-1, 4, 4), h.unsqueeze(0)
+    view.relu_()
+    return other.squeeze(0)
+
+
+def by_turns(h: Tensor, x: Tensor) -> Tensor:
+    h = torch.sigmoid(h) - 0.5
+    view = h.view(-1, 4, 4)
+    view.relu_()
+    h.mul_(2.0)
+    return view.view(-1, 16)
+
+
+def twice(h: Tensor, x: Tensor) -> Tensor:
+    h = torch.sigmoid(h) - 0.5
+    view = h.view(-1, 4, 4)
+    h.relu_()
+    h.mul_(2.0)
+    return view.view(-1, 16)
+
+
+def into_what_has_a_view(h: Tensor, x: Tensor) -> Tensor:
+    view, twice = h.view(-1, 4, 4), h * 2
+    if torch.is_grad_enabled():  # autograd does not know `out`
+        h.copy_(twice)
+    else:
+        torch.add(h.clone(), h.clone(), out=h)
+    return view.view(-1, 16)
+
+
 WRITES = {
     "relu_": through_a_view(lambda h, x: h.view(-1, 4, 4).relu_()),
     "mul_": through_a_view(lambda h, x: h.view(-1, 4, 4).mul_(-3.0)),
@@ -81,6 +124,14 @@ WRITES = {
     "unsqueeze": through_a_view(lambda h, x: h.unsqueeze(0).relu_()),
     "chained": through_a_view(lambda h, x: h.view(-1, 4, 4).unsqueeze(0).flatten(1).relu_()),
     "out=": into,
+    "under a view": to_what_has_views(lambda h: h.fill_(0.3)),
+    "twice under a view": to_what_has_views(lambda h: h.relu_(), lambda h: h.mul_(-2.0)),
+    "parts under a view": to_what_has_views(lambda h: h[0].fill_(1.0), lambda h: h[1].fill_(-1.0)),
+    "under a view that was read": to_what_has_views(lambda h: h.clone(), lambda h: h.add_(1.0)),
+    "one view through another": one_view_through_another,
+    "by turns": by_turns,
+    "twice, on a grid": twice,
+    "out= under a view": into_what_has_a_view,
 }
 
 

@@ -199,8 +199,11 @@ class Session(Tagged, TorchFunctionMode):
 
     def _into(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """A function that writes its result into tensors of the caller's: in float, and these lose their grids."""
+        places = pytree.tree_leaves(kwargs["out"])
+        for each in places:
+            self.take_view(self._now(each))
         result = self.in_float(func, *args, **kwargs)
-        for each in pytree.tree_leaves(kwargs["out"]):
+        for each in places:
             tag = self.tag(each)
             now = tag.now if isinstance(tag, Overwritten) else tag.settled if isinstance(tag, Pending) else None
             self.written(each if now is None else now)
@@ -242,15 +245,10 @@ class Session(Tagged, TorchFunctionMode):
         if isinstance(tag, Entered):
             return tag.settled
         if isinstance(tag, Pending):
-            if tag.settled is None and tag.rounded is not None and (again := tag.rounded(tag.call)) is not None:
-                tag.settled = self.settle(again)
             if tag.settled is None:
-                waiting = tag
-                if tag.bounded is not None and self.controller.observers:  # then it will be bounded on this grid
-                    self.controller.observers.pop(tag.bounded.label, None)
-                if tag.folded is not None:
-                    x, waiting = self._unfolded(tag)
-                tag.settled = self.finish(x, waiting.call.site("output"), waiting.requantise)
+                tag.settled = self._settled(x, tag)
+                if tag.forms and isinstance(after := self.tag(tag.settled), OnGrid):
+                    after.forms = tag.forms
             return tag.settled
         if isinstance(tag, OnGrid) and tag.moved:
             return self._from_integers(tag)
@@ -260,6 +258,32 @@ class Session(Tagged, TorchFunctionMode):
         if settled is not x:
             self.put(x, Entered(settled))
         return settled
+
+    def _settled(self, x: Tensor, tag: Pending) -> Tensor:
+        if tag.rounded is not None and (again := tag.rounded(tag.call)) is not None:
+            return self.settle(again)
+        waiting = tag
+        if tag.bounded is not None and self.controller.observers:  # then it will be bounded on this grid
+            self.controller.observers.pop(tag.bounded.label, None)
+        if tag.folded is not None:
+            x, waiting = self._unfolded(tag)
+        return self.finish(x, waiting.call.site("output"), waiting.requantise)
+
+    def take_view(self, x: Tensor) -> None:
+        """Make real views of a waiting result and its other forms, before one of them is written to."""
+        tag = self.tag(x)
+        if not isinstance(tag, (Pending, OnGrid)):
+            return
+        forms, tag.forms = tag.forms, ()
+        if isinstance(tag, Pending):
+            if tag.view is not None:  # what is there already may be a copy
+                view, tag.view = tag.view, None
+                tag.settled = view()
+            if tag.is_viewed:
+                self.settle(x)
+        for form in forms:
+            if (y := form()) is not None:
+                self.take_view(y)
 
     def finish(
         self,

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from .grid import Grid
-from .tags import ATTRIBUTE, Entered, OnGrid, Overwritten, Pending, Tag, version_of
+from .tags import ATTRIBUTE, Entered, Memory, OnGrid, Overwritten, Pending, Tag, version_of
 
 
 class Phase(enum.Enum):
@@ -99,20 +99,14 @@ class Tagged:
 
     def written(self, x: Tensor, tag: Tag | None = None) -> Tensor:
         """A tensor was written to: it is what the tag says, and views of it have lost their grids."""
-        before = self.tag(x)  # None already where tensors have versions: it was written to
         self._overwrote = self._overwrote or x.is_floating_point()  # not for a counter, such as that of a batch norm
-        if isinstance(before, OnGrid):
-            if before.memory is not None:
-                before.memory.writes += 1
-            if isinstance(tag, OnGrid):
-                tag = replace(tag, memory=before.memory)
-        return self.put(x, tag)
-
-    def take_view(self, x: Tensor) -> None:
-        """Make a real view of a waiting result that was brought into another form, before that form is written to."""
-        tag = self.tag(x)
-        if isinstance(tag, Pending) and tag.view is not None and tag.settled is None:
-            tag.settled = tag.view()
+        before: Tag | None = getattr(x, ATTRIBUTE, None)  # true no longer, but it knows of the views
+        memory: Memory | None = Memory()  # there may be views from when it lay on no grid
+        if isinstance(before, OnGrid) and before.run is self._token:
+            memory = before.memory
+        if memory is not None:
+            memory.writes += 1
+        return self.put(x, replace(tag, memory=memory) if isinstance(tag, OnGrid) else tag)
 
     def is_replaceable(self, tag: Tag | None) -> bool:
         """Whether another tensor may take the place of one that is to be written to: no view of it has to see that, and

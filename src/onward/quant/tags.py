@@ -6,6 +6,7 @@ quantisation passes them along; the handlers in `functions/` read them.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -57,6 +58,7 @@ class OnGrid(_OfARun):
     moved: bool = False  # the values went the way of the integers, and are not made from these
     settled: Tensor | None = None  # for one that was moved: its values made from its integers
     before: Tensor | None = None  # the values that were rounded, where the runtime has them as floats (unrounded.py)
+    forms: tuple[weakref.ref[Tensor], ...] = ()  # of the waiting result that it was: they may not be views yet
 
     def shared(self) -> Memory:
         """Its memory, for a view."""
@@ -77,7 +79,8 @@ class Pending(_OfARun):
     rounded      the same of rounded operands, for those that want it on its grid; None if these have changed since
     in_float     whether an operator that runs in float has read it: then that is what is put on its grid
     view         the same as a view of the result that it is another form of, for those that write to it
-    is_viewed    whether it has views, which have to see what is written into it
+    is_viewed    whether it has other forms, which have to see what is written into it
+    forms        those that may not be views yet
     settled      the same on its grid, once somebody asked for that
     bounded      where its range is kept as bounded by an activation
     """
@@ -91,6 +94,7 @@ class Pending(_OfARun):
     in_float: bool = False
     view: Callable[[], Tensor] | None = None
     is_viewed: bool = False
+    forms: tuple[weakref.ref[Tensor], ...] = ()
     settled: Tensor | None = None
     bounded: Site | None = None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -58,8 +59,8 @@ def _reformed(session: Session, func: Any, x: Tensor, args: Any, kwargs: Any) ->
     """Another form of a product that may stay in float, as of one that was computed in rows: it goes on waiting."""
     then = session.tag(x)
     assert isinstance(then, Pending)
-    then.is_viewed = True
     y = session.wait(func(x, *args, **kwargs), then.call)
+    then.is_viewed, then.forms = True, (*then.forms, weakref.ref(y))
     tag = session.tag(y)
     assert isinstance(tag, Pending)
 
@@ -103,9 +104,10 @@ def moved(
         return NotImplemented
     values = move(settled)
     grid = tag.grid
+    memory, forms = (tag.shared(), tag.forms) if views else (None, ())
     if tag.integers is None and isinstance(values, (Tensor, tuple, list)):  # in training
         for each in (values,) if isinstance(values, Tensor) else values:
-            session.put(each, OnGrid(memory=tag.shared() if views else None))
+            session.put(each, OnGrid(memory=memory, forms=forms))
         return values
     if tag.integers is None or grid is None:
         integers = pytree.tree_map_only(Tensor, lambda each: None, values)
@@ -117,7 +119,7 @@ def moved(
     def tagged(value: Any, q: Any) -> Any:
         if not isinstance(value, Tensor):
             return value
-        return session.put(value, OnGrid(grid, q, memory=tag.shared() if views else None, moved=q is not None))
+        return session.put(value, OnGrid(grid, q, memory=memory, moved=q is not None, forms=forms))
 
     return pytree.tree_map(tagged, values, integers, is_leaf=lambda each: each is None or isinstance(each, Tensor))
 
