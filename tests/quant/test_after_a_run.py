@@ -148,6 +148,32 @@ def test_what_is_written_through_another_form(between: Callable[[Tensor, Tensor]
     assert through_onnxruntime(quantised.eval(), x, tmp_path).equal == 1
 
 
+SAME: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "* 1": lambda h, x: (h * 1.0).add_(x) * h,
+    "a sum": lambda h, x: sum([h.sigmoid()]).mul_(-2.0) + h,  # type: ignore[union-attr]
+    "a view of it": lambda h, x: (h.sigmoid() / 1).view(-1, 4, 4).relu_().mul_(-2.0).view(-1, 16) + h.sigmoid(),
+    "another form": lambda h, x: (h.view(-1, 4, 4) + 0).mul_(-2.0).view(-1, 16) * h,
+    "the original": lambda h, x: torch.stack([h * 1.0, h.mul_(-2.0)]).sum(0),
+    "an input": lambda h, x: (x - 0).mul_(-2.0) + x + h,
+}
+
+
+@pytest.mark.parametrize("between", SAME.values(), ids=SAME)
+def test_what_changes_nothing_gives_another_tensor(between: Callable[[Tensor, Tensor], Tensor], tmp_path: Path) -> None:
+    """That may be written to, while the other stays."""
+    model, quantised = made(between)
+    x = torch.randn(64, 16, generator=torch.Generator().manual_seed(0))
+    before = x.clone()
+    with torch.no_grad():
+        wanted = model(x)
+        evaluated = quantised(x)
+    trained = quantised.train()(x).detach()
+    for found in (evaluated, trained):
+        assert float((found - wanted).norm() / wanted.norm()) < 0.03
+    assert torch.equal(x, before)
+    assert through_onnxruntime(quantised.eval(), x, tmp_path).equal == 1
+
+
 def test_tensors_of_the_caller_have_nothing_on_them() -> None:
     _, model = made(lambda h, x: h.relu())
     x = torch.randn(4, 16)

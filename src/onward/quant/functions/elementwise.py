@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -205,7 +206,7 @@ def _requantise(session: Session, call: Call, name: str, a: Tensor, b: Tensor) -
 def _with_number(session: Session, func: Any, name: str, input: Any, other: Any) -> Any:
     """A product with a positive number only changes the scale; anything else is computed in float."""
     if _changes_nothing(func, name, other) and isinstance(input, Tensor):
-        return input
+        return _same(session, input)
     call = session.call(name)
     scaled = _scaled(session, func, name, input, other)
     if scaled is not None:
@@ -250,6 +251,23 @@ def _changes_nothing(func: Any, name: str, number: Any) -> bool:
     if isinstance(number, (Tensor, torch.SymInt, torch.SymFloat)) or func in (Tensor.__rsub__, Tensor.__rtruediv__):
         return False
     return bool(number == (0 if name in ("add", "sub") else 1))
+
+
+def _same(session: Session, x: Tensor) -> Tensor:
+    """What changes nothing gives another tensor all the same: either may be written to, and the other stays."""
+    tag = session.tag(x)
+    if not isinstance(tag, Pending) or tag.settled is not None:
+        copy: Tensor = session.run(torch.clone, x)
+        return copy
+    rounded = tag.rounded
+    if rounded is not None and tag.view is not None:  # that would be a view
+
+        def copied(call: Call) -> Tensor | None:
+            view = rounded(call)
+            return None if view is None else session.run(torch.clone, view)
+
+        return session.put(x.view_as(x), replace(tag, rounded=copied, view=None, is_viewed=False, forms=()))
+    return session.put(x.view_as(x), replace(tag, view=None, is_viewed=False, forms=()))
 
 
 def _factor(name: str, input: Any, other: Any) -> float | None:
