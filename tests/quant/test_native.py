@@ -88,9 +88,9 @@ def test_masks_and_ranges_that_training_has_spoilt(monkeypatch: pytest.MonkeyPat
             before = held.clone()
             assert steps_of(held, site(Activations())) is None
             assert fake_quantize_following(x, held, site(Activations())) is None and torch.equal(held, before)
-        for held in (torch.tensor([math.nan, 1.0]), torch.tensor([0.0, math.inf])):
-            for read in (steps_of, lambda held, site: fake_quantize_following(x, held, site)):
-                with pytest.raises(onward.QuantizationError, match="the range of layer (?s:.*)training has diverged"):
+        for held, said in ((torch.tensor([math.nan, 1.0]), "nan to 1"), (torch.tensor([0.0, math.inf]), "0 to inf")):
+            for read in (lambda held, site: fake_quantize_following(x, held, site), steps_of):
+                with pytest.raises(onward.QuantizationError, match=f"of layer .* from {said}\n.*training has diverged"):
                     read(held, site(Activations()))
         without(monkeypatch)
 
@@ -144,6 +144,19 @@ def test_gradients_of_learned_ends(size: int, after_relu: bool, monkeypatch: pyt
     assert torch.equal(out, out_) and torch.equal(grad, grad_)
     torch.testing.assert_close(ends, ends_, rtol=2e-3, atol=2e-3 * float(ends_.abs().max()))
     assert not after_relu or float(ends[0]) == 0
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_no_values_move_no_learned_end(symmetric: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of an expert that no token was given to: nothing, and not 0 / 0."""
+    spec = Activations(learned=True, symmetric=symmetric)
+    for _ in range(2):
+        x, held = torch.empty(0, 3, requires_grad=True), torch.tensor([-1.0, 2.0], requires_grad=True)
+        out = fake_quantize_learned(x, held, site(spec))
+        assert out is not None
+        out.backward(torch.empty(0, 3))
+        assert held.grad is not None and held.grad.tolist() == [0, 0] and x.grad is not None
+        without(monkeypatch)
 
 
 @pytest.mark.parametrize("shape", [(7,), (5, 3), (4, 6, 3, 3), (512, 2100), (1, 1)], ids=str)

@@ -220,7 +220,7 @@ static void share_out(Sums sums, const float *range, float *ends, double scale, 
                   (scale / (span > FLT_MIN ? span : FLT_MIN));
         to_low = sums.top + sums.bottom - to_high;
     }
-    double size = steps * sqrt(steps) / sqrt(count);
+    double size = steps * sqrt(steps) / sqrt(count > 1 ? count : 1); /* of no values all sums are 0 */
     ends[0] = range[0] ? (float)(to_low * size) : 0;
     ends[1] = range[1] ? (float)(to_high * size) : 0;
 }
@@ -341,7 +341,7 @@ static PyObject *native_grid(PyObject *module, PyObject *const *arguments, Py_ss
  * the batch. None for a mask, and where no grid can be had. */
 static PyObject *moved(Spec spec, double lowest, double highest, double averaging)
 {
-    if (spec.range[0] < MASK)
+    if (spec.range[0] < MASK || !isfinite((double)spec.range[1] - spec.range[0])) /* spoilt: it is shown as it is */
         Py_RETURN_NONE;
     double low = spec.least == 0 ? 0 : lowest; /* as if there were a zero among the values, as in every grid */
     low = between(low, spec.least, spec.most);
@@ -349,7 +349,7 @@ static PyObject *moved(Spec spec, double lowest, double highest, double averagin
     spec.range[0] = (float)(spec.range[0] + averaging * (low - spec.range[0]));
     spec.range[1] = (float)(spec.range[1] + averaging * (high - spec.range[1]));
     Grid grid = grid_of_spec(spec);
-    if (spec.range[0] < MASK || grid.scale == 0)
+    if (spec.range[0] < MASK)
         Py_RETURN_NONE;
     return Py_BuildValue("(dddi)", grid.scale, grid.low, grid.high, !(grid.low < lowest && highest < grid.high));
 }

@@ -116,5 +116,5 @@ def _gradients_of_ends(
         to_scale = error + at_top * (top - offset) + at_bottom * (bottom - offset)
         to_high = to_scale * (scale / max(high - low, _TINY))
         to_low = at_top + at_bottom - to_high
-    size = number**1.5 / math.sqrt(count)
+    size = number**1.5 / math.sqrt(max(count, 1))  # of no values all sums are 0
     return to_low * size if ends[0] else 0.0, to_high * size if ends[1] else 0.0

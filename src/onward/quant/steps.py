@@ -59,7 +59,7 @@ def steps_of(held: Tensor, site: Site, bounds: Bounds = UNBOUNDED) -> Steps | No
 def follow(held: Tensor, x: Tensor, site: Site, bounds: Bounds = UNBOUNDED) -> Steps | None:
     """The same, after the range has moved towards that of a batch. A batch without finite values moves nothing."""
     low, high = held.tolist()
-    if not low < MASK:
+    if not low < MASK and math.isfinite(high - low):
         low, high = follow_(held, x, site.settings.averaging, bounds)
     return _checked(_steps_of_range(low, high, site.settings, bounds), held, site)
 
