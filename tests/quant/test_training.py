@@ -330,7 +330,9 @@ def test_ranges_may_stay_where_calibration_has_put_them() -> None:
 
 def test_ranges_that_stay_need_a_calibration() -> None:
     stays = QuantConfig(activations=Activations(averaging=0))
-    with pytest.raises(QuantizationError, match="conv_0_input.* stays as calibration has found it .*averaging=0"):
+    with pytest.raises(
+        QuantizationError, match="conv_0_input.* stays as calibration finds it .*averaging=0.*\n.*before training"
+    ):
         made(stays, calibrated=False)(data(0)[0])
 
     class Auxiliary(Net):

@@ -415,11 +415,11 @@ class Session(Tagged, TorchFunctionMode):
         these, so that they cannot be learned any more."""
         learned, stays = site.settings.learned, not site.settings.averaging
         if (learned or stays) and not ranges_of(self.model):
+            why = "stays as calibration finds it (averaging=0), and there was none"
             raise QuantizationError(
-                f"the range of {site.label} is learned and has no start yet"
-                if learned
-                else f"the range of {site.label} stays as calibration has found it (averaging=0), and there was none",
-                hint="run a few batches inside `with onward.calibration(model):` before the optimizer is made",
+                f"the range of {site.label} {'is learned and has no start yet' if learned else why}",
+                hint="run a few batches inside `with onward.calibration(model):` before "
+                + ("the optimizer is made" if learned else "training"),
             )
         if learned or stays:
             now = "is that of the first batch" if stays else "is not learned, it follows the batches"
