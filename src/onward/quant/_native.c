@@ -307,7 +307,7 @@ static PyObject *native_ends(PyObject *module, PyObject *const *arguments, Py_ss
     return Py_BuildValue("(dd)", (double)of_bits(turned(found.low)), (double)of_bits(turned(found.high)));
 }
 
-/* What there is to know of a range and of the bounds of what it holds: five or six arguments from `first` on. */
+/* What there is to know of a range and of the bounds of what it holds: six arguments from `first` on. */
 typedef struct {
     float *range;
     int bits, symmetric, power_of_two;
