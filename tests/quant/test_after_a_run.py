@@ -90,18 +90,10 @@ def one_view_through_another(h: Tensor, x: Tensor) -> Tensor:
     return other.squeeze(0)
 
 
-def by_turns(h: Tensor, x: Tensor) -> Tensor:
+def twice(h: Tensor, x: Tensor, by_turns: bool = False) -> Tensor:
     h = torch.sigmoid(h) - 0.5
     view = h.view(-1, 4, 4)
-    view.relu_()
-    h.mul_(2.0)
-    return view.view(-1, 16)
-
-
-def twice(h: Tensor, x: Tensor) -> Tensor:
-    h = torch.sigmoid(h) - 0.5
-    view = h.view(-1, 4, 4)
-    h.relu_()
+    (view if by_turns else h).relu_()
     h.mul_(2.0)
     return view.view(-1, 16)
 
@@ -129,7 +121,7 @@ WRITES = {
     "parts under a view": to_what_has_views(lambda h: h[0].fill_(1.0), lambda h: h[1].fill_(-1.0)),
     "under a view that was read": to_what_has_views(lambda h: h.clone(), lambda h: h.add_(1.0)),
     "one view through another": one_view_through_another,
-    "by turns": by_turns,
+    "by turns": lambda h, x: twice(h, x, by_turns=True),
     "twice, on a grid": twice,
     "out= under a view": into_what_has_a_view,
 }

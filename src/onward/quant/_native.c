@@ -72,11 +72,6 @@ static Ends ends_of(const float *x, Py_ssize_t count)
     return (Ends){low, high};
 }
 
-static int is_finite(Ends ends, Py_ssize_t count)
-{
-    return count && ends.low > turned(INFINITE | INT32_MIN) && ends.high < INFINITE;
-}
-
 /* To multiples of a scale, what lies between two values; the rest as if it were the nearer one. `inside`, if there is
  * one, says which. */
 EACH_PROCESSOR
@@ -292,19 +287,28 @@ static int are_given(Py_ssize_t given, Py_ssize_t wanted)
     return 0;
 }
 
+/* Whether there are values, all of them finite; and the smallest and the largest one then. */
+static int are_finite(const float *x, Py_ssize_t count, double *lowest, double *highest)
+{
+    Ends found;
+    WITHOUT_PYTHON(count, found = ends_of(x, count));
+    *lowest = of_bits(turned(found.low));
+    *highest = of_bits(turned(found.high));
+    return count && found.low > turned(INFINITE | INT32_MIN) && found.high < INFINITE;
+}
+
 static PyObject *native_ends(PyObject *module, PyObject *const *arguments, Py_ssize_t given)
 {
     if (!are_given(given, 2))
         return NULL;
     float *x = ADDRESS(0);
     Py_ssize_t count = COUNT(1);
+    double lowest, highest;
     if (PyErr_Occurred())
         return NULL;
-    Ends found;
-    WITHOUT_PYTHON(count, found = ends_of(x, count));
-    if (!is_finite(found, count))
+    if (!are_finite(x, count, &lowest, &highest))
         Py_RETURN_NONE;
-    return Py_BuildValue("(dd)", (double)of_bits(turned(found.low)), (double)of_bits(turned(found.high)));
+    return Py_BuildValue("(dd)", lowest, highest);
 }
 
 /* What there is to know of a range and of the bounds of what it holds: six arguments from `first` on. */
@@ -372,16 +376,14 @@ static PyObject *native_follow_values(PyObject *module, PyObject *const *argumen
     if (!are_given(given, 9))
         return NULL;
     Spec spec = SPEC(0);
-    double averaging = NUMBER(6);
+    double averaging = NUMBER(6), lowest, highest;
     float *x = ADDRESS(7);
     Py_ssize_t count = COUNT(8);
     if (PyErr_Occurred())
         return NULL;
-    Ends found;
-    WITHOUT_PYTHON(count, found = ends_of(x, count));
-    if (!is_finite(found, count))
+    if (!are_finite(x, count, &lowest, &highest))
         Py_RETURN_NONE;
-    return moved(spec, of_bits(turned(found.low)), of_bits(turned(found.high)), averaging);
+    return moved(spec, lowest, highest, averaging);
 }
 
 static PyObject *native_round(PyObject *module, PyObject *const *arguments, Py_ssize_t given)

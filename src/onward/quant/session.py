@@ -229,6 +229,11 @@ class Session(Tagged, TorchFunctionMode):
         return self.frames[-1].call(name)
 
     @property
+    def is_evaluated(self) -> bool:
+        """Whether integers are computed here and now, and not written into a file."""
+        return self.phase is Phase.EXACT and not is_capturing()
+
+    @property
     def for_a_chip(self) -> bool:
         """Whether halves are rounded up: then it is not onnxruntime that will run the file."""
         return self.controller.config.rounding == "half_up"

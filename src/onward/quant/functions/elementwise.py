@@ -260,14 +260,13 @@ def _same(session: Session, x: Tensor) -> Tensor:
         copy: Tensor = session.run(torch.clone, x)
         return copy
     rounded = tag.rounded
-    if rounded is not None and tag.view is not None:  # that would be a view
 
-        def copied(call: Call) -> Tensor | None:
-            view = rounded(call)
-            return None if view is None else session.run(torch.clone, view)
+    def copied(call: Call) -> Tensor | None:
+        found = None if rounded is None else rounded(call)
+        return None if found is None else session.run(torch.clone, found)
 
-        return session.put(x.view_as(x), replace(tag, rounded=copied, view=None, is_viewed=False, forms=()))
-    return session.put(x.view_as(x), replace(tag, view=None, is_viewed=False, forms=()))
+    again = rounded if tag.view is None else copied  # of another form it would be a view
+    return session.put(x.view_as(x), replace(tag, rounded=again, view=None, is_viewed=False, forms=()))
 
 
 def _factor(name: str, input: Any, other: Any) -> float | None:

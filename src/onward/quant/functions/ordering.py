@@ -14,11 +14,6 @@ from ..session import Phase, Session
 from .registry import HANDLERS, SWITCHED_OFF, handles
 
 
-def _is_evaluated(session: Session) -> bool:
-    """Whether the order is ours to choose: what is captured is written as it is called, training is PyTorch's."""
-    return session.phase is Phase.EXACT and not is_capturing()
-
-
 @handles(torch.topk, Tensor.topk, table=SWITCHED_OFF)
 @handles(torch.topk, Tensor.topk, table=HANDLERS)
 def topk(
@@ -45,6 +40,6 @@ _SORTS = (torch.sort, Tensor.sort, torch.argsort, Tensor.argsort)
 def sort(
     session: Session, func: Any, input: Tensor, dim: int = -1, descending: bool = False, stable: bool | None = False
 ) -> Any:
-    if not _is_evaluated(session):
+    if not session.is_evaluated:  # what is captured is written as it is called, training is PyTorch's
         return NotImplemented
     return session.in_float(func, input, dim=dim, descending=descending, stable=True)

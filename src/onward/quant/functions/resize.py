@@ -7,10 +7,9 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor
 
-from ...capture.session import is_capturing
 from .. import ops
 from ..grid import Grid
-from ..session import Phase, Session
+from ..session import Session
 from .pooling import for_exact_sums
 from .registry import handles
 from .shape import moved
@@ -35,7 +34,7 @@ def interpolate(
     if func is F.upsample_nearest:
         mode = "nearest"
 
-    is_ours = session.phase is Phase.EXACT and not is_capturing() and not session.for_a_chip
+    is_ours = session.is_evaluated and not session.for_a_chip
 
     def resized(x: Tensor) -> Tensor:
         how = size, scale_factor, mode, align_corners, recompute_scale_factor

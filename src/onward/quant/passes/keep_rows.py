@@ -20,6 +20,7 @@ import onnx_ir as ir
 import torch
 
 from ...passes.weights import add_constant, is_weight
+from .makers import ASKS
 from .quantize_later import is_of_all
 
 _ALONE = (
@@ -28,7 +29,6 @@ _ALONE = (
 )
 _SEVERAL = ("Add", "Sum", "Sub", "Mul", "Div", "Pow")
 _Use = Any  # a node and the place at which it reads
-_ASKS = ("Shape", "Size")
 
 
 @dataclass
@@ -153,7 +153,7 @@ def _rewrite(graph: ir.Graph, region: _Region) -> bool:
     new = [value for value in wanted if value not in before]
     if gone <= len(given) + len(new) or any(node.outputs[0].is_graph_output() for node in region.end):
         return False
-    sizes = [use for value in (*made, *before) for use in value.uses() if use.node.op_type in _ASKS]
+    sizes = [use for value in (*made, *before) for use in value.uses() if use.node.op_type in ASKS]
     origin = next((value for value in given if not _comes_from(value, region)), None)
     form = _form(graph, region) if new else None
     if (new and form is None) or (sizes and origin is None):
@@ -185,9 +185,7 @@ def _rewrite(graph: ir.Graph, region: _Region) -> bool:
 def _readers(region: _Region, value: ir.Value) -> list[_Use]:
     """Those outside, but for who asks for its size."""
     known = region.nodes, region.end
-    return [
-        use for use in value.uses() if not any(use.node in each for each in known) and use.node.op_type not in _ASKS
-    ]
+    return [use for use in value.uses() if not any(use.node in each for each in known) and use.node.op_type not in ASKS]
 
 
 def _form(graph: ir.Graph, region: _Region) -> ir.Value | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+ASKS = ("Shape", "Size")  # what reads no value of a tensor
+
 
 def maker_for_one(value: ir.Value | None, *ops: str) -> ir.Node | None:
     """The node that makes a tensor, if it is one of these operators and one other node alone reads the tensor."""

@@ -10,7 +10,6 @@ from ...lower.formats import finish_format
 from ...passes.drop_dead_nodes import drop_dead_nodes
 from ...passes.drop_unused_weights import drop_unused_weights
 from ...passes.pipeline import run_passes
-from ...passes.share_equal_nodes import share_equal_nodes
 from ..controller import ATTRIBUTE
 from .keep_rows import keep_rows
 from .last_state import last_state
@@ -24,7 +23,6 @@ from .widen_channels import widen_channels
 
 PASSES = (
     sizes_of_integers,
-    share_equal_nodes,  # what it moves is moved elsewhere, too
     shuffle_by_gather,
     quantize_later,
     last_state,  # behind quantize_later, which leaves the Gather of the last element in float

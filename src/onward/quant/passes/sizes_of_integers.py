@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from ...passes.share_equal_nodes import share_equal_nodes
+from .makers import ASKS
+
 _MOVES = ("Transpose", "Reshape", "Slice", "Squeeze", "Unsqueeze", "Flatten", "Identity")
-_ASKS = ("Shape", "Size")
 
 
 def sizes_of_integers(model: ir.Model) -> bool:
@@ -25,6 +27,7 @@ def sizes_of_integers(model: ir.Model) -> bool:
             changed |= _redirect(node)
     if changed:
         model.graph.sort()
+        share_equal_nodes(model)  # the integers themselves are moved in the same way
     return changed
 
 
@@ -48,7 +51,7 @@ def _only_asks(node: ir.Node, moved: list[ir.Value]) -> bool:
     """Whether a node asks for sizes, or moves values to somewhere where nothing else is done with them."""
     if node.domain != "":
         return False
-    if node.op_type in _ASKS:
+    if node.op_type in ASKS:
         return True
     result = node.outputs[0]
     if node.op_type not in _MOVES or result.is_graph_output() or not result.uses():
