@@ -181,6 +181,23 @@ def test_a_module_that_shares_the_weight_of_another_has_been_reached() -> None:
         model["used"](torch.randn(3, 2))
 
 
+def test_a_module_whose_weight_is_read_without_calling_it_has_been_reached() -> None:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.symbols, self.hidden, self.head = nn.Embedding(5, 4), nn.Linear(4, 4), nn.Linear(4, 2)
+            self.norm, self.unused = nn.LayerNorm(4), nn.Linear(4, 4)
+
+        def forward(self, x: Tensor) -> Tensor:
+            y = self.norm.forward(self.hidden.forward(self.symbols.forward(x)))
+            return F.linear(y, self.head.weight, bias=self.head.bias)
+
+    with pytest.warns(QuantizationWarning) as said, calibration(initialise(model := Net())):
+        model(torch.tensor([[0, 3]]))
+    told = "calibration has not reached unused: evaluation and export raise an error if they do"
+    assert [str(each.message) for each in said] == [told]
+
+
 def test_calibration_keeps_modes_and_statistics(model: nn.Module) -> None:
     initialise(model).train()
     before = model.norm.running_mean.clone()  # type: ignore[union-attr, operator]

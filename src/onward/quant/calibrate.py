@@ -30,7 +30,7 @@ def calibration(model: nn.Module) -> Iterator[nn.Module]:
         raise QuantizationError(
             "this model is being calibrated already", hint="one `with onward.calibration` at a time"
         )
-    controller.observers, controller.reached = {}, set()
+    controller.observers, controller.reached, controller.read = {}, set(), set()
     try:
         with set_training(model, False), torch.no_grad():
             yield model
@@ -89,16 +89,13 @@ def _warn(text: str) -> None:
 
 
 def _missed(model: nn.Module, controller: Controller) -> list[str]:
-    """The modules that are to be quantised, have a weight of their own, and did not run. The last projection of an
-    attention is not called: the module around it takes its weight. One that shares its weight with another has run."""
-    held = {path: module._parameters.get("weight") for path, module in model.named_modules()}
-    used = {id(weight) for path, weight in held.items() if path in controller.reached}
+    """The modules that are to be quantised, have a weight of their own, and neither ran nor had it read: the last
+    projection of an attention is not called, and one that shares its weight with another need not be."""
     return [
         path
         for path, module in model.named_modules()
         if controller.settings_for(path) is not None
-        and isinstance(held[path], torch.Tensor)
-        and id(held[path]) not in used
+        and isinstance(weight := module._parameters.get("weight"), torch.Tensor)
+        and id(weight) not in controller.read
         and path not in controller.reached
-        and not isinstance(module, nn.modules.linear.NonDynamicallyQuantizableLinear)
     ]

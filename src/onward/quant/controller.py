@@ -42,13 +42,14 @@ class Controller:
         self.config = config
         self.observers: dict[str, Any] | None = None  # by the label of a site, while calibrating
         self.reached: set[str] = set()  # the modules that ran while calibrating
+        self.read: set[int] = set()  # the ids of the parameters that functions got then
         self.study: Study | None = None
         self.followers: dict[str, Any] = {}  # the batch norm that was seen to follow a product, by the product's site
         self.warned: set[str] = set()  # the products whose sums may have no room
         self._settings = settings  # by the path of a module
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "observers": None, "study": None, "reached": set(), "followers": {}}
+        return {**self.__dict__, "observers": None, "study": None, "reached": set(), "read": set(), "followers": {}}
 
     def settings_for(self, path: str) -> Resolved | None:
         """What the configuration says of a module; None leaves it in float. One that came after `init` has no hook:

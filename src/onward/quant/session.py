@@ -131,6 +131,8 @@ class Session(Tagged, TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
         if func in ABOUT:
             return func(*args, **(kwargs or {}))
+        if self.phase is Phase.CALIBRATE:
+            self.controller.read.update(id(each) for each in tensors_in(args, kwargs or {}) if self.is_weight(each))
         if self.phase is Phase.TRAIN and saved_hooks(True) is not None and is_checkpointed():
             with kept(self.controller):
                 return self.__torch_function__(func, types, args, kwargs)
