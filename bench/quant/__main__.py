@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import os
 import tempfile
 import time
@@ -21,6 +22,7 @@ from torch import nn
 
 from .measure import accuracy, agreement, eagerly, graph, has_free_batch, interleaved, run, session, step_of
 from .methods import Method, ours, reason
+from .networks import NETWORKS, measure_network
 from .peers import FIXED, peers
 from .report import figures, show
 from .speed import STACKS, measure_stack, measure_step
@@ -38,6 +40,7 @@ def parser() -> argparse.ArgumentParser:
     add("--rows", metavar="TEXT", default="", help="only rows with this in their name, and fp32")
     add("--seconds", type=float, default=1.0, help="of timing for each file (1)")
     add("--json", type=Path, default=Path("out/bench_quant.json"), help="where the results go (out/bench_quant.json)")
+    add("--networks", nargs="*", choices=NETWORKS, default=NETWORKS, help="all by default; of torchvision, timed alone")
     add("--no-speed", action="store_true", help="leave out the convolution stacks and the steps of training")
     return result
 
@@ -46,6 +49,7 @@ def main() -> None:
     options = parser().parse_args()
     torch.set_num_threads(1)
     warnings.filterwarnings("ignore")  # of the peers, by the hundred
+    logging.disable(logging.WARNING)
     console = Console()
     if not console.is_terminal:
         console = Console(width=190)
@@ -54,6 +58,7 @@ def main() -> None:
         "versions": {name: _version(name) for name in PACKAGES},
         "load_average_at_start": os.getloadavg()[0],
         "tasks": {},
+        "networks": [],
         "stacks": [],
         "steps": [],
     }
@@ -67,6 +72,9 @@ def main() -> None:
 
         for name in options.tasks:
             results["tasks"][name] = measure_task(TASKS[name], folder, options.rows, options.seconds, say)
+        for name in options.networks:
+            say(name)
+            results["networks"].append(measure_network(name, folder, options.seconds))
         if not options.no_speed:
             say("convolution stacks")
             results["stacks"] = [measure_stack(channels, folder, options.seconds) for channels in STACKS]

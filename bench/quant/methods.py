@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -83,9 +83,14 @@ def in_training(config: QuantConfig, epochs: int = QAT_EPOCHS) -> Callable[[nn.M
 
 
 def calibrated(model: nn.Module, data: Data, config: QuantConfig) -> nn.Module:
+    return quantised(model, data.calibration(), config)
+
+
+def quantised(model: nn.Module, batches: Sequence[Tensor], config: QuantConfig) -> nn.Module:
+    """A copy with ranges."""
     model = initialise(copy.deepcopy(model), config)  # not onward.init: the peers need their own torch.onnx.export
     with onward.calibration(model):
-        for batch in data.calibration():
+        for batch in batches:
             model(batch)
     return model.eval()
 

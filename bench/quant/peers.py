@@ -20,6 +20,15 @@ FIXED = 32  # the batch of a file whose batch cannot be dynamic
 
 def by_onnxruntime(model: nn.Module, task: Task, path: Path) -> Made:
     """quantize_static on our float file: there is nothing that evaluates the result in PyTorch."""
+    plain = path.with_suffix(".float.onnx")
+    exported(model, task.data(), plain)
+    quantise_statically(plain, path, task.data().calibration())
+    plain.unlink()
+    return Made(path, None)
+
+
+def quantise_statically(plain: Path, path: Path, batches: list[Tensor]) -> None:
+    """One file into another, as onnxruntime's documentation says: prepared first, and per channel."""
     from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
     from onnxruntime.quantization.shape_inference import quant_pre_process
 
@@ -30,21 +39,18 @@ def by_onnxruntime(model: nn.Module, task: Task, path: Path) -> Made:
         def get_next(self) -> dict[str, np.ndarray] | None:
             return next(self.rows, None)
 
-    plain, prepared = path.with_suffix(".float.onnx"), path.with_suffix(".prepared.onnx")
-    exported(model, task.data(), plain)
+    prepared = path.with_suffix(".prepared.onnx")
     quant_pre_process(str(plain), str(prepared))
     quantize_static(
         str(prepared),
         str(path),
-        Reader(session(plain).get_inputs()[0].name, task.data().calibration()),
+        Reader(session(plain).get_inputs()[0].name, batches),
         quant_format=QuantFormat.QDQ,
         per_channel=True,
         activation_type=QuantType.QUInt8,
         weight_type=QuantType.QInt8,
     )
-    for each in (plain, prepared):
-        each.unlink()
-    return Made(path, None)
+    prepared.unlink()
 
 
 def by_torchao(model: nn.Module, task: Task, path: Path) -> Made:

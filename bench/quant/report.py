@@ -21,6 +21,8 @@ def figures(results: dict[str, Any]) -> list[Figure]:
     found = []
     for task in results["tasks"].values():
         found += _of_task(task)
+    for each in results["networks"]:
+        found += _of_network(each)
     for each in results["stacks"]:
         limit = STACKS[each["channels"]]
         found.append(at_least(f"{each['channels']} channels: times faster than fp32", each["faster"], limit))
@@ -40,10 +42,7 @@ def _of_task(task: dict[str, Any]) -> list[Figure]:
         if "error" in row:
             found.append(Figure(f"{what}: works", None, None, False, ""))
             continue
-        if task["exact"]:
-            found.append(at_least(f"{what}: equal elements", 100 * row["equal"], 100, "%"))
-        else:
-            found.append(at_least(f"{what}: elements within a step", 100 * row["near"], 99.9, "%"))
+        found.append(_agreement(what, row, task["exact"]))
         rivals = (plain, rows.get(LONGER, {})) if row["trained"] else (plain,)
         best = max((rival["accuracy"] for rival in rivals if "accuracy" in rival), default=None)
         if best is not None and (row["trained"] or row["bits"] == 8):
@@ -57,12 +56,26 @@ def _of_task(task: dict[str, Any]) -> list[Figure]:
     return found
 
 
+def _of_network(row: dict[str, Any]) -> list[Figure]:
+    faster = at_least(f"{row['name']}: times faster than fp32 at a batch of one", row["faster"], NEVER_SLOWER)
+    return [_agreement(row["name"], row, row["exact"]), faster]
+
+
+def _agreement(what: str, row: dict[str, Any], exact: bool) -> Figure:
+    """Of what a file computes with what was evaluated."""
+    if exact:
+        return at_least(f"{what}: equal elements", 100 * row["equal"], 100, "%")
+    return at_least(f"{what}: elements within a step", 100 * row["near"], 99.9, "%")
+
+
 def show(results: dict[str, Any], console: Console) -> None:
     for task in results["tasks"].values():
         console.print(_task_table(task))
         for row in task["rows"]:
             if "error" in row:
                 console.print(f"  {row['name']}: {row['error']}", style="red", markup=False)
+    if results["networks"]:
+        console.print(_network_table(results["networks"]))
     if results["stacks"]:
         console.print(_stack_table(results["stacks"]))
     if results["steps"]:
@@ -108,7 +121,6 @@ def _task_table(task: dict[str, Any]) -> Table:
 
 
 def _cells(row: dict[str, Any], plain: dict[str, Any]) -> list[str]:
-    left = ", ".join(f"{count} {name}" for name, count in row["left_in_float"].items()) or "none"
     return [
         f"{row['accuracy']:.2f}",
         _number(row.get("accuracy_eager"), ".2f"),
@@ -119,12 +131,34 @@ def _cells(row: dict[str, Any], plain: dict[str, Any]) -> list[str]:
         *(f"{plain[key] / row[key]:.2f}" if key in plain and key in row else "-" for key in ("ms", "ms_of_one")),
         f"{row['bytes'] / 1000:.0f}",
         f"{row['seconds']:.1f}",
-        left,
+        _left(row),
     ]
 
 
 def _number(value: float | None, pattern: str) -> str:
     return "-" if value is None else format(value, pattern)
+
+
+def _network_table(networks: list[dict[str, Any]]) -> Table:
+    columns = (
+        "",
+        "fp32 ms",
+        "int8 ms",
+        "times faster",
+        "onnxruntime quantize_static",
+        "equal elements",
+        "left in float",
+    )
+    table = _table("Networks of torchvision on a picture of 224x224", columns)
+    for each in networks:
+        static = "fails" if each["static_error"] else f"{each['float_ms'] / each['static_ms']:.2f}"
+        times = f"{each['float_ms']:.2f}", f"{each['int8_ms']:.2f}", f"{each['faster']:.2f}"
+        table.add_row(each["name"], *times, static, f"{each['equal']:.3%}", _left(each))
+    return table
+
+
+def _left(row: dict[str, Any]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in row["left_in_float"].items()) or "none"
 
 
 def _stack_table(stacks: list[dict[str, Any]]) -> Table:

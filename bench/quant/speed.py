@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,10 +11,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import onward
-from onward.quant import QuantConfig, initialise
+from onward.quant import QuantConfig
 
 from .measure import graph, in_turn, interleaved
-from .methods import FOUR, LEARNED, OPSET
+from .methods import FOUR, LEARNED, OPSET, quantised
 from .tasks import BATCH, TASKS
 
 STACKS = {32: 1.8, 64: 2.3}  # channels: how much faster than float on a machine with VNNI
@@ -55,20 +54,13 @@ def measure_step(name: str, seconds: float) -> dict[str, Any]:
     """A step of training: forward, backward, optimizer; float and quantised in turn."""
     task = TASKS[name]
     inputs, labels = (each[:BATCH] for each in task.data().train)
-    models = [task.made(), *(_aware(task.made(), config, inputs) for config in CONFIGS.values())]
+    models = [task.made(), *(quantised(task.made(), [inputs], config) for config in CONFIGS.values())]
     steps = [_step(model.train(), task.rate, inputs, labels) for model in models]
     for step in steps * 3:
         step()
     best = in_turn(steps, seconds)
     ratios = {name: each / best[0] for name, each in zip(CONFIGS, best[1:], strict=True)}
     return {"task": name, "float_ms": best[0], "ratio": ratios}
-
-
-def _aware(model: nn.Module, config: QuantConfig, inputs: Tensor) -> nn.Module:
-    model = initialise(copy.deepcopy(model), config)
-    with onward.calibration(model):
-        model(inputs)
-    return model
 
 
 def _step(model: nn.Module, rate: float, inputs: Tensor, labels: Tensor) -> Callable[[], None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from torch import nn
 
 import onward
 from bench.quant.measure import agreement, graph, has_free_batch, interleaved, run, session, step_of
+from bench.quant.networks import measure_network
 from bench.quant.report import figures, show
 from bench.quant.tasks import TASKS, sequences
 
@@ -57,9 +59,43 @@ def results(**changes: Any) -> dict[str, Any]:
     task = {"name": "cnn", "title": "CNN", "exact": True, "batch": 32, "test": 797, "rows": rows}
     return {
         "tasks": {"cnn": task},
+        "networks": [network()],
         "stacks": [{"channels": 32, "float_ms": 2.0, "int8_ms": 1.0, "faster": 2.0}],
         "steps": [{"task": "cnn", "float_ms": 10.0, "ratio": {"W8A8": 1.4}}],
     }
+
+
+def network(**changes: Any) -> dict[str, Any]:
+    times = {"float_ms": 3.0, "int8_ms": 1.5, "static_ms": 2.0, "faster": 2.0}
+    found = {"equal": 1.0, "near": 1.0, "worst": 0.0, "left_in_float": {}, "static_error": None}
+    return {"name": "resnet18", "exact": True, **times, **found, **changes}
+
+
+@pytest.mark.parametrize(
+    ("changes", "missed"),
+    [
+        ({}, []),
+        ({"faster": 0.9}, ["resnet18: times faster than fp32 at a batch of one"]),
+        ({"equal": 0.9995}, ["resnet18: equal elements"]),
+        ({"equal": 0.9995, "exact": False}, []),
+        ({"near": 0.99, "exact": False}, ["resnet18: elements within a step"]),
+    ],
+)
+def test_figures_of_a_network(changes: dict[str, Any], missed: list[str]) -> None:
+    judged = figures({**results(), "networks": [network(**changes)]})
+    assert [each.name for each in judged if each.reached is False] == missed
+
+
+def test_a_network_is_measured_beside_float_and_onnxruntimes_quantiser(tmp_path: Path) -> None:
+    found = measure_network("shufflenet_v2_x0_5", tmp_path, seconds=0.01)
+    assert found["equal"] == 1 and not found["left_in_float"] and found["static_error"] is None
+    assert min(found["float_ms"], found["int8_ms"], found["static_ms"]) > 0 and not list(tmp_path.iterdir())
+
+
+def test_a_peer_that_fails_is_told() -> None:
+    console = Console(width=200, record=True, file=io.StringIO())
+    show({**results(), "networks": [network(static_error="it broke", left_in_float={"Conv": 2})]}, console)
+    assert re.search(r"resnet18 .* 2.00 .* fails .* 100.000% .* 2 Conv", console.export_text())
 
 
 @pytest.mark.parametrize(
@@ -93,7 +129,7 @@ def test_tables_tell_what_was_missed_and_what_failed() -> None:
     show(results(equal=0.5), console)
     text = console.export_text()
     assert "ours: it broke" in text and "cnn, ours: equal elements: 50.00% against 100.00%" in text
-    assert "Figures reached: 5 of 6" in text
+    assert "Figures reached: 7 of 8" in text
 
 
 def test_every_network_takes_its_task() -> None:
