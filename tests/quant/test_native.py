@@ -7,7 +7,7 @@ import itertools
 import math
 import os
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
@@ -144,6 +144,37 @@ def test_gradients_of_learned_ends(size: int, after_relu: bool, monkeypatch: pyt
     assert torch.equal(out, out_) and torch.equal(grad, grad_)
     torch.testing.assert_close(ends, ends_, rtol=2e-3, atol=2e-3 * float(ends_.abs().max()))
     assert not after_relu or float(ends[0]) == 0
+
+
+@pytest.mark.parametrize("size", [6, 1 << 17])
+@pytest.mark.parametrize(
+    "after",
+    [lambda y: y.transpose(1, 2).flatten(2), lambda y: y.mean(1), lambda y: y[:, ::2], lambda y: y],
+    ids=["transposed", "expanded", "every second", "as it is"],
+)
+@pytest.mark.parametrize("learned", [False, True])
+def test_gradients_in_another_order(
+    learned: bool, after: Callable[[Tensor], Tensor], size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of heads of attention, of a mean: the loops read them all the same."""
+    found: list[list[Tensor]] = []
+    passes: list[object] = []
+    loop = native.gradients if learned else native.keep
+    monkeypatch.setattr(native, loop.__name__, lambda *args: (passes.append(args), loop(*args))[1])
+    for _ in range(2):
+        x = noise(2, 4, size // 8 + 3, 8).requires_grad_()
+        held = torch.tensor([-1.0, 1.2], requires_grad=learned)
+        spec = site(Activations(bits=4, learned=learned))
+        out = fake_quantize_learned(x, held, spec) if learned else fake_quantize_following(x, held, spec)
+        assert out is not None
+        y = after(out)
+        (y * noise(*y.shape, seed=3)).sum().backward()
+        found.append([each.grad for each in (x, held) if each.grad is not None])
+        without(monkeypatch)
+    assert len(passes) == (learned or size > 6) and len(found[0]) == 1 + learned
+    assert torch.equal(found[0][0], found[1][0])
+    if learned:
+        torch.testing.assert_close(found[0][1], found[1][1], rtol=2e-3, atol=2e-3 * float(found[1][1].abs().max()))
 
 
 @pytest.mark.parametrize("symmetric", [False, True])

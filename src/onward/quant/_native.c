@@ -16,7 +16,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define INTERFACE 3 /* another number whenever a function takes other arguments: `native.py` has the same */
+#define INTERFACE 4 /* another number whenever a function takes other arguments: `native.py` has the same */
 
 /* One version of a loop for each kind of processor, chosen when the module is loaded. */
 #if defined(__x86_64__) && defined(__gnu_linux__) && defined(__has_attribute)
@@ -442,21 +442,40 @@ static PyObject *native_round_weight(PyObject *module, PyObject *const *argument
     Py_RETURN_NONE;
 }
 
+/* Those of all values, or of a part of them: eight arguments. */
+static Sums sums_of(PyObject *const *arguments)
+{
+    float *grad = ADDRESS(0), *x = ADDRESS(1), *passed = ADDRESS(2);
+    Py_ssize_t count = COUNT(3);
+    float scale = (float)NUMBER(4), low = (float)NUMBER(5), high = (float)NUMBER(6);
+    int up = PyObject_IsTrue(arguments[7]);
+    Sums sums = {0, 0, 0};
+    if (PyErr_Occurred())
+        return sums;
+    WITHOUT_PYTHON(count, sums = up ? gradients_halves_up(grad, x, passed, count, scale, low, high)
+                                    : gradients_to_even(grad, x, passed, count, scale, low, high));
+    return sums;
+}
+
+/* range, ends, scale, bottom, top, symmetric, count */
+static PyObject *shared_out(Sums sums, PyObject *const *arguments)
+{
+    float *range = ADDRESS(0), *ends = ADDRESS(1);
+    double scale = NUMBER(2), count = NUMBER(6);
+    int bottom = (int)COUNT(3), top = (int)COUNT(4), symmetric = PyObject_IsTrue(arguments[5]);
+    if (PyErr_Occurred())
+        return NULL;
+    share_out(sums, range, ends, scale, bottom, top, symmetric, count);
+    Py_RETURN_NONE;
+}
+
 /* grad, x, passed, count, scale, low, high, half_up */
 static PyObject *native_gradients(PyObject *module, PyObject *const *arguments, Py_ssize_t given)
 {
     if (!are_given(given, 8))
         return NULL;
-    float *grad = ADDRESS(0), *x = ADDRESS(1), *passed = ADDRESS(2);
-    Py_ssize_t count = COUNT(3);
-    float scale = (float)NUMBER(4), low = (float)NUMBER(5), high = (float)NUMBER(6);
-    int up = PyObject_IsTrue(arguments[7]);
-    if (PyErr_Occurred())
-        return NULL;
-    Sums sums;
-    WITHOUT_PYTHON(count, sums = up ? gradients_halves_up(grad, x, passed, count, scale, low, high)
-                                    : gradients_to_even(grad, x, passed, count, scale, low, high));
-    return Py_BuildValue("(ddd)", sums.bottom, sums.top, sums.error);
+    Sums sums = sums_of(arguments);
+    return PyErr_Occurred() ? NULL : Py_BuildValue("(ddd)", sums.bottom, sums.top, sums.error);
 }
 
 /* sums (3), range, ends, scale, bottom, top, symmetric, count */
@@ -465,20 +484,27 @@ static PyObject *native_share_out(PyObject *module, PyObject *const *arguments, 
     if (!are_given(given, 10))
         return NULL;
     Sums sums = {NUMBER(0), NUMBER(1), NUMBER(2)};
-    float *range = ADDRESS(3), *ends = ADDRESS(4);
-    double scale = NUMBER(5), count = NUMBER(9);
-    int bottom = (int)COUNT(6), top = (int)COUNT(7), symmetric = PyObject_IsTrue(arguments[8]);
-    if (PyErr_Occurred())
+    return PyErr_Occurred() ? NULL : shared_out(sums, arguments + 3);
+}
+
+/* Both, for what is not shared out among threads: the arguments of the one, of the other without its sums, and whether
+ * the bottom counts. */
+static PyObject *native_all_gradients(PyObject *module, PyObject *const *arguments, Py_ssize_t given)
+{
+    if (!are_given(given, 16))
         return NULL;
-    share_out(sums, range, ends, scale, bottom, top, symmetric, count);
-    Py_RETURN_NONE;
+    Sums sums = sums_of(arguments);
+    if (!PyObject_IsTrue(arguments[15]))
+        sums.bottom = 0;
+    return PyErr_Occurred() ? NULL : shared_out(sums, arguments + 8);
 }
 
 #define FUNCTION(name) {#name, (PyCFunction)(void (*)(void))native_##name, METH_FASTCALL, NULL}
 
 static PyMethodDef functions[] = {
-    FUNCTION(ends),          FUNCTION(grid), FUNCTION(follow),       FUNCTION(follow_values), FUNCTION(round),
-    FUNCTION(round_limited), FUNCTION(keep), FUNCTION(round_weight), FUNCTION(gradients),     FUNCTION(share_out),
+    FUNCTION(ends),          FUNCTION(grid),         FUNCTION(follow),    FUNCTION(follow_values),
+    FUNCTION(round),         FUNCTION(round_limited), FUNCTION(keep),      FUNCTION(round_weight),
+    FUNCTION(gradients),     FUNCTION(share_out),     FUNCTION(all_gradients),
     {NULL, NULL, 0, NULL},
 };
 

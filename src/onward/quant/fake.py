@@ -185,8 +185,8 @@ class _Limited(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         grad, (inside,) = grads[0], ctx.saved_tensors
-        if native.can_pass(grad, inside):
-            return native.keep(grad, inside), None, None, None, None
+        if (slopes := native.aligned(grad, inside)) is not None:
+            return native.keep(slopes, inside), None, None, None, None
         return grad * inside, None, None, None, None  # also for a gradient of the gradient
 
 

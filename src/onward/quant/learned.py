@@ -32,7 +32,9 @@ def fake_quantize_learned(x: Tensor, held: Tensor, site: Site, bounds: Bounds = 
     if not joined and bounds != UNBOUNDED:
         values = within(values, bounds)
         steps = steps_of(held, site)
-    out: Tensor = _Learned.apply(values, held, (steps, site.settings, site.rounding, joined))
+    loops = native.reads(values) and native.holds(held)
+    apply = _apply if loops else _Learned.apply
+    out: Tensor = apply(values, held, (steps, site.settings, site.rounding, joined, loops))
     return out if x.dtype is torch.float32 else out.to(x.dtype)
 
 
@@ -51,9 +53,9 @@ class _Learned(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, held: Tensor, rest: tuple[Steps, Activations, str, bool]) -> Tensor:
-        steps, _, rounding, _ = ctx.rest = rest
-        if native.reads(x):
+    def forward(ctx: Any, x: Tensor, held: Tensor, rest: tuple[Steps, Activations, str, bool, bool]) -> Tensor:
+        steps, _, rounding, _, loops = ctx.rest = rest
+        if loops:
             out = native.round_limited(x, *steps[:3], rounding == "half_up")
         else:
             out = _rounded(x, steps, rounding)
@@ -63,11 +65,11 @@ class _Learned(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (x, held), grad = ctx.saved_tensors, grads[0]
-        steps, spec, rounding, after_relu = ctx.rest
+        steps, spec, rounding, after_relu, loops = ctx.rest
         if not ctx.needs_input_grad[1]:
             return _hardtanh_backward(grad, x, steps.low, steps.high), None, None
-        if native.can_pass(grad, x) and native.holds(held) and native.reads(x):
-            passed, ends = native.gradients(grad, x, held, steps, spec.symmetric, rounding == "half_up", after_relu)
+        if loops and (slopes := native.aligned(grad, x)) is not None:
+            passed, ends = native.gradients(slopes, x, held, steps, spec.symmetric, rounding == "half_up", after_relu)
             return passed, ends, None
         passed = _hardtanh_backward(grad, x, steps.low, steps.high)
         sums = _gradients_in_steps(grad, passed, x, _rounded(x, steps, rounding), steps)
@@ -76,6 +78,10 @@ class _Learned(torch.autograd.Function):
         low, high = held.tolist()
         of_ends = _gradients_of_ends(sums, (low, high), steps, spec, x.numel())
         return passed, torch.tensor(of_ends, device=held.device), None
+
+
+# Without the care for transforms such as vmap: `native.reads` has seen that there is none.
+_apply = super(torch.autograd.Function, _Learned).apply
 
 
 def _rounded(x: Tensor, steps: Steps, rounding: str) -> Tensor:

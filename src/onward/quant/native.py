@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .config import Activations
     from .steps import Bounds
 
-_INTERFACE = 3  # of the loops that are called here: older ones take other arguments
+_INTERFACE = 4  # of the loops that are called here: older ones take other arguments
 
 try:
     from . import _native as _loops  # type: ignore[attr-defined]
@@ -56,13 +56,19 @@ def is_compiled() -> bool:
 def reads(x: Tensor) -> bool:
     """Whether a tensor is one block of float32 in memory, and nobody watches what PyTorch does to it."""
     return (
+        _is_plain(x)
+        and not x.is_neg()
+        and (x.is_contiguous() or (x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last)))
+    )
+
+
+def _is_plain(x: Tensor) -> bool:
+    return (
         _loops is not None
         and type(x) in _PLAIN
         and x.dtype is torch.float32
         and x.is_cpu
         and x.layout is torch.strided
-        and not x.is_neg()
-        and (x.is_contiguous() or (x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last)))
         # By tracers, vmap and the like: tensors may have no memory then, and what is no operation goes unnoticed.
         and not _dispatch_modes()
         and _transforms() is None
@@ -76,9 +82,14 @@ def holds(range_: Tensor) -> bool:
     return _loops is not None and range_.is_cpu and range_.dtype is torch.float32 and range_.is_contiguous()
 
 
-def can_pass(grad: Tensor, x: Tensor) -> bool:
-    """Whether they can read the gradient of a tensor, and no gradient of it will be asked for in turn."""
-    return reads(grad) and grad.stride() == x.stride() and not torch.is_grad_enabled()
+def aligned(grad: Tensor, x: Tensor) -> Tensor | None:
+    """The gradient of a tensor that they can read, with its values in the same order; those of heads of attention come
+    transposed, and those of a mean expanded. None where a gradient of it will be asked for in turn."""
+    if torch.is_grad_enabled() or not _is_plain(grad):
+        return None
+    if grad.stride() == x.stride() and not grad.is_neg():
+        return grad
+    return torch.empty_like(x, dtype=torch.float32).copy_(grad)
 
 
 def ends(x: Tensor) -> tuple[float, float] | None:
@@ -175,18 +186,19 @@ def gradients(
     """The gradient that passes, and that of the ends of a range. After a ReLU the bottom is zero, where none counts."""
     passed, ends, count = torch.empty_like(x), torch.empty_like(held), x.numel()
     scale, low, high, bottom, top = steps
+    grid = held.data_ptr(), ends.data_ptr(), scale, bottom, top, symmetric, count
+    if count < 2 * _SHARE:
+        places = grad.data_ptr(), x.data_ptr(), passed.data_ptr()
+        _loops.all_gradients(*places, count, scale, low, high, half_up, *grid, not after_relu)
+        return passed, ends
 
     def work(start: int, number: int) -> tuple[float, float, float]:
-        found: tuple[float, float, float] = _loops.gradients(
-            _at(grad, start), _at(x, start), _at(passed, start), number, scale, low, high, half_up
-        )
+        places = _at(grad, start), _at(x, start), _at(passed, start)
+        found: tuple[float, float, float] = _loops.gradients(*places, number, scale, low, high, half_up)
         return found
 
-    parts = [work(0, count)] if count < 2 * _SHARE else _shared(count, work)
-    at_bottom, at_top, error = parts[0] if len(parts) == 1 else map(sum, zip(*parts, strict=True))
-    at_bottom = 0.0 if after_relu else at_bottom
-    places = held.data_ptr(), ends.data_ptr()
-    _loops.share_out(at_bottom, at_top, error, *places, scale, bottom, top, symmetric, count)
+    at_bottom, at_top, error = map(sum, zip(*_shared(count, work), strict=True))
+    _loops.share_out(0.0 if after_relu else at_bottom, at_top, error, *grid)
     return passed, ends
 
 
