@@ -250,6 +250,33 @@ def test_every_tensor_in_files(tmp_path: Path) -> None:
     assert numpy.array_equal((q - last["zero_point"]) * numpy.float32(last["scale"]), wanted)
 
 
+def test_names_that_are_no_names_of_files(tmp_path: Path) -> None:
+    layers = nn.Sequential(nn.ModuleDict({"1/4": nn.Linear(4, 4), "1_4": nn.Linear(4, 4)}))
+    layers.forward = lambda x: layers[0]["1_4"](layers[0]["1/4"](x))  # type: ignore[assignment,operator,index]
+    model = quantised(layers, lambda: torch.randn(2, 4))
+    folder = onward.dump_layers(model, torch.randn(2, 4), tmp_path / "run")
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "0.1_4.linear_0_input.npy", "0.1_4.linear_0_output.1.npy", "0.1_4.linear_0_output.npy", "layers.json",
+    ]  # fmt: skip
+    entries = json.loads((folder / "layers.json").read_text())
+    assert [each["module"] for each in entries] == ["0.1/4", "0.1/4", "0.1_4"]
+
+
+class Again(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.relu(self.layer(torch.relu(self.layer(x))))
+
+
+def test_a_module_that_is_called_again_is_one_row() -> None:
+    found = onward.analyse(quantised(Again(), lambda: torch.randn(8, 4)), [torch.randn(8, 4)])
+    assert [each.told for each in found.costs] == ["layer + the model itself"]
+    assert [each.module for each in found.weights] == ["layer"]
+
+
 def test_a_dump_over_something_else(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="exists already"):
         onward.dump_layers(residual(), torch.randn(1, 3, 16, 16), tmp_path)

@@ -99,7 +99,8 @@ def _groups(
 ) -> list[_Group]:
     """What becomes one integer operation, and whatever else a module does. A module with others inside does more than
     one thing: of its sites those are part of an operation that belong to that function."""
-    groups, taken = [], set()
+    groups: dict[tuple[str, ...], _Group] = {}
+    taken: set[str] = set()
     sites = [each.site for each in seen.values()]
     for each in trace_layers(model, batch).layers:
         is_whole = not any(model.get_submodule(each.module).children())
@@ -107,13 +108,15 @@ def _groups(
         own |= {site.label for site in sites if site.path == each.module and site.name.startswith(f"{each.function}_")}
         own |= {*each.sites, *([siteless(each.module)] if is_whole else [])}
         parts = tuple(part for part in each.parts if part != each.module)
-        groups.append(_Group(each.module, "" if is_whole else each.function, parts, frozenset(own)))
+        key = each.module, ("" if is_whole else each.function), *parts
+        known = groups[key].rounded if key in groups else frozenset()  # of a module that is called again
+        groups[key] = _Group(each.module, key[1], parts, known | own)
         taken |= own
     for path in dict.fromkeys([*(site.path for site in sites), *(path for path, _ in weights)]):
         rest = {siteless(path), *(site.label for site in sites if site.path == path)} - taken
         if rest > {siteless(path)} or (rest and any(owner == path for owner, _ in weights)):
-            groups.append(_Group(path, "", (), frozenset(rest)))
-    return groups
+            groups[path, ""] = _Group(path, "", (), frozenset(rest))
+    return list(groups.values())
 
 
 def _compare(model: nn.Module, batch: Any, seen: dict[str, _Seen], weights: dict[tuple[str, str], WeightNoise]) -> None:

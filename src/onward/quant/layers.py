@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import tempfile
 from dataclasses import dataclass
@@ -98,7 +99,7 @@ def dump_layers(model: nn.Module, batch: Any, folder: str | os.PathLike[str]) ->
     def saw(site: Site, values: Tensor, q: Tensor | None, grid: Grid | None) -> None:
         if q is None or grid is None:
             return
-        stem = f"{site.path}.{site.name}".lstrip(".")
+        stem = re.sub(r"[/\\]", "_", f"{site.path}.{site.name}".lstrip("."))  # keys of a ModuleDict may have them
         taken = sum(each["file"].startswith(f"{stem}.") for each in entries)
         name = f"{stem}.{taken}.npy" if taken else f"{stem}.npy"
         numpy.save(staged / name, q.cpu().numpy())
