@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import onnx
 import pytest
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 import onward
 import onward.backend
 from onward.errors import InputError, LoweringError
-from onward.quant import Activations, QuantConfig, Weights
+from onward.quant import Activations, QuantConfig, Rule, Weights
 
 from .harness import quantised
 from .linger_rules import attributes_of, complaints
@@ -172,6 +173,79 @@ def test_integers_are_multiplied_where_their_scale_changes(tmp_path: Path) -> No
     x = torch.randn(4, 8)
     (found,) = onward.backend.prepare(tmp_path / "m.onnx").run(x)
     assert torch.equal(found, model(x).detach())
+
+
+class Volume(nn.Module):
+    """A convolution that linger does not have."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.volume, self.head = nn.Conv3d(2, 4, 3, padding=1), nn.Linear(4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = self.head(F.relu(self.volume(x)).mean((2, 3, 4)))
+        return result
+
+
+class Sums(nn.Module):
+    """Sums of results with 8 and with 16 bits, bounds, and a product of activations."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.two, self.last = nn.Linear(24, 24), nn.Linear(24, 24), nn.Linear(24, 24)
+
+    def forward(self, x: Tensor) -> Tensor:
+        both = self.two(x) + self.one(x)
+        result: Tensor = self.last(both.clamp(-0.4, 0.6) + x) @ self.two(both)
+        return result
+
+
+def with_bits(bits: int, **fields: Any) -> QuantConfig:
+    return replace(CHIP, activations=replace(CHIP.activations, bits=bits), **fields)
+
+
+SHORT = {
+    "results of 4 bits": (with_bits(4), Sums, lambda: 0.3 * torch.randn(2, 24, 24)),
+    "tables of 4 bits": (
+        replace(CHIP, weights=replace(CHIP.weights, bits=4)),
+        lambda: nn.Sequential(nn.Embedding(20, 8), nn.Linear(8, 8), nn.Tanh()),
+        lambda: torch.randint(0, 20, (3, 5)),
+    ),
+    "8 and 16 bits": (
+        replace(CHIP, rules=(Rule("two", activations={"bits": 16}),)),
+        Sums,
+        lambda: torch.randn(8, 24, 24),
+    ),
+    "16 bits": (with_bits(16), Sums, lambda: torch.randn(32, 24, 24)),
+    "a last layer in float": (replace(CHIP, outputs=False), Mixed, lambda: torch.randn(2, 4, 16)),
+    "no operator": (CHIP, Volume, lambda: torch.randn(2, 2, 4, 5, 6)),
+}
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_other_bits_and_what_stays_in_float(name: str, tmp_path: Path) -> None:
+    config, make, example = SHORT[name]
+    torch.manual_seed(0)
+    model = quantised(make(), example, config)
+    x = example()
+    assert complaints(exported(model, x, tmp_path / "m.onnx", 21)) == []
+    (found,) = onward.backend.prepare(tmp_path / "m.onnx").run(x)
+    assert torch.equal(found, model(x).detach())
+    assert torch.equal(onward.export(model, (x,), opset_version=21)(x), found)
+
+
+@pytest.mark.parametrize(
+    ("config", "text"),
+    [
+        (QuantConfig(weight_only=True), "compute in integers, and weight_only=True leaves activations in float"),
+        (replace(CHIP, lstm="dynamic"), "DynamicQuantizeLSTM runs in onnxruntime alone"),
+    ],
+)
+def test_what_is_for_onnxruntime_alone(config: QuantConfig, text: str, tmp_path: Path) -> None:
+    model = quantised(nn.LSTM(4, 4), lambda: torch.randn(3, 2, 4), config)
+    with pytest.raises(LoweringError, match=text):
+        exported(model, torch.randn(3, 2, 4), tmp_path / "m.onnx")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("bits", [4, 8])

@@ -139,7 +139,10 @@ def compute_exactly(
     bias = None if product.bias is None else _quantized_bias(product.bias, x_grid, w_grid)
     wide = x_grid.dtype not in ("uint8", "int8")
     if product.in_integers is None or (wide and session.for_a_chip):
-        return session.wait(_in_values(product, x, x_grid, weight, w_grid, bias), call, product=before, folded=folded)
+        # For a chip its own file says what integers stand for, and no runtime takes them for a part of the product.
+        values = ops.dequantize(x, x_grid) if session.for_a_chip else torch.mul(ops.centred(x, x_grid), x_grid.scale)
+        y = _in_values(product, x, x_grid, weight, w_grid, bias, values)
+        return session.wait(y, call, product=before, folded=folded)
     warn_of_overflow(session, call, x_grid, weight, bias, w_scale=w_grid.scale)
     bias = None if bias is None else product.spread(bias)
     w_grid = replace(w_grid, scale=product.spread(w_grid.scale)) if w_grid.per_channel else w_grid
@@ -161,11 +164,13 @@ def compute_exactly(
     return session.wait(product.woven(ops.rescale(sums, x_grid, w_grid, axis)), call, requantise, before, folded)
 
 
-def _in_values(product: Product, x: Tensor, x_grid: Grid, weight: Tensor, w_grid: Grid, bias: Tensor | None) -> Tensor:
+def _in_values(
+    product: Product, x: Tensor, x_grid: Grid, weight: Tensor, w_grid: Grid, bias: Tensor | None, values: Tensor
+) -> Tensor:
     if product.exact is not None:
         return product.exact(x, x_grid, weight, w_grid, bias)
-    values = None if bias is None else ops.stored(bias, _bias_grid(x_grid, w_grid), x)
-    return product.in_float(torch.mul(ops.centred(x, x_grid), x_grid.scale), ops.stored(weight, w_grid, x), values)
+    added = None if bias is None else ops.stored(bias, _bias_grid(x_grid, w_grid), x)
+    return product.in_float(values, ops.stored(weight, w_grid, x), added)
 
 
 def quantized_weight(product: Product, settings: Resolved, x_grid: Grid | None = None) -> tuple[Tensor, Grid]:

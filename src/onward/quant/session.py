@@ -325,7 +325,7 @@ class Session(Tagged, TorchFunctionMode):
             return self.put(y, OnGrid())
         if rounds:
             return self.put(fake_quantize(y, low, high, spec, rounding=rounding), OnGrid())
-        grid = grid_from_range(torch.tensor(low), torch.tensor(high), spec)
+        grid = grid_from_range(torch.tensor(low), torch.tensor(high), spec, rounding)
         return self.on_grid(ops.quantize(y, grid, rounding), grid)
 
     def _from_integers(self, tag: OnGrid) -> Tensor:

@@ -50,7 +50,7 @@ def embedding(
     if session.phase is not Phase.EXACT:
         y = looked_up(fake_quantize(weight, *_ends(weight), spec, rounding=settings.rounding))
         return y if settings.weight_only else session.put(y, OnGrid())
-    grid = grid_from_range(*_ends(weight), spec)
+    grid = grid_from_range(*_ends(weight), spec, settings.rounding)
     table = ops.quantize(weight.detach(), grid, settings.rounding)
     show_weight(session, call.path, call.name, weight, functools.partial(ops.dequantize, table, grid))
     q = looked_up(table)

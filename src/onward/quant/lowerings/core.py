@@ -226,6 +226,7 @@ def _binary(op: str) -> None:
     ) -> Value:
         """x + y or x * y, each on its grid"""
         operands = dequantized(g, x, x_scale, x_zero), dequantized(g, y, y_scale, y_zero)
+        check_type(g, dtype)
         if op == "add_half_up" and not ROUNDING_IS_TOLD.get():
             steps = [g.op.Floor(g.op.Add(g.op.Div(each, scale), g.like(each, 0.5))) for each in operands]
             total = g.op.Add(g.op.Add(*steps), g.like(steps[0], zero))
