@@ -15,8 +15,9 @@ from torch import Tensor, nn
 
 import onward
 import onward.backend
-from onward.errors import InputError, LoweringError
+from onward.errors import InputError, LoweringError, VerifyError
 from onward.quant import Activations, QuantConfig, Rule, Weights
+from tests.cli.running import invoke
 
 from .harness import quantised
 from .linger_rules import attributes_of, complaints
@@ -309,6 +310,31 @@ def test_what_linger_cannot_say(config: QuantConfig, text: str, tmp_path: Path) 
 def test_verification_needs_onnxruntime() -> None:
     with pytest.raises(InputError, match="onnxruntime, which does not know linger's operators"):
         onward.export(nn.Linear(2, 2), (torch.randn(1, 2),), quant_format="linger", verify=True)
+
+
+def test_a_program_says_who_runs_it() -> None:
+    torch.manual_seed(0)
+    model = quantised(nn.Linear(8, 8), lambda: torch.randn(4, 8), CHIP)
+    x = torch.randn(4, 8)
+    program = onward.export(model, (x,), quant_format="linger")
+    for run in (program.verify, lambda: program(x)):
+        with pytest.raises(VerifyError) as raised:
+            run()
+        assert str(raised.value).splitlines() == [
+            "onnxruntime does not run this model: it does not know linger's operators",
+            "  onward.backend.prepare(program).run(...) does",
+        ]
+    assert torch.equal(onward.backend.prepare(program).run(x)[0], model(x).detach())
+
+
+def test_the_command_runs_it(tmp_path: Path) -> None:
+    """Without inputs: they are made up for the backend, too."""
+    torch.manual_seed(0)
+    model = quantised(nn.Linear(8, 8), lambda: torch.randn(4, 8), CHIP)
+    onward.export(model, (torch.randn(4, 8),), tmp_path / "m.onnx", quant_format="linger")
+    outcome = invoke("run", tmp_path / "m.onnx", "--backend", "onward")
+    assert (outcome.exit_code, outcome.stderr) == (0, "")
+    assert "float32  4x8" in outcome.stdout
 
 
 def test_another_format() -> None:
