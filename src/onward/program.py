@@ -328,6 +328,11 @@ class Program(TorchNames):
 
     def _check_runnable(self) -> None:
         """Refuse to run what onnxruntime has no kernels for, before it says so in its own words."""
+        if any(node.domain == "linger" for node in self.model.graph):
+            raise VerifyError(
+                "onnxruntime does not run this model: it does not know linger's operators",
+                hint="onward.backend.prepare(program).run(...) does",
+            )
         if calls := calls_in(self.model):
             raise VerifyError(
                 f"onnxruntime does not run this model: it holds operators of PyTorch's own ({', '.join(calls)})",

@@ -138,6 +138,17 @@ def test_a_constant_in_the_type_of_something_computed() -> None:
     assert changed and op_types(model) == ["Add"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "columns", "left"), [("int8", 64, 2), ("uint8", 300, 2), ("int8", 4, 0), ("int32", 64, 0)]
+)
+def test_weights_stored_in_short_integers_stay(kind: str, columns: int, left: int) -> None:
+    """As floats they would take four times the room; a runtime makes floats of them when it loads the file."""
+    constants = f"{kind}[5, {columns}] w = {{{', '.join(['3'] * 5 * columns)}}}, float s = {{0.5}}"
+    body = "f = Cast<to = 1>(w)\n v = Mul(f, s)\n y = MatMul(x, v)"
+    changed, model = apply(fold_constants, text(body, "float[n, 5] x", f"float[n, {columns}] y", constants))
+    assert (changed, len(model.graph)) == (left == 0, left + 1)
+
+
 def test_constants_of_an_outer_graph_fold_inside_a_body() -> None:
     body = IF.format(then="k = Neg(w)\n r = Mul(x, k)")
     changed, model = apply(fold_constants, text(body, constants="bool c = {1}, float[4] w = {1, 2, 3, 4}"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 from pathlib import Path
@@ -69,6 +70,97 @@ def test_a_range_that_is_too_wide_is_not_used() -> None:
     assert entry.outside == 0
 
 
+class Functions(nn.Module):
+    """What has no weights: an activation that is a module, and functions of the model itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.act, self.last = nn.Linear(32, 32), nn.GELU(), nn.Linear(32, 32)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.act(self.first(x))
+        result: Tensor = self.last(torch.relu(y + torch.tanh(y)))
+        return result
+
+
+@pytest.mark.parametrize(
+    ("site", "told"),
+    [
+        ("first.quant_linear_0_output", "first"),
+        ("act.quant_gelu_0_output", "act"),
+        ("quant_tanh_0_output", "the model itself"),
+        ("quant_relu_0_output", "the model itself (add_0)"),
+        ("last.quant_linear_0_output", "last"),
+    ],
+)
+def test_what_cuts_off_most_comes_first(site: str, told: str) -> None:
+    model = quantised(Functions(), lambda: torch.randn(16, 32))
+    assert "exact" not in str(onward.analyse(model, [torch.randn(16, 32)]))
+    model.get_buffer(site).mul_(0.1)
+    found = onward.analyse(model, [torch.randn(16, 32)])
+    assert (found.costs[0].told, len(found.costs)) == (told, 5)
+    assert found.costs[0].decibels + 10 < found.costs[1].decibels
+
+
+def test_the_float_self_has_tables_in_float() -> None:
+    torch.manual_seed(0)
+    layers = nn.Sequential(nn.Embedding(20, 8), nn.Linear(8, 3))
+    float_self = copy.deepcopy(layers)
+    config = onward.QuantConfig(weights=onward.Weights(bits=4))
+    model = quantised(layers, lambda: torch.randint(0, 20, (6, 5)), config)
+    x = torch.randint(0, 20, (6, 5))
+    found = onward.analyse(model, [x])
+    with torch.no_grad():
+        wanted = float_self(x).double()
+        noise = model(x).double() - wanted
+    assert found.total == pytest.approx(float(10 * torch.log10(wanted.square().sum() / noise.square().sum())))
+    assert [each.module for each in found.costs] == ["0", "1"]
+
+
+def test_weights_have_batch_norms_folded_in() -> None:
+    """One factor of 20, which a tensor with one scale has no room for."""
+    torch.manual_seed(0)
+    layers = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8))
+    nn.init.constant_(layers[1].weight[:1].data, 20.0)
+    folded = (layers[0].weight * layers[1].weight.reshape(-1, 1, 1, 1)).detach() / math.sqrt(1 + 1e-5)
+    config = onward.QuantConfig(weights=onward.Weights(per_channel=False))
+    found = onward.analyse(quantised(layers.eval(), lambda: torch.randn(2, 3, 8, 8), config), [torch.randn(2, 3, 8, 8)])
+    (weight,) = found.weights
+    scale = folded.abs().max() / 127
+    noise = ((folded / scale).round() * scale - folded).double()
+    assert weight.alone == pytest.approx(float(10 * torch.log10(folded.double().square().sum() / noise.square().sum())))
+    assert weight.channels > 15
+    assert [each.told for each in found.costs] == ["0 + 1"]
+
+
+class Several(nn.Module):
+    """Modules that have more than one weight, and none called `weight`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rnn, self.attention = nn.GRU(16, 16), nn.MultiheadAttention(16, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.rnn(x)[0]
+        result: Tensor = self.attention(y, y, y)[0]
+        return result
+
+
+BLOCKS = onward.QuantConfig(weights=onward.Weights(bits=4, block_size=16), weight_only=True)
+
+
+@pytest.mark.parametrize("config", [onward.QuantConfig(), BLOCKS])
+def test_all_weights_of_a_module(config: onward.QuantConfig) -> None:
+    torch.manual_seed(0)
+    found = onward.analyse(quantised(Several(), lambda: torch.randn(5, 2, 16), config), [torch.randn(5, 2, 16)])
+    names = [f"{each.module} {each.name}" for each in found.weights]
+    assert names[:2] == ["rnn weight_ih_l0", "rnn weight_hh_l0"] and names[2].startswith("attention linear_0")
+    assert all(math.isfinite(each.alone) for each in found.weights)
+    assert "rnn weight_hh_l0" in str(found)
+    assert {each.module for each in found.costs} == {"rnn", "attention"}
+
+
 def test_an_outlier_among_the_weights() -> None:
     model = TwoLayers()
     with torch.no_grad():
@@ -105,6 +197,9 @@ def test_as_text_and_as_a_page(tmp_path: Path) -> None:
     write_report(program, tmp_path / "page.html", more=found.sections())
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "What each layer costs" in page and "blocks.0.relu relu_0_call1_output" in page
+    assert (
+        "the shorter the bar, the more it costs" in page and "Quantised weights" in page
+    )  # the page has "Weights" too
 
 
 def test_names_are_escaped() -> None:
@@ -153,6 +248,33 @@ def test_every_tensor_in_files(tmp_path: Path) -> None:
     with torch.no_grad():
         wanted = model(x).numpy()
     assert numpy.array_equal((q - last["zero_point"]) * numpy.float32(last["scale"]), wanted)
+
+
+def test_names_that_are_no_names_of_files(tmp_path: Path) -> None:
+    layers = nn.Sequential(nn.ModuleDict({"1/4": nn.Linear(4, 4), "1_4": nn.Linear(4, 4)}))
+    layers.forward = lambda x: layers[0]["1_4"](layers[0]["1/4"](x))  # type: ignore[assignment,operator,index]
+    model = quantised(layers, lambda: torch.randn(2, 4))
+    folder = onward.dump_layers(model, torch.randn(2, 4), tmp_path / "run")
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "0.1_4.linear_0_input.npy", "0.1_4.linear_0_output.1.npy", "0.1_4.linear_0_output.npy", "layers.json",
+    ]  # fmt: skip
+    entries = json.loads((folder / "layers.json").read_text())
+    assert [each["module"] for each in entries] == ["0.1/4", "0.1/4", "0.1_4"]
+
+
+class Again(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.relu(self.layer(torch.relu(self.layer(x))))
+
+
+def test_a_module_that_is_called_again_is_one_row() -> None:
+    found = onward.analyse(quantised(Again(), lambda: torch.randn(8, 4)), [torch.randn(8, 4)])
+    assert [each.told for each in found.costs] == ["layer + the model itself"]
+    assert [each.module for each in found.weights] == ["layer"]
 
 
 def test_a_dump_over_something_else(tmp_path: Path) -> None:

@@ -98,6 +98,32 @@ def test_by_opset(opset: int, tmp_path: Path) -> None:
     assert left_in_float(outcome) == {}
 
 
+@pytest.mark.parametrize(
+    ("config", "opset"),
+    [
+        (QuantConfig(weights=Weights(per_channel=False)), 10),  # no scale for each channel, and no Gemm without a bias
+        (QuantConfig(weights=Weights(per_channel=False), rounding="half_up"), 10),
+        (QuantConfig(rounding="half_up"), 23),  # a DequantizeLinear that could give another type than its scale's
+        (QuantConfig(activations=Activations(bits=16)), 23),
+        (QuantConfig(activations=Activations(bits=16)), 26),
+    ],
+)
+def test_sums_and_products_without_a_bias_by_opset(config: QuantConfig, opset: int, tmp_path: Path) -> None:
+    class Sums(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv, self.head = nn.Conv2d(6, 6, 3, padding=1, bias=False), nn.Linear(6, 5, bias=False)
+
+        def forward(self, x: Tensor) -> Tensor:
+            result: Tensor = self.head((x + torch.relu(self.conv(x))).mean((2, 3)))
+            return result
+
+    torch.manual_seed(0)
+    model = quantised(Sums(), lambda: torch.randn(2, 6, 9, 9), config)
+    outcome = through_onnxruntime(model, torch.randn(2, 6, 9, 9), tmp_path, fresh=torch.randn(2, 6, 9, 9), opset=opset)
+    assert outcome.equal == 1
+
+
 def test_an_mlp(tmp_path: Path) -> None:
     torch.manual_seed(0)
     layers = [nn.Linear(20, 64), nn.BatchNorm1d(64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 5)]

@@ -44,6 +44,11 @@ def test_grids(low: float, high: float, spec: Activations, wanted: tuple[str, in
         assert math.frexp(float(grid.scale))[0] == 0.5
 
 
+def test_few_symmetric_bits_of_a_chip_lie_around_128() -> None:
+    grid = grid_from_range(torch.tensor(-0.7), torch.tensor(0.3), Activations(symmetric=True, bits=4), "half_up")
+    assert (grid.dtype, grid.zero_point, grid.low, grid.high) == ("uint8", 128, 120, 135)
+
+
 def test_the_ends_are_within_a_step() -> None:
     generator = torch.Generator().manual_seed(3)
     for _ in range(300):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import onnx
 import pytest
@@ -14,8 +15,9 @@ from torch import Tensor, nn
 
 import onward
 import onward.backend
-from onward.errors import InputError, LoweringError
-from onward.quant import Activations, QuantConfig, Weights
+from onward.errors import InputError, LoweringError, VerifyError
+from onward.quant import Activations, QuantConfig, Rule, Weights
+from tests.cli.running import invoke
 
 from .harness import quantised
 from .linger_rules import attributes_of, complaints
@@ -174,6 +176,79 @@ def test_integers_are_multiplied_where_their_scale_changes(tmp_path: Path) -> No
     assert torch.equal(found, model(x).detach())
 
 
+class Volume(nn.Module):
+    """A convolution that linger does not have."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.volume, self.head = nn.Conv3d(2, 4, 3, padding=1), nn.Linear(4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = self.head(F.relu(self.volume(x)).mean((2, 3, 4)))
+        return result
+
+
+class Sums(nn.Module):
+    """Sums of results with 8 and with 16 bits, bounds, and a product of activations."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.two, self.last = nn.Linear(24, 24), nn.Linear(24, 24), nn.Linear(24, 24)
+
+    def forward(self, x: Tensor) -> Tensor:
+        both = self.two(x) + self.one(x)
+        result: Tensor = self.last(both.clamp(-0.4, 0.6) + x) @ self.two(both)
+        return result
+
+
+def with_bits(bits: int, **fields: Any) -> QuantConfig:
+    return replace(CHIP, activations=replace(CHIP.activations, bits=bits), **fields)
+
+
+SHORT = {
+    "results of 4 bits": (with_bits(4), Sums, lambda: 0.3 * torch.randn(2, 24, 24)),
+    "tables of 4 bits": (
+        replace(CHIP, weights=replace(CHIP.weights, bits=4)),
+        lambda: nn.Sequential(nn.Embedding(20, 8), nn.Linear(8, 8), nn.Tanh()),
+        lambda: torch.randint(0, 20, (3, 5)),
+    ),
+    "8 and 16 bits": (
+        replace(CHIP, rules=(Rule("two", activations={"bits": 16}),)),
+        Sums,
+        lambda: torch.randn(8, 24, 24),
+    ),
+    "16 bits": (with_bits(16), Sums, lambda: torch.randn(32, 24, 24)),
+    "a last layer in float": (replace(CHIP, outputs=False), Mixed, lambda: torch.randn(2, 4, 16)),
+    "no operator": (CHIP, Volume, lambda: torch.randn(2, 2, 4, 5, 6)),
+}
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_other_bits_and_what_stays_in_float(name: str, tmp_path: Path) -> None:
+    config, make, example = SHORT[name]
+    torch.manual_seed(0)
+    model = quantised(make(), example, config)
+    x = example()
+    assert complaints(exported(model, x, tmp_path / "m.onnx", 21)) == []
+    (found,) = onward.backend.prepare(tmp_path / "m.onnx").run(x)
+    assert torch.equal(found, model(x).detach())
+    assert torch.equal(onward.export(model, (x,), opset_version=21)(x), found)
+
+
+@pytest.mark.parametrize(
+    ("config", "text"),
+    [
+        (QuantConfig(weight_only=True), "compute in integers, and weight_only=True leaves activations in float"),
+        (replace(CHIP, lstm="dynamic"), "DynamicQuantizeLSTM runs in onnxruntime alone"),
+    ],
+)
+def test_what_is_for_onnxruntime_alone(config: QuantConfig, text: str, tmp_path: Path) -> None:
+    model = quantised(nn.LSTM(4, 4), lambda: torch.randn(3, 2, 4), config)
+    with pytest.raises(LoweringError, match=text):
+        exported(model, torch.randn(3, 2, 4), tmp_path / "m.onnx")
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("bits", [4, 8])
 def test_the_bits_of_weights(bits: int, tmp_path: Path) -> None:
     torch.manual_seed(0)
@@ -235,6 +310,31 @@ def test_what_linger_cannot_say(config: QuantConfig, text: str, tmp_path: Path) 
 def test_verification_needs_onnxruntime() -> None:
     with pytest.raises(InputError, match="onnxruntime, which does not know linger's operators"):
         onward.export(nn.Linear(2, 2), (torch.randn(1, 2),), quant_format="linger", verify=True)
+
+
+def test_a_program_says_who_runs_it() -> None:
+    torch.manual_seed(0)
+    model = quantised(nn.Linear(8, 8), lambda: torch.randn(4, 8), CHIP)
+    x = torch.randn(4, 8)
+    program = onward.export(model, (x,), quant_format="linger")
+    for run in (program.verify, lambda: program(x)):
+        with pytest.raises(VerifyError) as raised:
+            run()
+        assert str(raised.value).splitlines() == [
+            "onnxruntime does not run this model: it does not know linger's operators",
+            "  onward.backend.prepare(program).run(...) does",
+        ]
+    assert torch.equal(onward.backend.prepare(program).run(x)[0], model(x).detach())
+
+
+def test_the_command_runs_it(tmp_path: Path) -> None:
+    """Without inputs: they are made up for the backend, too."""
+    torch.manual_seed(0)
+    model = quantised(nn.Linear(8, 8), lambda: torch.randn(4, 8), CHIP)
+    onward.export(model, (torch.randn(4, 8),), tmp_path / "m.onnx", quant_format="linger")
+    outcome = invoke("run", tmp_path / "m.onnx", "--backend", "onward")
+    assert (outcome.exit_code, outcome.stderr) == (0, "")
+    assert "float32  4x8" in outcome.stdout
 
 
 def test_another_format() -> None:

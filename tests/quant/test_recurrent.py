@@ -12,7 +12,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+import onward
 from onward.quant import QuantConfig, Weights
+from onward.verify import Session
 
 from .harness import quantised, through_onnxruntime
 
@@ -115,6 +117,21 @@ def test_dynamic(name: str, opset: int, tmp_path: Path) -> None:
     assert outcome.nodes["DynamicQuantizeLSTM"] == how.get("num_layers", 1)
     assert not {"Shape", "ConstantOfShape"} & outcome.nodes.keys() - ({"Shape"} if how.get("num_layers") else set())
     assert float((model(*given)[0] - wanted).detach().norm() / wanted.norm()) < 0.06
+
+
+def test_dynamic_is_verified_on_one_thread(tmp_path: Path) -> None:
+    """On several, onnxruntime finds a range for the rows of each: cell states, which lie on no grid, would differ."""
+    torch.manual_seed(0)
+    model = quantised(nn.LSTM(6, 8), lambda: torch.randn(9, 4, 6), QuantConfig(lstm="dynamic"))
+    program = onward.export(model, (torch.randn(9, 4, 6),), tmp_path / "m.onnx", verify=True)
+    program.verify(tmp_path / "m.onnx")
+    for file in (program.model, tmp_path / "m.onnx"):
+        assert [_threads(Session(file, **how)) for how in ({}, {"threads": 2}, {"reproducible": False})] == [1, 2, 0]  # type: ignore[arg-type]
+
+
+def _threads(session: Session) -> int:
+    count: int = session._session.get_session_options().intra_op_num_threads
+    return count
 
 
 def test_dynamic_projected_layers_stay_in_float(tmp_path: Path) -> None:

@@ -57,6 +57,11 @@ CASES: dict[str, tuple[list[tuple[str, str, str]], dict[str, Any], int]] = {
         {"w": ("b", (3, 4))},
         12,
     ),
+    "stored in integers": (
+        [("Cast", "w", "f"), ("Mul", "f s", "v"), ("MatMul", "x v", "y")],
+        {"w": ("b", (3, 4))},
+        12,
+    ),
     "packed": ([("m.MatMulNBits", "x w s z", "y")], {"w": ("u", (3, 2, 16))}, 64 * 3),
     "sizes": (
         [("Reshape", "x l", "r"), ("Slice", "r i i i", "c"), ("Resize", "c  s", "y")],

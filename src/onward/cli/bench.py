@@ -44,8 +44,8 @@ def bench(
     given = given_inputs(input, seed)
     opened = [open_file(path) for path in (model, other) if path is not None]
     with working("loading"):
-        sessions = [Session(each.path, threads=threads) for each in opened]
-        feeds = feeds_of(opened[0], given, sessions[0])
+        sessions = [Session(each.path, threads=threads, reproducible=False) for each in opened]
+        feeds = feeds_of(opened[0], given, sessions[0].run)
     calls: list[Callable[[], Any]] = []
     for each, session in zip(opened, sessions, strict=True):
         if len(each.input_names) != len(feeds):

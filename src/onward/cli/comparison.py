@@ -165,7 +165,7 @@ def _example(opened: Opened, session: Session, given: Given, target: Target) -> 
     more = len(tensors) - len(opened.input_names)
     if tensors and (more > 0 or (more < 0 and nested)):
         return arrange(target.model, given)  # nested values, and what else a file has no names for
-    feeds = feeds_of(opened, Given(tensors, {}), session)
+    feeds = feeds_of(opened, Given(tensors, {}), session.run)
     in_order = tuple((name, feeds[name]) for name in opened.input_names)
     found = arrange(target.model, Given(in_order, {}))
     return ExampleCall(found.args, {**(found.kwargs or {}), **others}, found.input_names)

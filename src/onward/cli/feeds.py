@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,10 +54,11 @@ def given_inputs(inputs: Sequence[str], seed: int) -> Given:
     return given
 
 
-def feeds_of(opened: Opened, given: Given, session: Session | None = None) -> dict[str, torch.Tensor]:
-    """The inputs by name. Without any, they are made up at sizes that onnxruntime accepts."""
+def feeds_of(opened: Opened, given: Given, run: Callable[[Any], list[Any]] | None = None) -> dict[str, torch.Tensor]:
+    """The inputs by name. Without any, they are made up at sizes that the file runs with, in onnxruntime unless `run`
+    says otherwise."""
     if not given.values:
-        feeds, _ = made_up_inputs(opened.model, session or Session(opened.path))
+        feeds, _ = made_up_inputs(opened.model, run or Session(opened.path).run)
         return feeds
     names = opened.input_names
     known = {*names, *(str(value.name) for value in opened.model.graph.inputs)}

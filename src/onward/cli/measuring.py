@@ -36,7 +36,7 @@ def alone(opened: Opened, given: Given, profile: bool) -> Measuring:
         feeds = feeds_of(opened, given) if given.values else None
         return Measuring(feeds, profile=False, notes=(f"no times: {first_line(error)}",))
     try:
-        feeds = feeds_of(opened, given, session)
+        feeds = feeds_of(opened, given, session.run)
     except ExportError as error:
         if given.values:
             raise

@@ -76,12 +76,12 @@ def _results(opened: Opened, given: Any, backend: Runtime) -> tuple[list[str], l
         from onward.backend import prepare
 
         prepared = prepare(opened.path)
-        feeds = feeds_of(opened, given)
+        feeds = feeds_of(opened, given, lambda feeds: [*prepared.run(feeds)])
         start = time.perf_counter()
         results = [*prepared.run(feeds)]
     else:
         session = Session(opened.path)
-        feeds = feeds_of(opened, given, session)
+        feeds = feeds_of(opened, given, session.run)
         start = time.perf_counter()
         results = list(session.run(feeds))
     return names, results, time.perf_counter() - start

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import onnx_ir as ir
 import torch
 from onnx_ir.tensor_adapters import to_torch_dtype
 
 from ..capture.facts import Output
-from ..errors import InputError, VerifyError
-from ..verify import Session
+from ..errors import BackendError, InputError, VerifyError
 
 _SIZES = (2, 1, 3, 4, 5, 6, 7, 8, 10, 16, 32, 64, 128, 224)
 _HINT = "give them: inputs={name: tensor, ...}"
@@ -37,15 +36,15 @@ def within(size: int, bounds: tuple[int, int | None] | None) -> int:
     return max(low, size if high is None else min(size, high))
 
 
-def made_up_inputs(model: ir.Model, session: Session) -> tuple[Feeds, list[Output]]:
-    """Inputs that the model runs with, and what it answers. Axes with a name have one size wherever they appear,
-    within the bounds that they were exported with."""
-    refused: VerifyError | None = None
+def made_up_inputs(model: ir.Model, run: Callable[[Feeds], list[Output]]) -> tuple[Feeds, list[Output]]:
+    """Inputs that the model runs with, as `run` runs it, and what it answers. Axes with a name have one size wherever
+    they appear, within the bounds that they were exported with."""
+    refused: VerifyError | BackendError | None = None
     for size in _SIZES:
         feeds = dict(_feeds(model, size))
         try:
-            return feeds, session.run(feeds)
-        except VerifyError as error:
+            return feeds, run(feeds)
+        except (VerifyError, BackendError) as error:
             refused = refused or error
         if all(_is_static(value) for value in model.graph.inputs):
             break

@@ -70,7 +70,7 @@ def _compare(before: AnyModel, after: ir.Model, inputs: Mapping[str, torch.Tenso
     if inputs is not None:
         feeds, expected = dict(inputs), original.run(inputs)
     else:
-        feeds, expected = made_up_inputs(load(before, weights=False), original)
+        feeds, expected = made_up_inputs(load(before, weights=False), original.run)
     actual = Session(after).run(feeds)
     for name, wanted, got in zip(original.output_names, expected, actual, strict=True):
         for result in compare_output(wanted, got, name):

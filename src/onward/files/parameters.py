@@ -91,11 +91,15 @@ def _beside(node: ir.Node, place: int) -> bool:
 
 
 def _is_rescaled(other: ir.Value | None) -> bool:
-    """Whether a tensor is the scale of a dynamic quantisation, or an integer product: its factor is a scale then."""
+    """Whether a tensor is the scale of a dynamic quantisation, an integer product, or a weight that is stored in
+    integers: its factor is a scale then."""
     made = other.producer() if other is not None else None
     if made is not None and made.op_type == "DynamicQuantizeLinear":
         return other is made.outputs[1]
     if made is not None and made.op_type == "Cast" and made.inputs[0] is not None:
+        stored = made.inputs[0].const_value
+        if stored is not None:
+            return stored.dtype in (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT32)
         made = made.inputs[0].producer()
     return made is not None and made.op_type in _INTEGER_PRODUCTS
 

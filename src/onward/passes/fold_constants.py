@@ -5,7 +5,10 @@
 
 The emitter's own table (`lower/fold.py`) does the arithmetic, with its limits: nothing is folded that makes the model
 larger. Sizes come from the shapes that inference gave to values. Declines for results of a graph and where a constant
-may be fed from outside. An Identity is for drop_no_ops, which leaves a weight where it lies.
+may be fed from outside. An Identity is for drop_no_ops, which leaves a weight where it lies. A weight that is stored in
+short integers, for a runtime to make floats of when it loads the file, stays in them:
+
+    y = MatMul(x, Mul(Cast(w), scale)), w of int8       ->     the same
 """
 
 from __future__ import annotations
@@ -24,6 +27,9 @@ _TYPES = frozenset({
     ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16, ir.DataType.BFLOAT16, ir.DataType.BOOL,
     ir.DataType.INT64, ir.DataType.INT32, ir.DataType.INT16, ir.DataType.INT8, ir.DataType.UINT8,
 })  # fmt: skip
+
+_SHORT = frozenset({ir.DataType.INT16, ir.DataType.INT8, ir.DataType.UINT8})
+_FEW = 256  # numbers that are no weight whose size anybody would care about
 
 
 def fold_constants(model: ir.Model) -> bool:
@@ -49,7 +55,7 @@ def _evaluate(node: ir.Node, opset: int) -> list[torch.Tensor] | None:
     if not all(value is None or _is_readable(value) for value in node.inputs):
         return None
     settings = _settings(node)
-    if settings is None or (node.op_type == "Cast" and ir.DataType(settings["to"]) not in _TYPES):
+    if settings is None or (node.op_type == "Cast" and not _may_be_cast(node.inputs[0], ir.DataType(settings["to"]))):
         return None
     tensors = [None if value is None else as_torch(value) for value in node.inputs]
     try:
@@ -59,10 +65,18 @@ def _evaluate(node: ir.Node, opset: int) -> list[torch.Tensor] | None:
     return results if results is not None and len(results) >= len(node.outputs) else None
 
 
+def _may_be_cast(value: ir.Value | None, to: ir.DataType) -> bool:
+    """Whether the type is one that is known here, and the constant does not become several times as large by it."""
+    held = value.const_value if value is not None else None
+    return to in _TYPES and (held is None or held.dtype not in _SHORT or held.size <= _FEW or to in _SHORT)
+
+
 def _cast_like(node: ir.Node, opset: int) -> list[torch.Tensor] | None:
     """A constant in the type of something that is computed: the type is enough."""
     x, like = node.inputs
-    if x is None or like is None or not _is_readable(x) or like.dtype not in _TYPES or node.attributes:
+    if x is None or like is None or not _is_readable(x) or like.dtype is None or node.attributes:
+        return None
+    if not _may_be_cast(x, like.dtype):
         return None
     return fold("Cast", [as_torch(x)], {"to": int(like.dtype)}, opset)
 

@@ -1,13 +1,13 @@
 """`onward.analyse(model, batches)`: what quantisation does to every tensor, every weight, and to the result.
 
-The batches go through the model in float and in integers, and every site is compared. Then every module is quantised
-alone, all others in float: how much that disturbs the outputs is what the module costs.
+The batches go through the model in float and in integers, and every site is compared. Then every operation is rounded
+alone, its weights and what comes out of it, all others in float: how much that disturbs the outputs is what it costs.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,15 +18,24 @@ from torch.utils import _pytree as pytree
 from ..errors import InputError
 from . import kernels
 from .analysis import Analysis, LayerCost, SiteNoise, WeightNoise, decibels
-from .config import Weights
-from .grid import Grid, weight_grid
+from .grid import Grid
 from .initialise import controller_of
 from .layers import trace_layers
-from .ranges import weight_range
 from .sites import MASK, Site
 from .study import Study, run
+from .weighing import siteless
 
 _STEPS_AT_THE_EDGE = 0.5
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Modules that are one integer operation together, and what is rounded if it is quantised alone."""
+
+    module: str
+    function: str
+    parts: tuple[str, ...]
+    rounded: frozenset[str]
 
 
 @dataclass
@@ -69,40 +78,50 @@ def analyse(model: nn.Module, batches: Iterable[Any], *, costs: bool = True, pro
 
     model      quantisation-aware, with ranges
     batches    as in `onward.quantize`; a few are enough
-    costs      also quantise every module alone, one run of all batches for each
+    costs      also quantise every operation alone, one run of all batches for each
     progress   show how far that is
     """
-    controller = controller_of(model, "analyse")
+    controller_of(model, "analyse")
     held = list(batches) if not isinstance(batches, Tensor) else []
     if not held:
         raise InputError("analyse needs a list with at least one batch", hint="onward.analyse(model, [x])")
     seen: dict[str, _Seen] = {}
+    weights: dict[tuple[str, str], WeightNoise] = {}
     for batch in held:
-        _compare(model, batch, seen)
+        _compare(model, batch, seen, weights)
     sites = [_site_noise(each) for each in seen.values() if each.count]
-    settings = {path: controller.settings_for(path) for path, _ in model.named_modules()}
-    weights = [
-        _weight_noise(path, module, tensor, resolved.weights)
-        for path, module in model.named_modules()
-        if (resolved := settings.get(path)) is not None
-        and isinstance(tensor := module._parameters.get("weight"), Tensor)
-        and tensor.dim() > 1
-    ]
-    groups = _groups(model, held[0], [*(each.module for each in sites), *(each.module for each in weights)])
-    return Analysis(
-        tuple(sites), tuple(weights), tuple(_costs(model, held, groups, progress)) if costs else (), _total(model, held)
-    )
+    found = _costs(model, held, _groups(model, held[0], seen, weights), progress) if costs else ()
+    return Analysis(tuple(sites), tuple(weights.values()), tuple(found), _total(model, held))
 
 
-def _groups(model: nn.Module, batch: Any, owners: Sequence[str]) -> list[tuple[str, ...]]:
-    """The modules that are one integer operation together, and the others one by one."""
-    joined = [(each.module, *each.parts) for each in trace_layers(model, batch).layers]
-    inside = {path for group in joined for path in group}
-    return [*joined, *((path,) for path in dict.fromkeys(owners) if path not in inside)]
+def _groups(
+    model: nn.Module, batch: Any, seen: Mapping[str, _Seen], weights: Iterable[tuple[str, str]]
+) -> list[_Group]:
+    """What becomes one integer operation, and whatever else a module does. A module with others inside does more than
+    one thing: of its sites those are part of an operation that belong to that function."""
+    groups: dict[tuple[str, ...], _Group] = {}
+    taken: set[str] = set()
+    sites = [each.site for each in seen.values()]
+    for each in trace_layers(model, batch).layers:
+        is_whole = not any(model.get_submodule(each.module).children())
+        own = {site.label for site in sites if site.path == each.module} if is_whole else set()
+        own |= {site.label for site in sites if site.path == each.module and site.name.startswith(f"{each.function}_")}
+        own |= {*each.sites, *([siteless(each.module)] if is_whole else [])}
+        parts = tuple(part for part in each.parts if part != each.module)
+        key = each.module, ("" if is_whole else each.function), *parts
+        known = groups[key].rounded if key in groups else frozenset()  # of a module that is called again
+        groups[key] = _Group(each.module, key[1], parts, known | own)
+        taken |= own
+    for path in dict.fromkeys([*(site.path for site in sites), *(path for path, _ in weights)]):
+        rest = {siteless(path), *(site.label for site in sites if site.path == path)} - taken
+        if rest > {siteless(path)} or (rest and any(owner == path for owner, _ in weights)):
+            groups[path, ""] = _Group(path, "", (), frozenset(rest))
+    return list(groups.values())
 
 
-def _compare(model: nn.Module, batch: Any, seen: dict[str, _Seen]) -> None:
+def _compare(model: nn.Module, batch: Any, seen: dict[str, _Seen], weights: dict[tuple[str, str], WeightNoise]) -> None:
     """One batch in float, then in integers; what is seen at a site in the one meets what is seen in the other."""
+    controller = controller_of(model, "analyse")
 
     def in_float(site: Site, values: Tensor, q: Tensor | None, grid: Grid | None) -> None:
         if values.numel() and float(values.min()) > MASK:
@@ -113,7 +132,15 @@ def _compare(model: nn.Module, batch: Any, seen: dict[str, _Seen]) -> None:
             seen[site.label].add_integers(values, q, grid)
 
     run(model, batch, Study(exact=False, saw=in_float), "analyse")
-    run(model, batch, Study(exact=True, saw=in_integers), "analyse")
+
+    def weighed(path: str, name: str, weight: Tensor, rounded: Tensor, axis: int) -> None:
+        settings = controller.settings_for(path)
+        key = path, name.partition("_call")[0]  # of a module that is called again
+        if settings is not None and not name.startswith("batch_norm"):  # whose factors are scales, and exact
+            kind, bits = type(model.get_submodule(path)).__name__, settings.weights.bits
+            weights[key] = _weight_noise(path, key[1], kind, bits, weight, rounded, axis)
+
+    run(model, batch, Study(exact=True, saw=in_integers, weighed=weighed), "analyse")
     for each in seen.values():
         each.waiting.clear()
 
@@ -136,38 +163,32 @@ def _site_noise(seen: _Seen) -> SiteNoise:
     )
 
 
-def _weight_noise(path: str, module: nn.Module, weight: Tensor, spec: Weights) -> WeightNoise:
-    values = weight.detach().float()
-    axis = 1 if isinstance(module, nn.modules.conv._ConvTransposeNd) else 0
-    if spec.block_size is None:
-        grid = weight_grid(weight_range(values, spec, axis), spec, axis)
-        rounded = kernels.dequantize(kernels.quantize(values, grid), grid)
-        noise = float((rounded.double() - values.double()).square().sum())
-    else:
-        noise = math.nan
+def _weight_noise(
+    path: str, name: str, kind: str, bits: int, weight: Tensor, rounded: Tensor, axis: int
+) -> WeightNoise:
+    values = weight.double()
     peaks = values.movedim(axis, 0).flatten(1).abs().amax(1)
     deviation = float(values.std(correction=0)) or 1.0
     return WeightNoise(
         module=path,
-        kind=type(module).__name__,
-        bits=spec.bits,
+        name=name,
+        kind=kind,
+        bits=bits,
         largest=float(values.abs().max()),
         deviation=deviation,
         outlier=float(values.abs().max()) / deviation,
         channels=float(peaks.max()) / max(float(peaks.median()), 1e-12),
-        alone=decibels(float(values.double().square().sum()), noise),
+        alone=decibels(float(values.square().sum()), float((rounded.double() - values).square().sum())),
     )
 
 
-def _costs(
-    model: nn.Module, batches: Sequence[Any], groups: Sequence[tuple[str, ...]], progress: bool
-) -> Iterable[LayerCost]:
+def _costs(model: nn.Module, batches: Sequence[Any], groups: Sequence[_Group], progress: bool) -> Iterable[LayerCost]:
     wanted = [_outputs(model, batch, Study(exact=False)) for batch in batches]
     costs = []
     for group in _shown(groups, progress):
-        study = Study(exact=True, only=frozenset(group))
+        study = Study(exact=False, only=group.rounded)
         got = [_outputs(model, batch, study) for batch in batches]
-        costs.append(LayerCost(group[0], group[1:], _distance(wanted, got)))
+        costs.append(LayerCost(group.module, group.function, group.parts, _distance(wanted, got)))
     return sorted(costs, key=lambda each: each.decibels)
 
 
@@ -188,7 +209,7 @@ def _distance(wanted: Sequence[Sequence[Tensor]], got: Sequence[Sequence[Tensor]
     return decibels(signal, noise)
 
 
-def _shown(groups: Sequence[tuple[str, ...]], progress: bool) -> Iterable[tuple[str, ...]]:
+def _shown(groups: Sequence[_Group], progress: bool) -> Iterable[_Group]:
     if not progress:
         return groups
     from rich.progress import track

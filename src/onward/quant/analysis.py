@@ -41,14 +41,16 @@ class SiteNoise:
 
 @dataclass(frozen=True)
 class WeightNoise:
-    """A weight.
+    """A weight, as its product has it: with a batch norm folded in.
 
+    name       which of the module's it is: the parameter, or the function that reads it
     outlier    its largest magnitude in standard deviations
     channels   the largest magnitude of a channel against that of the median channel
     alone      signal to noise in decibels
     """
 
     module: str
+    name: str
     kind: str
     bits: int
     largest: float
@@ -60,18 +62,22 @@ class WeightNoise:
 
 @dataclass(frozen=True)
 class LayerCost:
-    """The signal to noise of the model's outputs if one operation alone is quantised: the smaller, the dearer.
+    """The signal to noise of the model's outputs if one operation alone is quantised, its weights and what comes out of
+    it: the smaller, the dearer. What a module does besides is a row of its own.
 
-    parts   the modules that are folded into it or fused with it
+    function   of a module that has several, which it is
+    parts      the modules that are folded into it or fused with it
     """
 
     module: str
+    function: str
     parts: tuple[str, ...]
     decibels: float
 
     @property
     def told(self) -> str:
-        return " + ".join(each or "the model itself" for each in (self.module, *self.parts))
+        first, *others = (each or "the model itself" for each in (self.module, *self.parts))
+        return " + ".join([f"{first} ({self.function})" if self.function else first, *others])
 
 
 @dataclass(frozen=True)
@@ -96,15 +102,17 @@ class Analysis:
         """Titles and HTML for the report page; names from the model are escaped."""
         found = [("Quantisation", f"<p>The outputs have {_db(self.total)} dB of signal to noise.</p>")]
         if self.costs:
-            found.append(("What each layer costs", _bars([(each.told, each.decibels) for each in self.costs])))
+            bars = _bars([(each.told, each.decibels) for each in self.costs])
+            found.append(("What each layer costs", f"<p>{_COSTS_EXPLAINED}</p>{bars}"))
         pairs = [(f"{each.module} {each.name}".strip(), each.in_place) for each in self.sites]
         found.append(("Signal to noise through the model", _bars(pairs)))
-        found.append(("Activations", _html(_SITE_HEADINGS, _site_rows(self.sites))))
+        found.append(("Quantised activations", _html(_SITE_HEADINGS, _site_rows(self.sites))))
         if self.weights:
-            found.append(("Weights", _html(_WEIGHT_HEADINGS, _weight_rows(self.weights))))
+            found.append(("Quantised weights", _html(_WEIGHT_HEADINGS, _weight_rows(self.weights))))
         return found
 
 
+_COSTS_EXPLAINED = "Signal to noise of the outputs if this alone is quantised: the shorter the bar, the more it costs."
 _SITE_HEADINGS = ("tensor", "range", "bits", "used", "cut off", "alone dB", "in place dB")
 _WEIGHT_HEADINGS = ("weight of", "kind", "bits", "largest", "in deviations", "largest / median channel", "alone dB")
 
@@ -125,9 +133,10 @@ def _site_rows(sites: Sequence[SiteNoise]) -> list[tuple[str, ...]]:
 
 
 def _weight_rows(weights: Sequence[WeightNoise]) -> list[tuple[str, ...]]:
+    several = {one.module for one in weights for other in weights if one.module == other.module and one is not other}
     return [
         (
-            each.module or "the model itself",
+            f"{each.module or 'the model itself'} {each.name if each.module in several else ''}".strip(),
             each.kind,
             str(each.bits),
             f"{each.largest:.4g}",

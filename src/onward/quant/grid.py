@@ -169,11 +169,13 @@ def _or_one(scale: Tensor) -> Tensor:
     return torch.where(scale < torch.finfo(torch.float32).tiny, 1.0, scale).to(torch.float32)
 
 
-def grid_from_range(low: Tensor | float, high: Tensor | float, spec: Activations) -> Grid:
+def grid_from_range(low: Tensor | float, high: Tensor | float, spec: Activations, rounding: str = "half_even") -> Grid:
     """The grid of an activation with this range: uint8 of as many levels as `spec.bits` asks for, or 16 bits.
 
     `scale_and_zero_point` says what the scale and the zero point are. 16 symmetric bits are int16, because there the
-    runtime has no faster unsigned kernel.
+    runtime has no faster unsigned kernel. Fewer than eight symmetric bits begin at 0, so that no sum of two products
+    saturates; where halves are rounded up they lie around 128, because the integers of linger's chips are these around
+    0.
     """
     low, high = (torch.as_tensor(end, dtype=torch.float32).detach() for end in (low, high))
     if low.dim() or high.dim():
@@ -181,6 +183,9 @@ def grid_from_range(low: Tensor | float, high: Tensor | float, spec: Activations
     if not bool(torch.isfinite(low) & torch.isfinite(high)) or bool(low > high):
         raise InputError(f"there is no grid for the range from {float(low):g} to {float(high):g}")
     scale, zero, first, last = scale_and_zero_point(low, high, spec)
+    if spec.symmetric and spec.bits < 8 and rounding == "half_up":
+        first, last = (128 + end - int(zero) for end in (first, last))
+        zero = torch.full_like(zero, 128)
     dtype = "uint8" if spec.bits <= 8 else "int16" if spec.symmetric else "uint16"
     return Grid(scale, int(zero), dtype, first, last)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import tempfile
 from dataclasses import dataclass
@@ -22,12 +23,16 @@ from .study import Study, run
 
 @dataclass(frozen=True)
 class Layer:
-    """One integer operation: the module whose function it is, and the modules whose work is folded into it."""
+    """One integer operation: the module whose function it is, and the modules whose work is folded into it.
+
+    sites   the labels of those where what comes out is put on a grid by one of the latter
+    """
 
     module: str
     function: str
     parts: tuple[str, ...]
     kinds: tuple[str, ...]
+    sites: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -50,9 +55,11 @@ class Layers:
 def trace_layers(model: nn.Module, batch: Any) -> Layers:
     """Which batch norms are folded and which activations fused, seen by running a batch."""
     found: dict[str, tuple[Call, list[Frame]]] = {}
+    sites: dict[str, list[str]] = {}
 
-    def joined(first: Call, frame: Frame) -> None:
+    def joined(first: Call, frame: Frame, site: Site) -> None:
         _, frames = found.setdefault(first.label, (first, []))
+        sites.setdefault(first.label, []).append(site.label)
         if all(each.module is not frame.module for each in frames):
             frames.append(frame)
 
@@ -62,13 +69,16 @@ def trace_layers(model: nn.Module, batch: Any) -> Layers:
     for call, frames in found.values():
         if call.path in by_norm and call.name.startswith("batch_norm"):
             continue  # an activation behind a folded batch norm: told with the product
-        parts = list(frames)
+        parts, ends = list(frames), list(sites[call.label])
         for frame in frames:
-            behind = next((rest for first, rest in found.values() if first.path == frame.path and rest), [])
+            first, behind = next(
+                (each for each in found.values() if each[0].path == frame.path and each[1]), (call, [])
+            )
             parts += [each for each in behind if all(each.module is not one.module for one in parts)]
+            ends += sites[first.label]
         names = tuple(each.path for each in parts)
         kinds = tuple(type(each.module).__name__ for each in parts)
-        layers.append(Layer(call.path, call.name, names, kinds))
+        layers.append(Layer(call.path, call.name, names, kinds, tuple(dict.fromkeys(ends))))
     return Layers(tuple(layers))
 
 
@@ -89,7 +99,7 @@ def dump_layers(model: nn.Module, batch: Any, folder: str | os.PathLike[str]) ->
     def saw(site: Site, values: Tensor, q: Tensor | None, grid: Grid | None) -> None:
         if q is None or grid is None:
             return
-        stem = f"{site.path}.{site.name}".lstrip(".")
+        stem = re.sub(r"[/\\]", "_", f"{site.path}.{site.name}".lstrip("."))  # keys of a ModuleDict may have them
         taken = sum(each["file"].startswith(f"{stem}.") for each in entries)
         name = f"{stem}.{taken}.npy" if taken else f"{stem}.npy"
         numpy.save(staged / name, q.cpu().numpy())

@@ -6,6 +6,7 @@ bias onto the grid of the sums, the product, and a result that waits for what fo
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,6 +21,7 @@ from .fake import fake_quantize_weight
 from .grid import Grid, weight_grid, with_room_for_bias
 from .ranges import RangeError, weight_range
 from .session import Call, Phase, Session
+from .weighing import is_rounded, show_weight
 
 _TINY = 1e-6  # a channel that batch norm switches off
 
@@ -92,11 +94,12 @@ def fold(product: Product, norm: BatchNorm) -> Product:
 
 def compute(session: Session, call: Call, product: Product) -> Tensor:
     """The product in this phase. It waits for its grid."""
-    if session.phase is Phase.CALIBRATE:
+    norm = session.controller.followers.get(call.label)
+    rounds = session.phase is Phase.TRAIN or is_rounded(session, call.path)
+    if session.phase is Phase.CALIBRATE and not rounds:
         y = product.in_float(product.x, product.weight, product.bias)
         return session.wait(y, call, product=product)
-    norm = session.controller.followers.get(call.label)
-    if session.phase is Phase.TRAIN:
+    if rounds:
         return session.wait(in_training(call, product, norm), call, product=product)
     if norm is not None:
         return compute_exactly(session, call, fold(product, norm), before=product, folded=norm)
@@ -127,6 +130,8 @@ def compute_exactly(
     before = before or product
     found = session.integers(product.x)
     weight, w_grid = quantized_weight(product, call.settings, None if found is None else found[1])
+    rounded = functools.partial(ops.dequantize, weight, w_grid)
+    show_weight(session, call.path, call.name, product.weight, rounded, product.channels)
     if found is None:  # weight-only, or an activation without a grid
         y = product.in_float(product.x, ops.stored(weight, w_grid, product.x), product.bias)
         return session.wait(y, call, product=before, folded=folded)
@@ -134,7 +139,10 @@ def compute_exactly(
     bias = None if product.bias is None else _quantized_bias(product.bias, x_grid, w_grid)
     wide = x_grid.dtype not in ("uint8", "int8")
     if product.in_integers is None or (wide and session.for_a_chip):
-        return session.wait(_in_values(product, x, x_grid, weight, w_grid, bias), call, product=before, folded=folded)
+        # For a chip its own file says what integers stand for, and no runtime takes them for a part of the product.
+        values = ops.dequantize(x, x_grid) if session.for_a_chip else torch.mul(ops.centred(x, x_grid), x_grid.scale)
+        y = _in_values(product, x, x_grid, weight, w_grid, bias, values)
+        return session.wait(y, call, product=before, folded=folded)
     warn_of_overflow(session, call, x_grid, weight, bias, w_scale=w_grid.scale)
     bias = None if bias is None else product.spread(bias)
     w_grid = replace(w_grid, scale=product.spread(w_grid.scale)) if w_grid.per_channel else w_grid
@@ -156,11 +164,13 @@ def compute_exactly(
     return session.wait(product.woven(ops.rescale(sums, x_grid, w_grid, axis)), call, requantise, before, folded)
 
 
-def _in_values(product: Product, x: Tensor, x_grid: Grid, weight: Tensor, w_grid: Grid, bias: Tensor | None) -> Tensor:
+def _in_values(
+    product: Product, x: Tensor, x_grid: Grid, weight: Tensor, w_grid: Grid, bias: Tensor | None, values: Tensor
+) -> Tensor:
     if product.exact is not None:
         return product.exact(x, x_grid, weight, w_grid, bias)
-    values = None if bias is None else ops.stored(bias, _bias_grid(x_grid, w_grid), x)
-    return product.in_float(torch.mul(ops.centred(x, x_grid), x_grid.scale), ops.stored(weight, w_grid, x), values)
+    added = None if bias is None else ops.stored(bias, _bias_grid(x_grid, w_grid), x)
+    return product.in_float(values, ops.stored(weight, w_grid, x), added)
 
 
 def quantized_weight(product: Product, settings: Resolved, x_grid: Grid | None = None) -> tuple[Tensor, Grid]:

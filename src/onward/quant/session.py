@@ -50,6 +50,7 @@ from .tags import (
     mark_made,
     mark_weight,
 )
+from .weighing import is_rounded
 
 if TYPE_CHECKING:
     from .controller import Controller
@@ -73,8 +74,6 @@ class Session(Tagged, TorchFunctionMode):
         self, module: nn.Module, path: str, settings: Resolved | None, is_whole: bool, known: Known
     ) -> Frame:
         """A module's forward begins."""
-        if self.study is not None and self.study.only is not None and path not in self.study.only:
-            settings = None
         if self.phase is Phase.CALIBRATE:
             self.controller.reached.add(path)
         runs, key = self._runs, id(module)
@@ -309,11 +308,9 @@ class Session(Tagged, TorchFunctionMode):
                 return y
             if self.study is None:
                 self.controller.observe(site, y)
-            elif self.study.saw is not None:
-                self.study.saw(site, y, None, None)
+            elif not _is_mask(y):
+                y = self.study.passed(site, y)
             return y if _is_mask(y) else self.put(y, OnGrid())  # as in evaluation, so that the same sites come after it
-        if self.study is not None and site.range is None:
-            site = self.study.with_range(site, y)
         if self._holds_masks(site, y):
             return y
         grid = site.grid()
@@ -325,11 +322,12 @@ class Session(Tagged, TorchFunctionMode):
 
     def finish_within(self, y: Tensor, low: float, high: float, spec: Activations, rounding: str) -> Tensor:
         """Put a result on the grid of a range that is known beforehand."""
-        if self.phase is Phase.CALIBRATE:
+        rounds = self.phase is Phase.TRAIN or is_rounded(self, self.frames[-1].path)
+        if self.phase is Phase.CALIBRATE and not rounds:
             return self.put(y, OnGrid())
-        if self.phase is Phase.TRAIN:
+        if rounds:
             return self.put(fake_quantize(y, low, high, spec, rounding=rounding), OnGrid())
-        grid = grid_from_range(torch.tensor(low), torch.tensor(high), spec)
+        grid = grid_from_range(torch.tensor(low), torch.tensor(high), spec, rounding)
         return self.on_grid(ops.quantize(y, grid, rounding), grid)
 
     def _from_integers(self, tag: OnGrid) -> Tensor:
@@ -370,10 +368,10 @@ class Session(Tagged, TorchFunctionMode):
             return self.waiting(again)
         return (x, tag) if tag.folded is None else self._unfolded(tag)
 
-    def joined(self, first: Call) -> None:
+    def joined(self, first: Call, site: Site) -> None:
         """What the running module does has become part of an earlier call; a study may want to know."""
         if self.study is not None and self.study.joined is not None:
-            self.study.joined(first, self.frames[-1])
+            self.study.joined(first, self.frames[-1], site)
 
     def _unfolded(self, tag: Pending) -> tuple[Tensor, Pending]:
         """A product into which the batch norm that used to follow was folded, and this time it did not follow."""

@@ -68,7 +68,8 @@ class Site:
             raise LookupError(self.label)
         low, high = held.detach().unbind(0)
         self.check(float(low), float(high))
-        return grid_from_range(low.clamp(max=0), high.clamp(min=0), self.settings)  # learned ends may pass each other
+        ends = low.clamp(max=0), high.clamp(min=0)  # learned ones may pass each other
+        return grid_from_range(*ends, self.settings, self.rounding)
 
     def check(self, low: float, high: float) -> None:
         """Refuse a range that training has spoilt."""

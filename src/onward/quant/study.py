@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ..capture.model import set_training
+from . import ops
 from .grid import Grid
 from .initialise import controller_of
 from .quantize import as_call, check_call
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from .session import Call, Frame
 
 Saw = Callable[[Site, Tensor, Tensor | None, Grid | None], None]
+Weighed = Callable[[str, str, Tensor, Tensor, int], None]
 
 
 @dataclass(frozen=True)
@@ -27,30 +29,27 @@ class Study:
     """What a session does differently.
 
     exact    integers, or float arithmetic
-    only     the modules that are quantised; all others stay in float
+    only     what is rounded in float arithmetic: sites, by their labels, and what modules round at none (`siteless`)
     saw      is shown every tensor at its site: its values and, in integers, these and their grid
-    joined   is told what becomes part of an earlier call, a batch norm or an activation
+    weighed  is shown every weight in integers: the module's path, which of its weights it is, the weight (a batch norm
+             folded in), the same rounded, and the axis of its output channels
+    joined   is told what becomes part of an earlier call, a batch norm or an activation, and the site of what comes out
     """
 
     exact: bool
-    only: frozenset[str] | None = None
+    only: frozenset[str] = frozenset()
     saw: Saw | None = None
-    joined: Callable[[Call, Frame], None] | None = None
+    weighed: Weighed | None = None
+    joined: Callable[[Call, Frame, Site], None] | None = None
 
-    def with_range(self, site: Site, y: Tensor) -> Site:
-        """A module that is quantised alone meets tensors that have no range: theirs is what they have."""
-        if self.only is None:
-            return site
-        return _SeenSite(site.owner, site.path, site.name, site.settings, site.rounding, torch.stack(y.aminmax()))
-
-
-@dataclass(frozen=True, eq=False)
-class _SeenSite(Site):
-    seen: Tensor | None = None
-
-    @property
-    def range(self) -> Tensor | None:
-        return self.seen
+    def passed(self, site: Site, values: Tensor) -> Tensor:
+        """What goes on from a site in float arithmetic."""
+        if self.saw is not None:
+            self.saw(site, values, None, None)
+        if site.label not in self.only or site.range is None:
+            return values
+        grid = site.grid()
+        return ops.dequantize(ops.quantize(values, grid, site.rounding), grid)
 
 
 @contextlib.contextmanager

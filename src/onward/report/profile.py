@@ -96,7 +96,7 @@ def profile(
                 )
 
         written_out, paths = inlined(model)
-        session = Session(_to_run(model, written_out, path), optimize=optimize, prepare=prepare)
+        session = Session(_to_run(model, written_out, path), optimize=optimize, prepare=prepare, reproducible=False)
         spent = _run(session, feeds, once=not optimize)
         with open(session.end_profiling(), encoding="utf-8") as file:
             events = json.load(file)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import mmap
 import os
 import shutil
 import tempfile
@@ -29,6 +30,7 @@ _IN_MEMORY_BYTES = 128 << 20
 """Larger models go through a file: onnxruntime keeps the bytes it is given beside what it makes of them."""
 
 _FATAL_ONLY = 4  # what is worth saying comes back as an exception; the log would say it twice
+_OF_EACH_SHARE = b"DynamicQuantizeLSTM"
 _BITS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
@@ -46,10 +48,11 @@ def load_onnxruntime() -> Any:
 class Session:
     """A model ready to run: a path, the bytes of a model, a ModelProto or an onnx_ir.Model.
 
-    threads   how many threads one operator may use; None leaves it to onnxruntime
-    optimize  False runs the graph as it is written
-    given     inputs that every run gets, by name; callers give the others
-    prepare   is given onnxruntime's SessionOptions before the model is loaded
+    threads       how many threads one operator may use; None leaves it to onnxruntime
+    optimize      False runs the graph as it is written
+    given         inputs that every run gets, by name; callers give the others
+    prepare       is given onnxruntime's SessionOptions before the model is loaded
+    reproducible  one thread, unless `threads` says otherwise, for a file whose results depend on their number
     """
 
     def __init__(
@@ -60,22 +63,25 @@ class Session:
         optimize: bool = True,
         given: Mapping[str, torch.Tensor] | None = None,
         prepare: Callable[[Any], None] | None = None,
+        reproducible: bool = True,
     ) -> None:
         onnxruntime = load_onnxruntime()
         if threads is not None and threads < 1:
             raise InputError(f"threads is {threads}; it has to be at least 1")
         options = onnxruntime.SessionOptions()
         options.log_severity_level = _FATAL_ONLY
+        # The folder, if there is one, lives as long as the session: onnxruntime may map the weights from it.
+        self._folder, source = _as_source(model)
+        if self._folder is not None:
+            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        if threads is None and reproducible and _depends_on_threads(source):
+            threads = 1
         if threads is not None:
             options.intra_op_num_threads = threads
         if not optimize:
             options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         if prepare is not None:
             prepare(options)
-        # The folder, if there is one, lives as long as the session: onnxruntime may map the weights from it.
-        self._folder, source = _as_source(model)
-        if self._folder is not None:
-            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         with _told_clearly("onnxruntime does not load the model"):
             self._session = onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
         self._given = dict(given or {})
@@ -190,6 +196,18 @@ def _as_source(model: Any) -> tuple[str | None, str | bytes]:
     raise InputError(
         f"cannot run a {type(model).__name__}", hint="give a path, bytes, a ModelProto or an onnx_ir.Model"
     )
+
+
+def _depends_on_threads(source: str | bytes) -> bool:
+    """onnxruntime 1.31 shares the rows of a batch out among its threads for an LSTM that it quantises as it runs, and
+    finds a range for each share. Names of operators are in a file as they are, so nothing has to be parsed."""
+    if isinstance(source, bytes):
+        return _OF_EACH_SHARE in source
+    with _told_clearly("the file cannot be read"), open(source, "rb") as file:
+        if os.fstat(file.fileno()).st_size == 0:  # which nobody can map, and onnxruntime refuses
+            return False
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            return content.find(_OF_EACH_SHARE) >= 0
 
 
 @contextmanager

@@ -124,8 +124,8 @@ def bounded(session: Session, name: str, x: Tensor, low: float | None, high: flo
     if waits is not None:
         assert isinstance(tag, Pending)
         x, waiting = waits
-        session.joined(waiting.call)
         site = tag.bounded = session.call(name).site("output")
+        session.joined(waiting.call, site)
         if session.phase is not Phase.EXACT:
             return session.finish(x, site, None, (low, high))
         requantise = waiting.requantise or (lambda grid: ops.quantize(x, grid, site.rounding))

@@ -188,17 +188,19 @@ def _requantise(session: Session, call: Call, name: str, a: Tensor, b: Tensor) -
     if session.phase is not Phase.EXACT or name not in ("add", "mul"):
         return None
     one, two = session.integers(a), session.integers(b)
-    if one is None or two is None or one[1].dtype != two[1].dtype or one[1].dtype not in ("uint8", "int8"):
+    if one is None or two is None:
         return None
     (x, x_grid), (y, y_grid) = one, two
-    half_up = call.settings.rounding != "half_even"
-    if half_up and name == "mul":  # one rounding of an exact product, which needs no kernel of its own
+    if call.settings.rounding != "half_even":
+        # A product has one rounding of what is exact, which needs no kernel of its own; a sum rounds its operands.
+        return (lambda grid: ops.binary("add_half_up", x, x_grid, y, y_grid, grid)) if name == "add" else None
+    if x_grid.dtype != y_grid.dtype or x_grid.dtype not in ("uint8", "int8"):
         return None
 
     def requantise(grid: Grid) -> Tensor:
         if grid.dtype != x_grid.dtype:
             return ops.quantize(getattr(torch, name)(a, b), grid, call.settings.rounding)
-        return ops.binary(f"{name}_half_up" if half_up else name, x, x_grid, y, y_grid, grid)
+        return ops.binary(name, x, x_grid, y, y_grid, grid)
 
     return requantise
 

@@ -16,6 +16,7 @@ from ..grid import grid_from_range
 from ..observers import RangeError
 from ..session import Phase, Session
 from ..tags import OnGrid
+from ..weighing import is_rounded, show_weight
 from .registry import handles
 
 
@@ -35,18 +36,24 @@ def embedding(
     reads, and stays in float."""
     if max_norm is not None or weight.dtype is not torch.float32 or weight.numel() == 0:
         return NotImplemented
-    settings = session.call("embedding").settings
+    call = session.call("embedding")
+    settings = call.settings
     spec = table_settings(settings)
 
     def looked_up(table: Tensor) -> Tensor:
         result: Tensor = F.embedding(input, table, padding_idx, None, norm_type, scale_grad_by_freq, sparse)
         return result
 
+    if session.study is not None and not session.study.exact and not is_rounded(session, call.path):
+        y = looked_up(weight)
+        return y if settings.weight_only else session.put(y, OnGrid())
     if session.phase is not Phase.EXACT:
         y = looked_up(fake_quantize(weight, *_ends(weight), spec, rounding=settings.rounding))
         return y if settings.weight_only else session.put(y, OnGrid())
-    grid = grid_from_range(*_ends(weight), spec)
-    q = looked_up(ops.quantize(weight.detach(), grid, settings.rounding))
+    grid = grid_from_range(*_ends(weight), spec, settings.rounding)
+    table = ops.quantize(weight.detach(), grid, settings.rounding)
+    show_weight(session, call.path, call.name, weight, functools.partial(ops.dequantize, table, grid))
+    q = looked_up(table)
     return ops.dequantize(q, grid) if settings.weight_only else session.on_grid(q, grid)
 
 

@@ -41,7 +41,7 @@ def batch_norm(
         session.controller.followers[tag.call.label] = norm
         if session.phase is Phase.TRAIN and (known is None or not known.is_same(norm)):
             input = in_training(tag.call, product, norm)  # the first time: its weights were rounded without the norm
-        session.joined(tag.call)
+        session.joined(tag.call, call.site("output"))
     if product is None:
         input = session.settle(input)
     if session.phase is not Phase.EXACT:

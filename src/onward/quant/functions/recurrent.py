@@ -3,6 +3,7 @@ in too), and the recurrence runs in float (or, with `lstm="dynamic"`, as onnxrun
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,6 +18,7 @@ from ..grid import weight_grid
 from ..ranges import weight_range
 from ..session import Phase, Session
 from ..unrounded import remember, unrounded
+from ..weighing import is_rounded, show_weight
 from .registry import handles
 
 LAYERS = {torch.lstm: "lstm", torch.gru: "gru", torch.rnn_tanh: "rnn", torch.rnn_relu: "rnn"}
@@ -42,6 +44,8 @@ def layers(session: Session, func: Any, input: Tensor, *args: Any) -> Any:
         x = unrounded(session, input)
     states = session.values(states) if isinstance(states, Tensor) else tuple(map(session.values, states))
     if is_dynamic and isinstance(states, tuple) and session.phase is Phase.EXACT and _is_plain(states):
+        if session.study is not None:  # it sees the same weights, rounded in the same way
+            _ = [rounded(session, each, spec, x) for each in args[place]]
         result = _dynamic_lstm(x, states, args[place], spec, *args[place + 1 :])
     else:
         weights = [rounded(session, each, spec, x) for each in args[place]]
@@ -115,11 +119,16 @@ def cells(session: Session, func: Any, input: Tensor, states: Any, *weights: Ten
 
 def rounded(session: Session, weight: Tensor, spec: Weights, near: Tensor) -> Tensor:
     """The values of a weight on its grid; a bias stays as it is."""
-    spec = replace(spec, block_size=None)
-    if weight.dim() < 2 or session.phase is Phase.CALIBRATE:
+    spec, path = replace(spec, block_size=None), session.frames[-1].path
+    rounds = session.phase is Phase.TRAIN or is_rounded(session, path)
+    if weight.dim() < 2 or (session.phase is Phase.CALIBRATE and not rounds):
         return weight
-    if session.phase is Phase.TRAIN:
+    if rounds:
         return fake_quantize_weight(weight, spec, axis=0)
-    weight = weight.detach()
-    grid = weight_grid(weight_range(weight, spec, 0), spec, 0)
-    return ops.stored(ops.quantize(weight, grid), grid, near)
+    values = weight.detach()
+    grid = weight_grid(weight_range(values, spec, 0), spec, 0)
+    q = ops.quantize(values, grid)
+    held = session.frames[-1].module._parameters.items()
+    name = next((name for name, each in held if each is weight), "weight")
+    show_weight(session, path, name, values, functools.partial(ops.dequantize, q, grid))
+    return ops.stored(q, grid, near)

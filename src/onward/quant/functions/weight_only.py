@@ -22,6 +22,7 @@ from ..grid import weight_scale, weight_steps
 from ..kernels import transposed
 from ..ranges import weight_range
 from ..session import Phase, Session
+from ..weighing import is_rounded, show_weight
 from .activation import clamp, hardtanh, relu
 from .attention import multi_head_attention_forward
 from .embedding import embedding
@@ -50,12 +51,15 @@ def linear(session: Session, func: Any, input: Tensor, weight: Tensor, bias: Ten
 
 def linear_with(session: Session, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """x @ weight.T + bias"""
-    spec = session.call("linear").settings.weights
+    call = session.call("linear")
+    spec = call.settings.weights
     x = session.apart(input)
-    if session.phase is Phase.CALIBRATE:
+    rounds = session.phase is Phase.TRAIN or is_rounded(session, call.path)
+    if session.phase is Phase.CALIBRATE and not rounds:
         return F.linear(x, weight, bias)
-    if session.phase is Phase.TRAIN:
+    if rounds:
         return F.linear(x, fake_quantize_weight(weight, spec, axis=0), bias)
+    show_weight(session, call.path, call.name, weight, functools.partial(fake_quantize_weight, weight, spec, axis=0))
     y = ops.linear_blocks(x, *_in_blocks(weight.detach(), spec))
     return y if bias is None else y + bias
 

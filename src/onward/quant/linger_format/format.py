@@ -30,9 +30,19 @@ def _rounding_is_told() -> Iterator[None]:
 def _finish(graph: ir.Model, model: Any) -> None:
     controller = getattr(model, "__dict__", {}).get(ATTRIBUTE)
     platform = (controller.config.platform if controller is not None else None) or PLATFORM
+    if controller is not None and controller.config.weight_only:
+        raise LoweringError(
+            "linger's chips compute in integers, and weight_only=True leaves activations in float", hint=HINT
+        )
     if controller is not None and controller.config.rounding != "half_up":
         raise LoweringError(
             "linger's chips round halves up, and the model was evaluated with halves to even", hint=HINT
+        )
+    foreign = sorted({node.op_type for node in graph.graph if node.domain == "com.microsoft"})
+    if foreign:
+        raise LoweringError(
+            f"{', '.join(foreign)} runs in onnxruntime alone, and linger's chips have nothing like it",
+            hint='init with QuantConfig(lstm="float")',
         )
     rewrite(graph, platform=platform)
 

@@ -106,6 +106,8 @@ def _binary(to: Chip, made: ir.Node, result: Side) -> ir.Node | None:
     x, y = (operand(value) for value in made.inputs)
     if x is None or y is None:
         return _of_one_chip(to, made, result)
+    if made.op_type == "MatMul" and 16 in (x.bits, y.bits):
+        return None  # evaluation adds these up in float, as it does for layers with inputs of 16 bits
     op = {"Add": "QAdd", "Mul": "QMul", "MatMul": "QMatmul"}[made.op_type]
     return to.operation(op, [x.value, y.value], scale_y=y.scale, y_bits=y.bits, **_bits(x, result))
 

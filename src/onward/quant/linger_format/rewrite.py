@@ -77,6 +77,12 @@ class _Rewriting:
 
     def _dequantize(self, node: ir.Node) -> None:
         side = side_of(node, given(node, 0))
+        if side.value.const_value is not None:  # of an operation that linger has in float alone, as a Conv3d
+            zero = 128 if side.value.dtype == ir.DataType.UINT8 else 0
+            values = (as_torch(side.value).double() - zero).mul(1 / side.scale).float()
+            made = add_constant(self.graph, f"{side.value.name}.float", values)
+            ir.convenience.replace_all_uses_with(node.outputs[0], made)
+            return
         self._replace(
             node, ir.Node(LINGER, "Dequant", [side.value], sorted_attributes({"scale_o": side.scale})), origin=node
         )
@@ -104,13 +110,15 @@ def _drop_unread(graph: ir.Graph) -> None:
 
 
 def _drop_casts(graph: ir.Graph) -> None:
-    """Before opset 12 a MaxPool or a Clip of integers stands between two Casts; linger's tools take integers always."""
+    """Before opset 12 a MaxPool or a Clip of integers stands between two Casts, and one of 16 bits does too:
+    linger's tools take integers as they are."""
     for node in list(graph):
         wide = node.inputs[0].dtype if node.inputs and node.inputs[0] is not None else None
         after = [use.node for use in node.outputs[0].uses()]
         if not _is_cast(node.inputs[0] if node.inputs else None) or node.outputs[0].dtype != wide or not after:
             continue
-        if len(node.outputs) > 1 or not all(each.op_type == "Cast" and _is_uint8(each.outputs[0]) for each in after):
+        kind = node.inputs[0].producer().inputs[0].dtype  # type: ignore[union-attr]
+        if len(node.outputs) > 1 or not all(each.op_type == "Cast" and each.outputs[0].dtype == kind for each in after):
             continue
         if node.op_type == "Clip" and node.attributes:
             raise LoweringError("the bounds of a Clip are inputs from opset 11 on", hint="try opset_version=11")
@@ -118,22 +126,19 @@ def _drop_casts(graph: ir.Graph) -> None:
             if _is_cast(value):
                 node.replace_input_with(place, value.producer().inputs[0])  # type: ignore[union-attr]
             elif value is not None and value.const_value is not None and value.dtype == wide:
-                content = as_torch(value).to(torch.uint8)
-                node.replace_input_with(place, add_constant(graph, f"{value.name}_uint8", content))
-        node.outputs[0].type = ir.TensorType(ir.DataType.UINT8)
+                content = as_torch(value).to(torch.uint8 if kind == ir.DataType.UINT8 else torch.int16)
+                node.replace_input_with(place, add_constant(graph, f"{value.name}_short", content))
+        node.outputs[0].type = ir.TensorType(kind)  # type: ignore[arg-type]
         for each in after:
             ir.convenience.replace_all_uses_with(each.outputs[0], node.outputs[0], replace_graph_outputs=True)
     _drop_unread(graph)
 
 
-def _is_uint8(value: ir.Value | None) -> bool:
-    return value is not None and value.dtype == ir.DataType.UINT8
-
-
 def _is_cast(value: ir.Value | None) -> bool:
     """Whether a value is made of integers on a grid, by nothing but a Cast."""
     made = value.producer() if value is not None else None
-    return made is not None and made.op_type == "Cast" and _is_uint8(made.inputs[0])
+    given = made.inputs[0] if made is not None and made.op_type == "Cast" else None
+    return given is not None and given.dtype in (ir.DataType.UINT8, ir.DataType.INT16)
 
 
 def _make_signed(graph: ir.Graph) -> None:

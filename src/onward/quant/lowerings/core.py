@@ -149,6 +149,8 @@ def linear(g: Emitter, x: Value, x_scale: Value, x_zero: int, w: Value, w_scale:
     if wide.is_wide(g, x) and not ROUNDING_IS_TOLD.get():
         return wide.linear_sums(g, x, x_zero, w)
     rows = x if g.rank(x) == 2 else g.reshape(x, [-1, g.dim_size(x, -1)])
+    if bias is None and g.opset < 11:  # until then a Gemm has to have one
+        bias = g.const_tensor(torch.zeros(int(g.known_dims(w)[0]), dtype=torch.int32))  # type: ignore[arg-type]
     y = g.op.Gemm(*_operands(g, rows, x_scale, x_zero, w, w_scale, bias), transB=1)
     return (
         y
@@ -224,6 +226,7 @@ def _binary(op: str) -> None:
     ) -> Value:
         """x + y or x * y, each on its grid"""
         operands = dequantized(g, x, x_scale, x_zero), dequantized(g, y, y_scale, y_zero)
+        check_type(g, dtype)
         if op == "add_half_up" and not ROUNDING_IS_TOLD.get():
             steps = [g.op.Floor(g.op.Add(g.op.Div(each, scale), g.like(each, 0.5))) for each in operands]
             total = g.op.Add(g.op.Add(*steps), g.like(steps[0], zero))
