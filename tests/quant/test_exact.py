@@ -105,3 +105,16 @@ def test_an_mlp(tmp_path: Path) -> None:
     outcome = through_onnxruntime(model, torch.randn(64, 20), tmp_path)
     assert outcome.equal == 1
     assert outcome.fused["QGemm"] == 3
+
+
+def test_a_batch_norm_over_another_axis_than_that_of_a_linear_layer(tmp_path: Path) -> None:
+    """Of sequences [batch, 6, 20] the norm takes six channels, and the layer makes as many of the last axis."""
+    torch.manual_seed(0)
+    model = with_statistics(nn.Sequential(nn.Linear(20, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Linear(6, 4))).eval()
+    x = torch.randn(8, 6, 20)
+    wanted = model(x)
+    quantised(model, lambda: x)
+    assert (model(x) - wanted).abs().max() < 0.05 * wanted.abs().max()
+    outcome = through_onnxruntime(model, x, tmp_path)
+    assert outcome.equal == 1
+    assert left_in_float(outcome) == {}
