@@ -78,12 +78,14 @@ def test_a_residual_network(config: QuantConfig, tmp_path: Path) -> None:
     assert outcome.fused["QGemm"] == 1
 
 
-def test_halves_rounded_up(tmp_path: Path) -> None:
+@pytest.mark.parametrize("opset", [13, 21, 23, 25])
+def test_halves_rounded_up(opset: int, tmp_path: Path) -> None:
     """Arithmetic says so, with any scales; what is added up are integers."""
     torch.manual_seed(0)
     config = QuantConfig(rounding="half_up")
     model = quantised(with_statistics(Residual()), lambda: torch.randn(4, 3, 32, 32), config)
-    outcome = through_onnxruntime(model, torch.randn(2, 3, 32, 32), tmp_path, fresh=torch.randn(2, 3, 32, 32))
+    fresh = torch.randn(2, 3, 32, 32)
+    outcome = through_onnxruntime(model, torch.randn(2, 3, 32, 32), tmp_path, fresh=fresh, opset=opset)
     assert outcome.equal == 1
     assert left_in_float(outcome) == {}
     assert (outcome.fused["ConvInteger"], outcome.fused["QGemm"]) == (5, 1)
