@@ -100,6 +100,12 @@ EXACT: dict[str, Function] = {
         F.interpolate(b, (23, 40), mode="bilinear", align_corners=True),
         F.interpolate(b, scale_factor=2.3, mode="bicubic", recompute_scale_factor=True),
     ),
+    "interpolate, of sequences and volumes": lambda a, b: [
+        F.interpolate(x, **how, mode=mode, align_corners=corners)
+        for x, mode in ((a.flatten(2), "linear"), (b.unflatten(1, (4, 2)), "trilinear"))
+        for how in ({"scale_factor": 1.7}, {"scale_factor": 0.6}, {"size": 7})
+        for corners in (False, True)
+    ],
     "pixel_shuffle": lambda a, b: (F.pixel_shuffle(a, 2), F.pixel_unshuffle(a, 3)),
     "channel_shuffle": lambda a, b: F.channel_shuffle(a, 4),
     "dropout": lambda a, b: F.relu(F.dropout(a, 0.5, training=False)),
@@ -250,6 +256,18 @@ def test_sizes_may_change(name: str, tmp_path: Path) -> None:
     fresh, axes = torch.randn(3, 3, 12, 26), {"x": {0: "n", 3: "w"}}
     outcome = through_onnxruntime(model, torch.randn(2, 3, 12, 12), tmp_path, fresh=fresh, dynamic_axes=axes)
     assert outcome.equal == 1
+
+
+@pytest.mark.parametrize("factor", [0.6, 1.7, 2])
+def test_cubic_resizing_between_convolutions(factor: float, tmp_path: Path) -> None:
+    """onnxruntime moves the channels to the end between convolutions, where it has no such Resize to smaller sizes."""
+    torch.manual_seed(0)
+    resize = nn.Upsample(scale_factor=factor, mode="bicubic", align_corners=True)
+    model = quantised(nn.Sequential(nn.Conv2d(3, 8, 3), resize, nn.Conv2d(8, 8, 3)), lambda: torch.randn(4, 3, 20, 20))
+    fresh, axes = torch.randn(5, 3, 24, 30), {"input": {0: "n", 2: "h", 3: "w"}}
+    outcome = through_onnxruntime(model, torch.randn(2, 3, 20, 20), tmp_path, fresh=fresh, dynamic_axes=axes)
+    assert outcome.equal == 1
+    assert outcome.fused["QLinearConv"] == 2
 
 
 def test_inference_mode_computes_the_same() -> None:
