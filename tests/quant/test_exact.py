@@ -91,6 +91,26 @@ def test_halves_rounded_up(opset: int, tmp_path: Path) -> None:
     assert (outcome.fused["ConvInteger"], outcome.fused["QGemm"]) == (5, 1)
 
 
+def test_sizes_are_read_from_integers_where_halves_are_rounded_up(tmp_path: Path) -> None:
+    """A size asked of the floats would keep the Conv that these come from, next to the integer one."""
+
+    class Resized(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = nn.Conv2d(3, 4, 3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            y = F.relu(self.conv(x))
+            return F.interpolate(y, size=(y.shape[2] * 2, y.shape[3] * 2))
+
+    model = quantised(Resized(), lambda: torch.randn(2, 3, 12, 12), QuantConfig(rounding="half_up"))
+    axes = {"x": {0: "n", 2: "h", 3: "w"}}
+    fresh = torch.randn(3, 3, 14, 17)
+    outcome = through_onnxruntime(model, torch.randn(2, 3, 12, 12), tmp_path, fresh=fresh, dynamic_axes=axes)
+    assert outcome.equal == 1
+    assert left_in_float(outcome) == {}
+
+
 @pytest.mark.parametrize("opset", [13, 17, 21, 23])
 def test_by_opset(opset: int, tmp_path: Path) -> None:
     torch.manual_seed(0)
