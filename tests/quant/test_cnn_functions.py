@@ -76,6 +76,12 @@ EXACT: dict[str, Function] = {
     "avg_pool, divisor": lambda a, b: F.avg_pool2d(a, 3, 2, divisor_override=7),
     "avg_pool1d and 3d": lambda a, b: (F.avg_pool1d(a.flatten(2), 4), F.avg_pool3d(a.unsqueeze(1), 2)),
     "adaptive_avg_pool": lambda a, b: (F.adaptive_avg_pool2d(a, 1), F.adaptive_avg_pool2d(a, (3, 6))),
+    "adaptive_avg_pool, uneven": lambda a, b: (F.adaptive_avg_pool2d(a, (5, 7)), F.adaptive_avg_pool2d(b[0], (5, 4))),
+    "interpolate, area": lambda a, b: (
+        F.interpolate(a, (6, 4), mode="area"),
+        F.interpolate(b, scale_factor=(1.7, 0.6), mode="area"),
+        F.interpolate(b.flatten(2), scale_factor=0.3, mode="area"),
+    ),
     "adaptive_avg_pool1d": lambda a, b: F.adaptive_avg_pool1d(a.flatten(2), 1),
     "adaptive_avg_pool of the size that is there": lambda a, b: F.relu(F.adaptive_avg_pool2d(a, (12, None))),
     "mean": lambda a, b: (a.mean((2, 3)), b.mean([-1, -2], keepdim=True), a.mean(1), a.mean((0, 3), keepdim=True)),
@@ -256,6 +262,24 @@ def test_sizes_may_change(name: str, tmp_path: Path) -> None:
     fresh, axes = torch.randn(3, 3, 12, 26), {"x": {0: "n", 3: "w"}}
     outcome = through_onnxruntime(model, torch.randn(2, 3, 12, 12), tmp_path, fresh=fresh, dynamic_axes=axes)
     assert outcome.equal == 1
+
+
+@pytest.mark.parametrize("config", ["default", "powers of two"])
+def test_adaptive_pools_of_sizes_that_change(config: str, tmp_path: Path) -> None:
+    """At some of the sizes all windows are equal, which evaluation computes in another way."""
+
+    def pooled(a: Tensor, b: Tensor) -> Any:
+        averages = [F.adaptive_avg_pool2d(b, size) for size in ((4, 4), (None, 1), (2, None), (None, 3))]
+        return *averages, F.adaptive_max_pool2d(a, (None, 1)), F.interpolate(b, scale_factor=0.4, mode="area")
+
+    torch.manual_seed(0)
+    model = quantised(Around(pooled), lambda: torch.randn(4, 3, 12, 12), CONFIGS[config])
+    axes = {"x": {0: "n", 2: "h", 3: "w"}}
+    for size in ((12, 12), (36, 24), (17, 31)):
+        fresh = torch.randn(6, 3, *size)
+        outcome = through_onnxruntime(model, torch.randn(2, 3, 12, 12), tmp_path, fresh=fresh, dynamic_axes=axes)
+        assert outcome.equal == 1
+        assert left_in_float(outcome) == {}
 
 
 @pytest.mark.parametrize("factor", [0.6, 1.7, 2])

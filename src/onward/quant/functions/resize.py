@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch.nn.functional as F
@@ -9,6 +11,7 @@ from torch import Tensor
 
 from .. import ops
 from ..grid import Grid
+from ..product import pair
 from ..session import Session
 from .pooling import for_exact_sums
 from .registry import handles
@@ -46,6 +49,9 @@ def interpolate(
         return moved(session, input, resized)
     if not session.has_grid(input):
         return NotImplemented
+    if mode == "area":
+        sizes = pair(size, input.dim() - 2) if scale_factor is None else _sizes_by(scale_factor, input.shape[2:])
+        return session.again(_AVERAGES[len(sizes) - 1], input, sizes)
     call = session.call("interpolate")
     x = session.settle(input)
     found = session.integers(x)
@@ -67,8 +73,17 @@ def interpolate(
     return session.wait(exact(x), call, requantise)
 
 
+_AVERAGES = (F.adaptive_avg_pool1d, F.adaptive_avg_pool2d, F.adaptive_avg_pool3d)
 _LINEAR, _CUBIC = ops.kernels.resize_linear, ops.kernels.resize_cubic
 _KERNELS = {"linear": _LINEAR, "bilinear": _LINEAR, "trilinear": _LINEAR, "bicubic": _CUBIC}
+
+
+def _sizes_by(factor: Any, sizes: Sequence[int]) -> list[int]:
+    return [math.floor(size * each) for size, each in zip(sizes, _factors(factor, len(sizes)), strict=True)]
+
+
+def _factors(factor: Any, rank: int) -> list[float]:
+    return list(factor) if isinstance(factor, (tuple, list)) else [factor] * rank
 
 
 def _as_the_runtime_does(
@@ -79,5 +94,5 @@ def _as_the_runtime_does(
     found = F.interpolate(x[:1, :1], size, scale_factor, mode, align_corners, recompute).shape[2:]
     scales = [after / before for after, before in zip(found, x.shape[2:], strict=True)]
     if scale_factor is not None and not recompute:
-        scales = list(scale_factor) if isinstance(scale_factor, (tuple, list)) else [scale_factor] * len(found)
+        scales = _factors(scale_factor, len(found))
     return _KERNELS[mode](x, found, scales, bool(align_corners))
