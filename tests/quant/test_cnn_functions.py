@@ -73,6 +73,9 @@ EXACT: dict[str, Function] = {
     "avg_pool": lambda a, b: (F.avg_pool2d(a, 2), F.avg_pool2d(b, 3, 2), F.avg_pool2d(b, (3, 4), 1)),
     "avg_pool, padded": lambda a, b: (F.avg_pool2d(a, 3, 2, 1), F.avg_pool2d(a, 3, 1, 1, count_include_pad=False)),
     "avg_pool, ceil": lambda a, b: (F.avg_pool2d(a, 3, 2, 1, True), F.avg_pool2d(a, 5, 3, 0, True)),
+    "avg_pool, ceil, the last window in the padding": lambda a, b: [
+        F.avg_pool2d(a, size, stride, padding, True) for size, stride, padding in ((2, 2, 1), (3, 3, 1), (4, 3, 2))
+    ],
     "avg_pool, divisor": lambda a, b: F.avg_pool2d(a, 3, 2, divisor_override=7),
     "avg_pool1d and 3d": lambda a, b: (F.avg_pool1d(a.flatten(2), 4), F.avg_pool3d(a.unsqueeze(1), 2)),
     "adaptive_avg_pool": lambda a, b: (F.adaptive_avg_pool2d(a, 1), F.adaptive_avg_pool2d(a, (3, 6))),
@@ -255,11 +258,18 @@ def test_results_in_dataclasses_lie_on_their_grids() -> None:
         assert each.unique().numel() <= 256
 
 
-@pytest.mark.parametrize("name", ["max_pool", "avg_pool, padded", "mean", "sum", "cat", "pad", "interpolate", "elu"])
-def test_sizes_may_change(name: str, tmp_path: Path) -> None:
+SIZES_MAY_CHANGE = (
+    "max_pool", "avg_pool, padded", "avg_pool, ceil, the last window in the padding", "mean", "sum", "cat", "pad",
+    "interpolate", "elu",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("width", [26, 31])
+@pytest.mark.parametrize("name", SIZES_MAY_CHANGE)
+def test_sizes_may_change(name: str, width: int, tmp_path: Path) -> None:
     torch.manual_seed(0)
     model = quantised(Around(EXACT[name]), lambda: torch.randn(4, 3, 12, 12))
-    fresh, axes = torch.randn(3, 3, 12, 26), {"x": {0: "n", 3: "w"}}
+    fresh, axes = torch.randn(3, 3, 12, width), {"x": {0: "n", 3: "w"}}
     outcome = through_onnxruntime(model, torch.randn(2, 3, 12, 12), tmp_path, fresh=fresh, dynamic_axes=axes)
     assert outcome.equal == 1
 
