@@ -292,6 +292,18 @@ def test_adaptive_pools_of_sizes_that_change(config: str, tmp_path: Path) -> Non
         assert left_in_float(outcome) == {}
 
 
+def test_an_adaptive_pool_that_had_nothing_to_do_in_calibration(tmp_path: Path) -> None:
+    """Images of the size that it gives, as of a VGG that is calibrated with the images that it was made for."""
+    torch.manual_seed(0)
+    layers = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool2d(7), nn.Conv2d(8, 4, 3))
+    model = quantised(layers, lambda: torch.randn(4, 3, 7, 7))
+    for size in ((7, 7), (14, 21), (17, 9)):
+        fresh, axes = torch.randn(3, 3, *size), {"input": {0: "n", 2: "h", 3: "w"}}
+        outcome = through_onnxruntime(model, torch.randn(2, 3, 7, 7), tmp_path, fresh=fresh, dynamic_axes=axes)
+        assert outcome.equal == 1
+        assert left_in_float(outcome) == {}
+
+
 @pytest.mark.parametrize("factor", [0.6, 1.7, 2])
 def test_cubic_resizing_between_convolutions(factor: float, tmp_path: Path) -> None:
     """onnxruntime moves the channels to the end between convolutions, where it has no such Resize to smaller sizes."""

@@ -15,6 +15,7 @@ from ..grid import Grid, is_power_of_two
 from ..kernels.pool import pads_for_ceil
 from ..product import pair
 from ..session import Call, Session
+from ..tags import Pending
 from .registry import handles
 from .shape import moved
 
@@ -199,17 +200,16 @@ def adaptive_avg_pool(session: Session, func: Any, input: Tensor, output_size: A
     call = session.call("adaptive_avg_pool")
     x = session.settle(input)
     y = func(x, output_size) if all(type(each) is int for each in sizes) else _by_sums(x, sizes)  # torch wants numbers
-    if session.integers(x) is None:
+    found = session.integers(x)
+    if found is None:
         return session.wait(y, call)
-    if sizes == [1] * rank:
-        return _global_average(session, call, y, x, rank)
     windows = _even_windows(x, output_size, rank) if x.dim() == rank + 2 else None
-    if not session.for_a_chip:
-        return _adaptive_average(session, call, y, x, sizes, windows)
-    if windows is None:
-        return _averaged(session, call, y, x, lambda values: _by_sums(values, sizes), None)
-    kernel, pool = windows, (F.avg_pool1d, F.avg_pool2d, F.avg_pool3d)[rank - 1]
-    return _averaged(session, call, y, x, lambda values: pool(values, kernel), None)
+    pooled = _adaptive_average(session, call, y, x, sizes, windows)
+    tag = session.tag(pooled)
+    if session.study is None and call.site("output").range is None and isinstance(tag, Pending) and tag.requantise:
+        # Calibration saw images of the size that is asked for. Averages lie where the values do.
+        return session.on_grid(tag.requantise(found[1]), found[1])
+    return pooled
 
 
 def _adaptive_average(
@@ -217,11 +217,18 @@ def _adaptive_average(
 ) -> Tensor:
     """Windows of one size by the runtime's kernel, others by their sums. A file whose sizes vary has nothing but sums,
     also where evaluation finds windows of one size: a sum is therefore scaled as that kernel does it."""
+    rank = len(sizes)
+    if sizes == [1] * rank:
+        return _global_average(session, call, y, x, rank)
+    if session.for_a_chip:
+        pool = (F.avg_pool1d, F.avg_pool2d, F.avg_pool3d)[rank - 1]
+        by_pool = None if kernel is None else (lambda values: pool(values, kernel))
+        return _averaged(session, call, y, x, by_pool or (lambda values: _by_sums(values, sizes)), None)
     q, x_grid = session.integers(x)  # type: ignore[misc]
 
     def requantise(grid: Grid) -> Tensor:
         if kernel is not None and has_kernel(call, x_grid, grid):
-            return Windows(kernel, kernel, [0] * len(kernel)).average(q, x_grid, grid, by_convolution=True)
+            return Windows(kernel, kernel, [0] * rank).average(q, x_grid, grid, by_convolution=True)
         sums, counts = _window_sums(ops.centred(q, x_grid), sizes)
         steps = sums * (x_grid.scale * (1 / counts) / grid.scale)
         return ops.quantize(steps, replace(grid, scale=torch.ones_like(grid.scale)), call.settings.rounding)
