@@ -55,6 +55,13 @@ class ByEinsum(Attention):
         return torch.einsum("bhqk,bkhd->bqhd", F.softmax(scores, dim=-1), v).flatten(2)
 
 
+class ByEinsumOfAnyAxes(Attention):
+    def forward(self, x: Tensor, *mask: Tensor) -> Tensor:
+        q, k, v = (each(x).unflatten(-1, (-1, 8)).transpose(1, 2) for each in (self.query, self.key, self.value))
+        scores = torch.einsum("... q d, ... k d", q, k) * 8**-0.5
+        return torch.einsum("...qk,...kd->...qd", F.softmax(scores, dim=-1), v).transpose(1, 2).flatten(2)
+
+
 class ByBaddbmm(Attention):
     def forward(self, x: Tensor, *mask: Tensor) -> Tensor:
         q, k, v = (each(x) for each in (self.query, self.key, self.value))
@@ -81,6 +88,7 @@ FORMS = {
         lambda: torch.zeros(6, 6).masked_fill(torch.ones(6, 6).triu(1) > 0, -math.inf),
     ),
     "by einsum": (lambda: ByEinsum(), None),
+    "by einsum of any axes": (lambda: ByEinsumOfAnyAxes(), None),
     "by baddbmm": (lambda: ByBaddbmm(), None),
 }
 

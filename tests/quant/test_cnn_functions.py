@@ -73,9 +73,18 @@ EXACT: dict[str, Function] = {
     "avg_pool": lambda a, b: (F.avg_pool2d(a, 2), F.avg_pool2d(b, 3, 2), F.avg_pool2d(b, (3, 4), 1)),
     "avg_pool, padded": lambda a, b: (F.avg_pool2d(a, 3, 2, 1), F.avg_pool2d(a, 3, 1, 1, count_include_pad=False)),
     "avg_pool, ceil": lambda a, b: (F.avg_pool2d(a, 3, 2, 1, True), F.avg_pool2d(a, 5, 3, 0, True)),
+    "avg_pool, ceil, the last window in the padding": lambda a, b: [
+        F.avg_pool2d(a, size, stride, padding, True) for size, stride, padding in ((2, 2, 1), (3, 3, 1), (4, 3, 2))
+    ],
     "avg_pool, divisor": lambda a, b: F.avg_pool2d(a, 3, 2, divisor_override=7),
     "avg_pool1d and 3d": lambda a, b: (F.avg_pool1d(a.flatten(2), 4), F.avg_pool3d(a.unsqueeze(1), 2)),
     "adaptive_avg_pool": lambda a, b: (F.adaptive_avg_pool2d(a, 1), F.adaptive_avg_pool2d(a, (3, 6))),
+    "adaptive_avg_pool, uneven": lambda a, b: (F.adaptive_avg_pool2d(a, (5, 7)), F.adaptive_avg_pool2d(b[0], (5, 4))),
+    "interpolate, area": lambda a, b: (
+        F.interpolate(a, (6, 4), mode="area"),
+        F.interpolate(b, scale_factor=(1.7, 0.6), mode="area"),
+        F.interpolate(b.flatten(2), scale_factor=0.3, mode="area"),
+    ),
     "adaptive_avg_pool1d": lambda a, b: F.adaptive_avg_pool1d(a.flatten(2), 1),
     "adaptive_avg_pool of the size that is there": lambda a, b: F.relu(F.adaptive_avg_pool2d(a, (12, None))),
     "mean": lambda a, b: (a.mean((2, 3)), b.mean([-1, -2], keepdim=True), a.mean(1), a.mean((0, 3), keepdim=True)),
@@ -100,6 +109,12 @@ EXACT: dict[str, Function] = {
         F.interpolate(b, (23, 40), mode="bilinear", align_corners=True),
         F.interpolate(b, scale_factor=2.3, mode="bicubic", recompute_scale_factor=True),
     ),
+    "interpolate, of sequences and volumes": lambda a, b: [
+        F.interpolate(x, **how, mode=mode, align_corners=corners)
+        for x, mode in ((a.flatten(2), "linear"), (b.unflatten(1, (4, 2)), "trilinear"))
+        for how in ({"scale_factor": 1.7}, {"scale_factor": 0.6}, {"size": 7})
+        for corners in (False, True)
+    ],
     "pixel_shuffle": lambda a, b: (F.pixel_shuffle(a, 2), F.pixel_unshuffle(a, 3)),
     "channel_shuffle": lambda a, b: F.channel_shuffle(a, 4),
     "dropout": lambda a, b: F.relu(F.dropout(a, 0.5, training=False)),
@@ -243,13 +258,62 @@ def test_results_in_dataclasses_lie_on_their_grids() -> None:
         assert each.unique().numel() <= 256
 
 
-@pytest.mark.parametrize("name", ["max_pool", "avg_pool, padded", "mean", "sum", "cat", "pad", "interpolate", "elu"])
-def test_sizes_may_change(name: str, tmp_path: Path) -> None:
+SIZES_MAY_CHANGE = (
+    "max_pool", "avg_pool, padded", "avg_pool, ceil, the last window in the padding", "mean", "sum", "cat", "pad",
+    "interpolate", "elu",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("width", [26, 31])
+@pytest.mark.parametrize("name", SIZES_MAY_CHANGE)
+def test_sizes_may_change(name: str, width: int, tmp_path: Path) -> None:
     torch.manual_seed(0)
     model = quantised(Around(EXACT[name]), lambda: torch.randn(4, 3, 12, 12))
-    fresh, axes = torch.randn(3, 3, 12, 26), {"x": {0: "n", 3: "w"}}
+    fresh, axes = torch.randn(3, 3, 12, width), {"x": {0: "n", 3: "w"}}
     outcome = through_onnxruntime(model, torch.randn(2, 3, 12, 12), tmp_path, fresh=fresh, dynamic_axes=axes)
     assert outcome.equal == 1
+
+
+@pytest.mark.parametrize("config", ["default", "powers of two"])
+def test_adaptive_pools_of_sizes_that_change(config: str, tmp_path: Path) -> None:
+    """At some of the sizes all windows are equal, which evaluation computes in another way."""
+
+    def pooled(a: Tensor, b: Tensor) -> Any:
+        averages = [F.adaptive_avg_pool2d(b, size) for size in ((4, 4), (None, 1), (2, None), (None, 3))]
+        return *averages, F.adaptive_max_pool2d(a, (None, 1)), F.interpolate(b, scale_factor=0.4, mode="area")
+
+    torch.manual_seed(0)
+    model = quantised(Around(pooled), lambda: torch.randn(4, 3, 12, 12), CONFIGS[config])
+    axes = {"x": {0: "n", 2: "h", 3: "w"}}
+    for size in ((12, 12), (36, 24), (17, 31)):
+        fresh = torch.randn(6, 3, *size)
+        outcome = through_onnxruntime(model, torch.randn(2, 3, 12, 12), tmp_path, fresh=fresh, dynamic_axes=axes)
+        assert outcome.equal == 1
+        assert left_in_float(outcome) == {}
+
+
+def test_an_adaptive_pool_that_had_nothing_to_do_in_calibration(tmp_path: Path) -> None:
+    """Images of the size that it gives, as of a VGG that is calibrated with the images that it was made for."""
+    torch.manual_seed(0)
+    layers = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool2d(7), nn.Conv2d(8, 4, 3))
+    model = quantised(layers, lambda: torch.randn(4, 3, 7, 7))
+    for size in ((7, 7), (14, 21), (17, 9)):
+        fresh, axes = torch.randn(3, 3, *size), {"input": {0: "n", 2: "h", 3: "w"}}
+        outcome = through_onnxruntime(model, torch.randn(2, 3, 7, 7), tmp_path, fresh=fresh, dynamic_axes=axes)
+        assert outcome.equal == 1
+        assert left_in_float(outcome) == {}
+
+
+@pytest.mark.parametrize("factor", [0.6, 1.7, 2])
+def test_cubic_resizing_between_convolutions(factor: float, tmp_path: Path) -> None:
+    """onnxruntime moves the channels to the end between convolutions, where it has no such Resize to smaller sizes."""
+    torch.manual_seed(0)
+    resize = nn.Upsample(scale_factor=factor, mode="bicubic", align_corners=True)
+    model = quantised(nn.Sequential(nn.Conv2d(3, 8, 3), resize, nn.Conv2d(8, 8, 3)), lambda: torch.randn(4, 3, 20, 20))
+    fresh, axes = torch.randn(5, 3, 24, 30), {"input": {0: "n", 2: "h", 3: "w"}}
+    outcome = through_onnxruntime(model, torch.randn(2, 3, 20, 20), tmp_path, fresh=fresh, dynamic_axes=axes)
+    assert outcome.equal == 1
+    assert outcome.fused["QLinearConv"] == 2
 
 
 def test_inference_mode_computes_the_same() -> None:

@@ -78,15 +78,37 @@ def test_a_residual_network(config: QuantConfig, tmp_path: Path) -> None:
     assert outcome.fused["QGemm"] == 1
 
 
-def test_halves_rounded_up(tmp_path: Path) -> None:
+@pytest.mark.parametrize("opset", [13, 21, 23, 25])
+def test_halves_rounded_up(opset: int, tmp_path: Path) -> None:
     """Arithmetic says so, with any scales; what is added up are integers."""
     torch.manual_seed(0)
     config = QuantConfig(rounding="half_up")
     model = quantised(with_statistics(Residual()), lambda: torch.randn(4, 3, 32, 32), config)
-    outcome = through_onnxruntime(model, torch.randn(2, 3, 32, 32), tmp_path, fresh=torch.randn(2, 3, 32, 32))
+    fresh = torch.randn(2, 3, 32, 32)
+    outcome = through_onnxruntime(model, torch.randn(2, 3, 32, 32), tmp_path, fresh=fresh, opset=opset)
     assert outcome.equal == 1
     assert left_in_float(outcome) == {}
     assert (outcome.fused["ConvInteger"], outcome.fused["QGemm"]) == (5, 1)
+
+
+def test_sizes_are_read_from_integers_where_halves_are_rounded_up(tmp_path: Path) -> None:
+    """A size asked of the floats would keep the Conv that these come from, next to the integer one."""
+
+    class Resized(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = nn.Conv2d(3, 4, 3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            y = F.relu(self.conv(x))
+            return F.interpolate(y, size=(y.shape[2] * 2, y.shape[3] * 2))
+
+    model = quantised(Resized(), lambda: torch.randn(2, 3, 12, 12), QuantConfig(rounding="half_up"))
+    axes = {"x": {0: "n", 2: "h", 3: "w"}}
+    fresh = torch.randn(3, 3, 14, 17)
+    outcome = through_onnxruntime(model, torch.randn(2, 3, 12, 12), tmp_path, fresh=fresh, dynamic_axes=axes)
+    assert outcome.equal == 1
+    assert left_in_float(outcome) == {}
 
 
 @pytest.mark.parametrize("opset", [13, 17, 21, 23])
@@ -131,3 +153,16 @@ def test_an_mlp(tmp_path: Path) -> None:
     outcome = through_onnxruntime(model, torch.randn(64, 20), tmp_path)
     assert outcome.equal == 1
     assert outcome.fused["QGemm"] == 3
+
+
+def test_a_batch_norm_over_another_axis_than_that_of_a_linear_layer(tmp_path: Path) -> None:
+    """Of sequences [batch, 6, 20] the norm takes six channels, and the layer makes as many of the last axis."""
+    torch.manual_seed(0)
+    model = with_statistics(nn.Sequential(nn.Linear(20, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Linear(6, 4))).eval()
+    x = torch.randn(8, 6, 20)
+    wanted = model(x)
+    quantised(model, lambda: x)
+    assert (model(x) - wanted).abs().max() < 0.05 * wanted.abs().max()
+    outcome = through_onnxruntime(model, x, tmp_path)
+    assert outcome.equal == 1
+    assert left_in_float(outcome) == {}

@@ -143,6 +143,7 @@ FUNCTIONS: dict[str, tuple[Callable[[Tensor], Tensor], dict[str, int]]] = {
     "an activation written out": (QuickGELU(), {"GatherElements": 1, "QuickGelu": 0, "Sigmoid": 0}),
     "mean": (lambda x: x.mean((0, 1)), {"ReduceMean": 1}),
     "bilinear": (lambda x: F.interpolate(x[:, None], scale_factor=1.7, mode="bilinear"), {"Resize": 1}),
+    "linear": (lambda x: F.interpolate(x, scale_factor=1.7, mode="linear", align_corners=True), {"Resize": 1}),
     "bicubic": (lambda x: F.interpolate(x[:, None], (31, 64), mode="bicubic", align_corners=True), {"Resize": 1}),
 }
 

@@ -47,6 +47,11 @@ def llama() -> nn.Module:
     return transformers.LlamaModel(config)
 
 
+def mpnet() -> nn.Module:
+    """Its scores have something added by position, and then a mask, which is there only while it is traced."""
+    return transformers.MPNetModel(transformers.MPNetConfig(vocab_size=50, max_position_embeddings=32, **SIZES))
+
+
 def vit() -> nn.Module:
     return transformers.ViTModel(transformers.ViTConfig(image_size=16, patch_size=4, **SIZES))
 
@@ -87,6 +92,7 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], Callable[[int, int], Tensor], b
     "distilbert": (distilbert, words, True),
     "gpt2": (gpt2, words, True),
     "llama": (llama, words, True),
+    "mpnet": (mpnet, words, True),
     "vit": (vit, lambda batch, _: torch.randn(batch, 3, 16, 16), False),
     "whisper": (whisper, lambda batch, _: torch.randn(batch, 8, 32), False),
 }

@@ -574,8 +574,8 @@ def _output_dtype(
         return settings["value"].dtype if "value" in settings else torch.float32
     if schema.name == "QuantizeLinear":
         return torch.uint8
-    if schema.name == "DequantizeLinear":  # from opset 23 on an attribute, which nobody writes here, may say another
-        return variables.get("T2")
+    if schema.name == "DequantizeLinear" and not settings.get("output_dtype"):
+        return variables.get("T2")  # from opset 23 on: that of the scale
     if schema.name in ("RandomNormal", "RandomUniform"):
         return torch.float32
     return next(iter(variables.values()), None) if schema.name in _FIRST_INPUT else None

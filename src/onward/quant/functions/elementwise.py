@@ -99,7 +99,8 @@ def _binary(session: Session, func: Any, name: str, input: Any, other: Any) -> A
         x, factor = (input, other) if is_made(other) else (other, input)
         return dropped(session, x, lambda x: x * factor)
     for scores, mask, role in ((input, other, "other"), (other, input, "input")):
-        if are_scores(session, scores) and not session.is_on_grid(session.settle(mask, call.site(role))):
+        may_be = are_scores(session, scores) or (is_made(mask) and are_scores(session, scores, "add"))
+        if may_be and not session.is_on_grid(session.settle(mask, call.site(role))):
             return func(input, other)
     if name == "add" and (is_float(session, input) or is_float(session, other)):
         total = _sum_in_float(session, func, call, input, other)
@@ -172,13 +173,15 @@ def _sum_in_float(session: Session, func: Any, call: Call, input: Tensor, other:
     return y
 
 
-def are_scores(session: Session, x: Tensor) -> bool:
-    """Whether a tensor is a product of activations that waits: as one of attention it is masked as it is, in float."""
+def are_scores(session: Session, x: Tensor, made_by: str = "matmul") -> bool:
+    """Whether a tensor is a product of activations that waits: as one of attention it is masked as it is, in float. So
+    is a sum, which may be of a product and what positions add to it: a softmax takes both without a grid, and where
+    calibration has seen no mask they have none."""
     waiting = session.tag(x)
     return (
         isinstance(waiting, Pending)
         and waiting.settled is None
-        and waiting.call.name.startswith("matmul")
+        and waiting.call.name.startswith(made_by)
         and not session.for_a_chip
     )
 

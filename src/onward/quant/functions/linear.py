@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -165,9 +166,9 @@ def einsum(session: Session, func: Any, equation: Any, *operands: Any) -> Any:
 
 def _as_matmul(equation: str, tensors: Any) -> tuple[str, str, str] | None:
     """The letters of both operands and the result; None for what is not one product of matrices."""
-    inputs, arrow, result = equation.replace(" ", "").partition("->")
+    inputs, _, result = _spelled_out(equation.replace(" ", ""), tensors).partition("->")
     one, comma, two = inputs.partition(",")
-    if not arrow or not comma or "." in equation or any(len(set(each)) != len(each) for each in (one, two, result)):
+    if not comma or any(len(set(each)) != len(each) for each in (one, two, result)):
         return None
     if (len(one), len(two)) != (tensors[0].dim(), tensors[1].dim()):
         return None
@@ -177,6 +178,23 @@ def _as_matmul(equation: str, tensors: Any) -> tuple[str, str, str] | None:
     return one, two, result
 
 
+def _spelled_out(equation: str, tensors: Any) -> str:
+    """The equation with letters for the axes that `...` stands for, the last of which are the same in all operands, and
+    with its result, which without one is what is there once, in the order of the alphabet."""
+    inputs, arrow, result = equation.partition("->")
+    parts = inputs.split(",")
+    if not arrow:
+        once = sorted(each for each in set(inputs) if each.isalpha() and inputs.count(each) == 1)
+        result = "".join(["..." * ("..." in inputs), *once])
+    unused = [each for each in string.ascii_letters if each not in equation]
+    letters = [""]
+    for number, (part, tensor) in enumerate(zip(parts, tensors, strict=False)):
+        count = tensor.dim() - len(part.replace("...", ""))
+        letters.append("".join(reversed(unused[:count])))
+        parts[number] = part.replace("...", letters[-1])
+    return ",".join(parts) + "->" + result.replace("...", max(letters, key=len))
+
+
 def _multiply(plan: tuple[str, str, str], a: Tensor, b: Tensor) -> Tensor:
     one, two, result = plan
     batch = [each for each in result if each in one and each in two]
@@ -184,10 +202,12 @@ def _multiply(plan: tuple[str, str, str], a: Tensor, b: Tensor) -> Tensor:
     rows = [each for each in result if each in one and each not in two]
     columns = [each for each in result if each in two and each not in one]
     sizes = dict(zip(one + two, [*a.shape, *b.shape], strict=True))
+    sizes |= {each: size for each, size in zip(one, a.shape, strict=True) if type(sizes[each]) is int and size != 1}
 
     def laid_out(x: Tensor, letters: str, first: list[str], second: list[str]) -> Tensor:
+        own = dict(zip(letters, x.shape, strict=True))  # one element may stand for all that the other operand has
         x = _permuted(x, [letters.index(each) for each in (*batch, *first, *second)])
-        shape = [*(sizes[each] for each in batch), *(_size(sizes, each) for each in (first, second))]
+        shape = [*(own[each] for each in batch), *(_size(own, each) for each in (first, second))]
         return x if len(first) == len(second) == 1 else x.reshape(shape)
 
     y = torch.matmul(laid_out(a, one, rows, summed), laid_out(b, two, summed, columns))

@@ -35,6 +35,8 @@ def batch_norm(
         return NotImplemented
     norm = BatchNorm(running_mean, running_var, weight, bias, eps)
     product = tag.product if isinstance(tag, Pending) and session.controller.config.fold_batch_norm else None
+    if product is not None and product.result_axis % input.dim() != 1:
+        product = None  # a linear layer of sequences, whose channels are the last axis, and not those of the norm
     if product is not None:
         assert isinstance(tag, Pending)
         known = session.controller.followers.get(tag.call.label)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,6 +15,7 @@ from ..grid import Grid, is_power_of_two
 from ..kernels.pool import pads_for_ceil
 from ..product import pair
 from ..session import Call, Session
+from ..tags import Pending
 from .registry import handles
 from .shape import moved
 
@@ -58,7 +58,12 @@ def adaptive_max_pool(
 ) -> Any:
     if return_indices or not session.has_grid(input):
         return NotImplemented
-    windows = _even_windows(input, output_size, _rank(func))
+    rank = _rank(func)
+    windows = _even_windows(input, output_size, rank)
+    given = _given(output_size, rank)
+    if windows is None and all(count in (None, 1) for count in given):  # torch has no None of a size that varies
+        axes = [axis for axis, count in enumerate(given, -rank) if count == 1]
+        return moved(session, input, lambda x: torch.amax(x, axes, keepdim=True))
     if windows is None:
         return moved(
             session, input, lambda x: func(x, output_size), lambda q, grid: _by_values(func, q, grid, output_size)
@@ -194,18 +199,41 @@ def adaptive_avg_pool(session: Session, func: Any, input: Tensor, output_size: A
         return input  # whatever waits goes on waiting
     call = session.call("adaptive_avg_pool")
     x = session.settle(input)
-    y = func(x, output_size)
-    if session.integers(x) is None:
+    y = func(x, output_size) if all(type(each) is int for each in sizes) else _by_sums(x, sizes)  # torch wants numbers
+    found = session.integers(x)
+    if found is None:
         return session.wait(y, call)
+    windows = _even_windows(x, output_size, rank) if x.dim() == rank + 2 else None
+    pooled = _adaptive_average(session, call, y, x, sizes, windows)
+    tag = session.tag(pooled)
+    if session.study is None and call.site("output").range is None and isinstance(tag, Pending) and tag.requantise:
+        # Calibration saw images of the size that is asked for. Averages lie where the values do.
+        return session.on_grid(tag.requantise(found[1]), found[1])
+    return pooled
+
+
+def _adaptive_average(
+    session: Session, call: Call, y: Tensor, x: Tensor, sizes: list[Any], kernel: list[int] | None
+) -> Tensor:
+    """Windows of one size by the runtime's kernel, others by their sums. A file whose sizes vary has nothing but sums,
+    also where evaluation finds windows of one size: a sum is therefore scaled as that kernel does it."""
+    rank = len(sizes)
     if sizes == [1] * rank:
         return _global_average(session, call, y, x, rank)
-    windows = _even_windows(x, output_size, rank)
-    if windows is not None and x.dim() == rank + 2:
+    if session.for_a_chip:
         pool = (F.avg_pool1d, F.avg_pool2d, F.avg_pool3d)[rank - 1]
-        return _averaged(
-            session, call, y, x, lambda values: pool(values, windows), Windows(windows, windows, [0] * rank)
-        )
-    return _averaged(session, call, y, x, lambda values: _by_matrices(values, sizes), None, in_sums=True)
+        by_pool = None if kernel is None else (lambda values: pool(values, kernel))
+        return _averaged(session, call, y, x, by_pool or (lambda values: _by_sums(values, sizes)), None)
+    q, x_grid = session.integers(x)  # type: ignore[misc]
+
+    def requantise(grid: Grid) -> Tensor:
+        if kernel is not None and has_kernel(call, x_grid, grid):
+            return Windows(kernel, kernel, [0] * rank).average(q, x_grid, grid, by_convolution=True)
+        sums, counts = _window_sums(ops.centred(q, x_grid), sizes)
+        steps = sums * (x_grid.scale * (1 / counts) / grid.scale)
+        return ops.quantize(steps, replace(grid, scale=torch.ones_like(grid.scale)), call.settings.rounding)
+
+    return session.wait(y, call, requantise)
 
 
 @handles(torch.mean, Tensor.mean)
@@ -310,41 +338,54 @@ def _may_be_large(x: Tensor, grid: Grid, y: Tensor) -> bool:
     return sizes[0] // max(sizes[1], 1) * reach >= 2**24
 
 
-def _by_matrices(x: Tensor, sizes: Sequence[int]) -> Tensor:
-    """Adaptive averages whose windows differ in length: sums by products with matrices of 0 and 1, then quotients."""
-    counts = torch.ones((), dtype=x.dtype)
+def _by_sums(x: Tensor, sizes: Sequence[Any]) -> Tensor:
+    sums, counts = _window_sums(x, sizes)
+    return sums / counts
+
+
+def _window_sums(x: Tensor, sizes: Sequence[Any]) -> tuple[Tensor, Tensor]:
+    """The sums of the windows of an adaptive pooling of whole numbers, and how many each adds up.
+
+    They are differences of sums from the beginning on, which are exact in float64 and want no product of matrices."""
+    x, counts = x.to(torch.float64), torch.ones((), dtype=torch.float64, device=x.device)
     for axis, size in enumerate(sizes, -len(sizes)):
         length = x.shape[axis]
-        inside = torch.zeros(size, length, dtype=x.dtype)
-        for place in range(size):
-            inside[place, place * length // size : math.ceil((place + 1) * length / size)] = 1
-        x = torch.matmul(x.movedim(axis, -1), inside.T).movedim(-1, axis)
-        counts = counts.unsqueeze(-1) * inside.sum(1)
-    return x / counts
+        places = torch.arange(size, device=x.device)
+        begins, ends = places * length // size, ((places + 1) * length + (size - 1)) // size
+        total = x.cumsum(axis)
+        before = total.index_select(axis, begins) - x.index_select(axis, begins)
+        x = total.index_select(axis, ends - 1) - before
+        counts = counts.unsqueeze(-1) * (ends - begins)
+    return x.to(torch.float32), counts.to(torch.float32)
 
 
 def _rank(func: Any) -> int:
     return int(func.__name__[-2])
 
 
+def _given(size: Any, rank: int) -> list[Any]:
+    return [size] * rank if isinstance(size, int) or size is None else list(size)
+
+
 def _sizes(x: Tensor, size: Any, rank: int) -> list[Any]:
     """The size asked for along each axis; None is that of x."""
-    given = [size] * rank if isinstance(size, int) or size is None else list(size)
+    given = _given(size, rank)
     return [x.shape[each - rank] if given[each] is None else given[each] for each in range(rank)]
 
 
 def _is_there(wanted: Any, sizes: Sequence[Any]) -> bool:
     """Whether an image has the size that is asked for, and always will: None is whatever size it has."""
-    asked = [wanted] * len(sizes) if isinstance(wanted, int) or wanted is None else list(wanted)
-    return all(one is None or (isinstance(size, int) and one == size) for one, size in zip(asked, sizes, strict=True))
+    pairs = zip(_given(wanted, len(sizes)), sizes, strict=True)
+    return all(one is None or (isinstance(size, int) and one == size) for one, size in pairs)
 
 
 def _even_windows(x: Tensor, size: Any, rank: int) -> list[int] | None:
-    """The window of an adaptive pooling, where it is the same everywhere."""
-    pairs = list(zip(_sizes(x, size, rank), x.shape[-rank:], strict=True))
-    if any(length % count for count, length in pairs):
+    """The window of an adaptive pooling, where it is the same everywhere, and in every run of a file."""
+    given = _given(size, rank)
+    pairs = [(count, length) for count, length in zip(given, x.shape[-rank:], strict=True) if count is not None]
+    if any(type(count) is not int or type(length) is not int or length % count for count, length in pairs):
         return None
-    return [length // count for count, length in pairs]
+    return [1 if count is None else length // count for count, length in zip(given, x.shape[-rank:], strict=True)]
 
 
 def _axes(dim: Any, rank: int) -> list[int]:

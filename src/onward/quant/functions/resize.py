@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch.nn.functional as F
@@ -9,6 +11,7 @@ from torch import Tensor
 
 from .. import ops
 from ..grid import Grid
+from ..product import pair
 from ..session import Session
 from .pooling import for_exact_sums
 from .registry import handles
@@ -28,7 +31,7 @@ def interpolate(
     antialias: bool = False,
 ) -> Any:
     """What lies between pixels is computed from whole numbers: with factors such as 2 nothing of it is rounded. With
-    others evaluation computes images as the runtime does."""
+    others evaluation computes as the runtime does."""
     if func is F.upsample_bilinear:
         mode, align_corners = "bilinear", True
     if func is F.upsample_nearest:
@@ -46,6 +49,9 @@ def interpolate(
         return moved(session, input, resized)
     if not session.has_grid(input):
         return NotImplemented
+    if mode == "area":
+        sizes = pair(size, input.dim() - 2) if scale_factor is None else _sizes_by(scale_factor, input.shape[2:])
+        return session.again(_AVERAGES[len(sizes) - 1], input, sizes)
     call = session.call("interpolate")
     x = session.settle(input)
     found = session.integers(x)
@@ -55,12 +61,29 @@ def interpolate(
 
     def requantise(grid: Grid) -> Tensor:
         numbers, onto = for_exact_sums(session, q, x_grid, grid)
-        return ops.quantize(resized(numbers), onto, call.settings.rounding)
+        return ops.quantize(exact(numbers), onto, call.settings.rounding)
 
-    return session.wait(resized(x), call, requantise)
+    def exact(numbers: Tensor) -> Tensor:
+        """With the channels last onnxruntime 1.31 has other cubic sums, and none for smaller images: a file whose
+        convolutions bring it there does not load. All images in one row have no channels to be moved."""
+        if mode != "bicubic" or antialias or session.for_a_chip:
+            return resized(numbers)
+        return resized(numbers.flatten(0, 1)[None])[0].unflatten(0, numbers.shape[:2])
+
+    return session.wait(exact(x), call, requantise)
 
 
-_KERNELS = {"bilinear": ops.kernels.resize_linear, "bicubic": ops.kernels.resize_cubic}
+_AVERAGES = (F.adaptive_avg_pool1d, F.adaptive_avg_pool2d, F.adaptive_avg_pool3d)
+_LINEAR, _CUBIC = ops.kernels.resize_linear, ops.kernels.resize_cubic
+_KERNELS = {"linear": _LINEAR, "bilinear": _LINEAR, "trilinear": _LINEAR, "bicubic": _CUBIC}
+
+
+def _sizes_by(factor: Any, sizes: Sequence[int]) -> list[int]:
+    return [math.floor(size * each) for size, each in zip(sizes, _factors(factor, len(sizes)), strict=True)]
+
+
+def _factors(factor: Any, rank: int) -> list[float]:
+    return list(factor) if isinstance(factor, (tuple, list)) else [factor] * rank
 
 
 def _as_the_runtime_does(
@@ -71,5 +94,5 @@ def _as_the_runtime_does(
     found = F.interpolate(x[:1, :1], size, scale_factor, mode, align_corners, recompute).shape[2:]
     scales = [after / before for after, before in zip(found, x.shape[2:], strict=True)]
     if scale_factor is not None and not recompute:
-        scales = list(scale_factor) if isinstance(scale_factor, (tuple, list)) else [scale_factor] * 2
+        scales = _factors(scale_factor, len(found))
     return _KERNELS[mode](x, found, scales, bool(align_corners))

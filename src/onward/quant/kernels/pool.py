@@ -102,7 +102,7 @@ def pads_for_ceil(
     ends = []
     for size, k, s, p in zip(sizes, kernel, stride, padding, strict=True):
         last = (_windows(size, k, s, p, True) - 1) * s + k
-        ends.append(max(min(size + 2 * p, last) - size - p, 0))
+        ends.append(torch.sym_max(torch.sym_min(p, last - size - p), 0))  # of sizes that vary, too
     return list(padding), ends
 
 
@@ -128,8 +128,9 @@ def _window_sums(
 def _windows(size: int, kernel: int, stride: int, padding: int, ceil_mode: bool) -> int:
     """How many windows there are; one that starts in the padding behind the image does not count."""
     room = size + 2 * padding - kernel
-    count = (-(-room // stride) if ceil_mode else room // stride) + 1
-    return count - 1 if ceil_mode and (count - 1) * stride >= size + padding else count
+    if not ceil_mode:
+        return room // stride + 1
+    return torch.sym_min(-(-room // stride), (size + padding - 1) // stride) + 1
 
 
 def max_pool(

@@ -1,7 +1,8 @@
-"""Images in other sizes."""
+"""Sequences, images and volumes in other sizes."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import torch
@@ -32,16 +33,24 @@ def resize_bilinear(
 
 
 def resize_linear(values: Tensor, size: Sequence[int], scales: Sequence[float], align_corners: bool = False) -> Tensor:
-    """The float part of it."""
-    height, width = values.shape[2:]
-    above, below, down_above, down_below = _neighbours(height, size[0], scales[0], align_corners, values.device)
-    left, right, to_left, to_right = _neighbours(width, size[1], scales[1], align_corners, values.device)
-    upper, lower = values[:, :, above], values[:, :, below]
-    near, far = down_below[:, None], down_above[:, None]  # the nearer a row is, the more the other's distance weighs
-    total = (to_right * near) * upper[..., left]
-    total = total + (to_left * near) * upper[..., right]
-    total = total + (to_right * far) * lower[..., left]
-    total = total + (to_left * far) * lower[..., right]
+    """The float part of it, for one to three axes. Of sequences the runtime makes volumes, whose depth and height are
+    the batch and the channels: the last of these it takes twice, by a half."""
+    if values.dim() == 3:
+        whole, factors = [*values.shape[:2], *size], [1.0, 1.0, *scales]
+        return resize_linear(values[None, None], whole, factors, align_corners)[0, 0]
+    lengths, rank = values.shape[2:], len(size)
+    found = [_neighbours(lengths[axis], size[axis], scales[axis], align_corners, values.device) for axis in range(rank)]
+    total: Tensor | None = None
+    for corner in itertools.product((0, 1), repeat=rank):
+        part, weight = values, torch.ones((), device=values.device)
+        for axis in reversed(range(rank)):  # weights of rows come first
+            first, second, before, after = found[axis]
+            # the nearer a row is, the more the other's distance weighs
+            place, share = (second, before) if corner[axis] else (first, after)
+            part = part.index_select(2 + axis, place)
+            weight = weight * share.reshape(-1, *[1] * (rank - 1 - axis))
+        total = part * weight if total is None else total + part * weight
+    assert total is not None
     return total
 
 

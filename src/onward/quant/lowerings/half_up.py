@@ -56,4 +56,6 @@ def added_up_in_integers(g: Emitter, values: Value) -> Value:
         return values
     settings = {name: each.value for name, each in conv.attributes.items() if name != "kernel_shape"}
     sums = integer_sums(g, x, x_zero, weight, g.known_dims(values), **settings)
-    return values_of_sums(g, sums, rest[0][0] if rest else None, g.op.Mul(x_scale, w_scale))
+    result = values_of_sums(g, sums, rest[0][0] if rest else None, g.op.Mul(x_scale, w_scale))
+    g.read_sizes_from(values, result)  # who asks for a size would keep the Conv
+    return result
