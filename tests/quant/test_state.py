@@ -137,6 +137,16 @@ def test_twice(model: nn.Module) -> None:
         initialise(nn.Sequential(model))
 
 
+def test_a_part_of_a_quantised_model_is_known_as_one(model: nn.Module) -> None:
+    part = initialise(model).blocks[0]  # type: ignore[index, union-attr]
+    with pytest.raises(InputError, match="^the model is part of a model that is quantisation-aware .*, as blocks.0"):
+        initialise(part)
+    with pytest.raises(InputError, match="^the submodule 1 is part of a model .*\n.*Rule\\('blocks.0', ...\\)"):
+        initialise(nn.Sequential(nn.ReLU(), part))
+    with pytest.raises(InputError, match="is part of a quantisation-aware model, as blocks.0\n  give the whole"):
+        calibration(part).__enter__()
+
+
 def test_calibration_without_a_batch(model: nn.Module) -> None:
     initialise(model)
     with pytest.raises(QuantizationError, match="nothing was seen inside"), calibration(model):

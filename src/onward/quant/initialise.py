@@ -34,24 +34,13 @@ def initialise(
     """Hook every module of a model. Its parameters, its state dict and its code stay as they are."""
     if not isinstance(model, nn.Module):
         raise InputError(f"init takes an nn.Module, not {type(model).__name__}", hint="onward.init(model)")
-    found = next((path for path, module in model.named_modules() if ATTRIBUTE in module.__dict__), None)
-    if found is not None:
-        raise InputError(
-            f"{f'the submodule {found}' if found else 'the model'} is quantisation-aware already",
-            hint="call onward.init once; what it is to do differently belongs into its configuration",
-        )
+    _check_fresh(model)
     if any(getattr(hook, "constrains", False) for each in model.modules() for hook in each._forward_hooks.values()):
         raise InputError(
             "init: the model is constrained, and would be quantised with weights that are clamped while it runs",
             hint="call onward.unconstrain(model) first: it leaves the clamped weights behind",
         )
-    config = config or QuantConfig()
-    if not isinstance(config, QuantConfig):
-        is_path = isinstance(config, (str, os.PathLike))
-        raise InputError(
-            f"config must be a QuantConfig, not {type(config).__name__}",
-            hint="a file is given as config_file=" if is_path else "for example QuantConfig(weights=Weights(bits=4))",
-        )
+    config = checked(config)
     config = replace(config, rules=(*config.rules, *switched_off(disable_module, disable_submodel)))
     controller = Controller(config, config.for_model(model))
     _check_types(model, controller)
@@ -64,6 +53,45 @@ def initialise(
         module.register_load_state_dict_pre_hook(LoadRanges(learned))
     model.__dict__[ATTRIBUTE] = controller
     return model
+
+
+def checked(config: Any) -> QuantConfig:
+    """A configuration as it is given; None is the default one."""
+    if config is None:
+        return QuantConfig()
+    if not isinstance(config, QuantConfig):
+        is_path = isinstance(config, (str, os.PathLike))
+        raise InputError(
+            f"config must be a QuantConfig, not {type(config).__name__}",
+            hint="a file is given as config_file=" if is_path else "for example QuantConfig(weights=Weights(bits=4))",
+        )
+    return config
+
+
+def _check_fresh(model: nn.Module) -> None:
+    """Refuse a model that has been here before, as a whole, with a part of it, or as a part of another. Activations and
+    norms may be shared: some networks have one for all their layers, and for all that are ever made."""
+    for path, module in model.named_modules():
+        what = f"the submodule {path}" if path else "the model"
+        if ATTRIBUTE in module.__dict__:
+            raise InputError(
+                f"{what} is quantisation-aware already",
+                hint="call onward.init once; what it is to do differently belongs into its configuration",
+            )
+        if (inside := path_inside(module)) is not None and _has_matrices(module):
+            raise InputError(
+                f"{what} is part of a model that is quantisation-aware already, as {inside}",
+                hint=f"what it is to do differently belongs into the configuration of that: Rule({inside!r}, ...)",
+            )
+
+
+def _has_matrices(module: nn.Module) -> bool:
+    return any(each.dim() > 1 for each in module.parameters())
+
+
+def path_inside(module: nn.Module) -> str | None:
+    """The path that a module has in the quantised model which it is a part of."""
+    return next((hook.path for hook in module._forward_pre_hooks.values() if isinstance(hook, Enter)), None)
 
 
 def _check_types(model: nn.Module, controller: Controller) -> None:
@@ -92,6 +120,11 @@ def controller_of(model: Any, what: str) -> Controller:
         raise InputError(f"{what} takes an nn.Module, not {type(model).__name__}")
     controller: Controller | None = model.__dict__.get(ATTRIBUTE)
     if controller is None:
+        if (path := path_inside(model)) is not None:
+            raise InputError(
+                f"{what}: this {type(model).__name__} is part of a quantisation-aware model, as {path}",
+                hint=f"give the whole model to {what}",
+            )
         inside = next((path for path, module in model.named_modules() if ATTRIBUTE in module.__dict__), None)
         raise InputError(
             f"{what}: {type(model).__name__} is not quantisation-aware"
@@ -113,10 +146,17 @@ def _several(name: str, given: Any) -> Iterable[Any]:
     """One or many, as linger takes them."""
     if given is None:
         return ()
-    if not isinstance(given, (str, type, Iterable)):
-        what = "classes of modules, or their names" if name == "disable_module" else "paths of submodules, or patterns"
-        raise InputError(f"{name} must be one or several {what}, not {given!r}")
-    return (given,) if isinstance(given, (str, type)) else tuple(given)
+    is_one = isinstance(given, (str, type, nn.Module)) or not isinstance(given, Iterable)
+    several = (given,) if is_one else tuple(given)
+    is_class = name == "disable_module"
+    for each in several:
+        if not (isinstance(each, str) and each) and not (is_class and isinstance(each, type)):
+            what = "classes of modules, or their names" if is_class else "paths of submodules, or patterns"
+            raise InputError(
+                f"{name} must be one or several {what}, not {each!r}",
+                hint="for example disable_module=nn.LSTM" if is_class else 'for example disable_submodel="head"',
+            )
+    return several
 
 
 _WEIGHTS_OUTSIDE = {
