@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from onward.errors import InputError, QuantizationError
-from onward.quant import QuantizationWarning, calibration, initialise
+from onward.quant import Activations, QuantConfig, QuantizationWarning, Weights, calibration, initialise
 
 from .test_exact import Residual
 
@@ -147,6 +147,15 @@ def test_a_part_of_a_quantised_model_is_known_as_one(model: nn.Module) -> None:
         calibration(part).__enter__()
 
 
+def test_one_activation_serves_several_models() -> None:
+    shared, x = nn.SiLU(), torch.randn(300, 2)
+    for _ in range(2):
+        model = initialise(nn.Sequential(nn.Linear(2, 2), shared))
+        with calibration(model):
+            model(x)
+        assert len(evaluated(model.eval(), x).unique()) <= 256
+
+
 def test_calibration_without_a_batch(model: nn.Module) -> None:
     initialise(model)
     with pytest.raises(QuantizationError, match="nothing was seen inside"), calibration(model):
@@ -171,6 +180,26 @@ def test_calibration_with_zeros_warns(model: nn.Module) -> None:
         calibration(model),
     ):
         model(torch.zeros(1, 3, 16, 16))
+
+
+def test_calibration_that_cuts_off_all_but_zeros_says_so() -> None:
+    model = initialise(nn.Sequential(nn.Linear(6, 4)), QuantConfig(activations=Activations(range="topk", top_k=3)))
+    said = r"^0 \(linear_0_input\) has a range of zero, .* cut off by range='topk': try 'minmax'"
+    with pytest.warns(QuantizationWarning, match=said), calibration(model):
+        model(torch.tensor([[0.0, 0.0, 0.0, 0.0, 5.0, 0.0]]))
+
+
+def test_calibration_with_empty_batches(model: nn.Module) -> None:
+    initialise(model)
+    with pytest.raises(QuantizationError, match="no value was seen\n  its batches were empty"), calibration(model):
+        model(torch.zeros(0, 3, 16, 16))
+
+
+def test_weights_alone_need_not_be_reached() -> None:
+    """They have no range to miss."""
+    config = QuantConfig(weights=Weights(bits=4, block_size=16), weight_only=True)
+    with warnings.catch_warnings(), calibration(initialise(nn.Sequential(nn.Linear(16, 2)), config)):
+        warnings.simplefilter("error")
 
 
 def test_many_that_saw_zeros_are_one_warning() -> None:
