@@ -71,6 +71,23 @@ def test_a_quantised_checkpoint_loads_strictly_into_a_fresh_model(model: nn.Modu
     assert torch.equal(evaluated(fresh.eval(), x), evaluated(model, x))
 
 
+@pytest.mark.parametrize("learned", [False, True])
+def test_ranges_of_a_checkpoint_in_half_precision_are_float32(model: nn.Module, learned: bool) -> None:
+    trained(initialise(model))
+    half = {name: each.half() if each.is_floating_point() else each for name, each in model.state_dict().items()}
+    fresh = initialise(Residual(), QuantConfig(activations=Activations(learned=learned)))
+    fresh.load_state_dict(half)
+    assert {tensor.dtype for name, tensor in fresh.state_dict().items() if "quant_" in name} == {torch.float32}
+    trained(fresh)
+
+
+@pytest.mark.parametrize("shape", [(3,), ()])
+def test_a_range_of_another_shape_is_refused(model: nn.Module, shape: tuple[int, ...]) -> None:
+    state = {**initialise(model).state_dict(), "stem.quant_conv_0_input": torch.zeros(shape)}
+    with pytest.raises(RuntimeError, match="size mismatch for stem.quant_conv_0_input"):
+        model.load_state_dict(state)
+
+
 def test_a_checkpoint_of_something_else_is_still_refused(model: nn.Module) -> None:
     initialise(model)
     with pytest.raises(RuntimeError, match="Unexpected key"):
