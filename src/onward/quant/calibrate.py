@@ -13,7 +13,7 @@ from ..capture.model import set_training
 from ..errors import QuantizationError
 from .caution import QuantizationWarning
 from .controller import Controller
-from .initialise import controller_of
+from .initialise import check_types, controller_of
 from .ranges import Observer, RangeError
 from .sites import Site
 
@@ -30,6 +30,7 @@ def calibration(model: nn.Module) -> Iterator[nn.Module]:
         raise QuantizationError(
             "this model is being calibrated already", hint="one `with onward.calibration` at a time"
         )
+    check_types(model, controller, "calibration")
     controller.observers, controller.reached = {}, set()
     try:
         with set_training(model, False), torch.no_grad():

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..errors import InputError
+from ..errors import InputError, QuantizationError
 from ..lower.formats import CHECKS
-from ..options import ExportOptions
+from ..options import ExportOptions, TrainingMode
 from . import functions, linger_format, lowerings, passes
 from .config import QuantConfig, Rule
 from .controller import ATTRIBUTE, Controller, Enter, Leave, LoadRanges, quantised_parameters
@@ -43,7 +43,8 @@ def initialise(
     config = checked(config)
     config = replace(config, rules=(*config.rules, *switched_off(disable_module, disable_submodel)))
     controller = Controller(config, config.for_model(model))
-    _check_types(model, controller)
+    _check_scripts(model)
+    check_types(model, controller, "init")
     for path, module in model.named_modules():
         watch_made_weights(module, controller, path)
         module.register_forward_pre_hook(Enter(controller, path, module), with_kwargs=True)
@@ -94,17 +95,22 @@ def path_inside(module: nn.Module) -> str | None:
     return next((hook.path for hook in module._forward_pre_hooks.values() if isinstance(hook, Enter)), None)
 
 
-def _check_types(model: nn.Module, controller: Controller) -> None:
+def _check_scripts(model: nn.Module) -> None:
     scripted = next((path for path, each in model.named_modules() if isinstance(each, torch.jit.ScriptModule)), None)
     if scripted is not None:
         raise InputError(
             f"init: {scripted or 'the model itself'} is made by torch.jit, and nothing can be seen of what it computes",
             hint="build the model without torch.jit",
         )
+
+
+def check_types(model: nn.Module, controller: Controller, what: str) -> None:
+    """Refuse parameters of another type than float32; `what` is the caller, for the error."""
     for path, _, _, each in quantised_parameters(controller, model, ""):
         if each.dtype is not torch.float32:
+            where = path or "the model itself"
             raise InputError(
-                f"init: {path or 'the model itself'} has parameters of {each.dtype}, and what is quantised is float32",
+                f"{what}: {where} has parameters of {each.dtype}, and what is quantised is float32",
                 hint="call model.float() first (autocast may still compute in half precision), or switch it off",
             )
 
@@ -168,7 +174,9 @@ _WEIGHTS_OUTSIDE = {
 
 def check_export(model: Any, options: ExportOptions) -> None:
     """The weights of a quantised model are integers, worked out when it is exported."""
-    if not any(ATTRIBUTE in each.__dict__ for each in (model.modules() if isinstance(model, nn.Module) else ())):
+    modules = dict(model.named_modules()) if isinstance(model, nn.Module) else {}
+    quantised = [each for each in modules.values() if ATTRIBUTE in each.__dict__]
+    if not quantised:
         return
     for name, (asked, does) in _WEIGHTS_OUTSIDE.items():
         if getattr(options, name) is asked:
@@ -176,6 +184,20 @@ def check_export(model: Any, options: ExportOptions) -> None:
                 f"{name}={asked} {does}, and the weights of a quantised model are integers that are worked out once",
                 hint=f"leave {name} out",
             )
+    for each in quantised:
+        controller: Controller = each.__dict__[ATTRIBUTE]
+        check_types(each, controller, "export")
+        if controller.observers is not None:
+            raise QuantizationError(
+                "the model is being calibrated, and computes in float until its ranges are found",
+                hint="export it behind the block of `with onward.calibration(model):`",
+            )
+    training = [path for path, each in modules.items() if each.training and path]
+    if options.training is TrainingMode.PRESERVE and training and not model.training:
+        raise QuantizationError(
+            f"a quantised model is exported in evaluation mode, and {training[0]} is in training mode",
+            hint="leave `training` out, or call model.eval()",
+        )
 
 
 CHECKS.append(check_export)
