@@ -498,6 +498,30 @@ def test_a_result_that_is_read_as_it_is_and_bounded_has_one_range() -> None:
     assert [name for name, each in model.named_parameters() if each.grad is None] == []
 
 
+class BoundedTwice(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.rest = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.layer(x)
+        result: Tensor = self.rest(torch.relu(torch.relu(y) - x)) + y
+        return result
+
+
+def test_what_is_bounded_behind_such_a_result_keeps_its_own_range(tmp_path: Path) -> None:
+    """Calls are counted alike before and after it is known that the result is read as it is."""
+    torch.manual_seed(0)
+    x = torch.randn(64, 4)
+    model = quantised(BoundedTwice(), lambda: x)
+    assert [name for name in ranges_of(model) if "relu" in name] == ["quant_relu_1_output"]
+    assert through_onnxruntime(model, x, tmp_path).equal == 1
+    fresh = initialise(BoundedTwice()).train()  # without calibration, from the first batch on
+    for _ in range(3):
+        fresh(x)
+    assert bool(fresh.quant_relu_0_output.equal(fresh.layer.quant_linear_0_output.clamp(min=0)))
+
+
 WRITES: dict[str, Any] = {
     "by index": lambda y: y.__setitem__((slice(None), slice(0, 2)), 0.0),
     "by a mask": lambda y: y.masked_fill_(y < 0, 0.0),
