@@ -164,28 +164,29 @@ class Session(Tagged, TorchFunctionMode):
     def in_float(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Call a function on the values themselves; what it gives lies on no grid."""
         args, kwargs = self.current(args, kwargs)
-        first = args[0] if args else None
-        if isinstance(first, Tensor) and writes(func):
+        first: Any = args[0] if args else None
+        into = isinstance(first, Tensor) and (writes(func) or bool(kwargs.get("inplace")))
+        if into:
             self.take_view(first)
         tensors = tensors_in(args, kwargs)
-        if len(tensors) == 1 and self._is_nothing_special(tensors[0]) and not writes(func):
+        if len(tensors) == 1 and self._is_nothing_special(tensors[0]) and not into:
             return func(*args, **kwargs)
         if any(isinstance(self.tag(each), (Pending, Entered)) for each in tensors):
             args, kwargs = pytree.tree_map_only(Tensor, self.values, (args, kwargs))
             tensors = tensors_in(args, kwargs)
         read = tensors[:1] if func in _TO_A_KIND else tensors
         made = all(is_made(each) for each in read if each.is_floating_point())
-        if isinstance(first, Tensor) and writes(func) and self.is_replaceable(self.tag(args[0])):
+        if into and self.is_replaceable(self.tag(args[0])):
             args = (args[0].clone(), *args[1:])
         result = func(*args, **kwargs)
-        if isinstance(first, Tensor) and writes(func):
+        if into:
             self.written(args[0])
             if args[0] is not first:  # it waited, and was put on its grid for this
                 self.put(first, Overwritten(args[0]))
         if tensors and all(map(self.is_weight, tensors)):
             _each_tensor(mark_weight, result)
         elif made:
-            _each_tensor(mark_made, args[0] if result is None and writes(func) else result)
+            _each_tensor(mark_made, args[0] if result is None and into else result)
         return result
 
     def _is_nothing_special(self, x: Tensor) -> bool:
