@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from onward.errors import QuantizationError
-from onward.quant import Activations, QuantConfig, Weights, calibration, initialise
+from onward.quant import Activations, QuantConfig, Rule, Weights, calibration, initialise
 from onward.quant.caution import QuantizationWarning
 from onward.quant.fake import fake_quantize, fake_quantize_weight
 from onward.quant.learned import fake_quantize_learned
@@ -246,6 +246,34 @@ def test_autocast(config: QuantConfig) -> None:
     assert losses[-1] < losses[0]
     assert all(each.dtype is torch.float32 for each in ranges_of(model).values())
     assert all(each.grad is not None and each.grad.dtype is torch.float32 for each in model.parameters())
+
+
+class BehindFloat(nn.Module):
+    """What a rule leaves in float gives shorter floats under autocast."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem, self.conv, self.head = nn.Conv1d(2, 3, 1), nn.Conv1d(3, 3, 1), nn.Linear(8, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.stem(x)
+        result: Tensor = self.conv(y) + self.head(y)
+        return result
+
+
+@pytest.mark.parametrize("given", [torch.float32, torch.bfloat16])
+def test_what_autocast_has_made_shorter_is_quantised(given: torch.dtype) -> None:
+    names = []
+    for enabled in (False, True):
+        torch.manual_seed(0)
+        model = initialise(BehindFloat(), QuantConfig(rules=[Rule("stem", off=True)])).train()
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):
+            y = model(torch.randn(64, 2, 8).to(given if enabled else torch.float32))
+        assert y.dtype is torch.float32 and len(y.unique()) <= 256
+        y.sum().backward()
+        assert all(each.grad is not None for each in model.parameters())
+        names.append(list(ranges_of(model)))
+    assert names[0] == names[1] and len(names[0]) == 4
 
 
 def test_gradient_accumulation() -> None:

@@ -258,7 +258,7 @@ class Session(Tagged, TorchFunctionMode):
             return tag.settled
         if isinstance(tag, OnGrid) and tag.moved:
             return self._from_integers(tag)
-        if tag is not None or entry is None or x.dtype is not torch.float32:
+        if tag is not None or entry is None or not self.is_full(x):
             return x
         settled = self.finish(x, entry)
         if settled is not x:
@@ -356,9 +356,11 @@ class Session(Tagged, TorchFunctionMode):
 
     def _in_full(self, y: Tensor) -> Tensor:
         """Under autocast a product is of a shorter type, which has no room for the steps of a grid."""
-        if not y.is_floating_point() or not torch.is_autocast_enabled(y.device.type):
-            return y
-        return y.float()
+        return y.float() if self.is_full(y) else y
+
+    def is_full(self, x: Tensor) -> bool:
+        """Whether a tensor is of float32, or would be if autocast had not made it shorter."""
+        return x.dtype is torch.float32 or (x.is_floating_point() and torch.is_autocast_enabled(x.device.type))
 
     def waiting(self, x: Tensor) -> tuple[Tensor, Pending] | None:
         """A result that waits, for an activation that follows it; None for any other tensor."""
