@@ -108,18 +108,13 @@ def init(
         if config is not None:
             raise InputError("init is given both config and config_file", hint="leave one of them out")
         config = load_config(config_file)
-    quantising = (config, disable_module or None, disable_submodel or None)
     if model is not None:
-        _quantise(model, *quantising)
-    elif any(each is not None for each in quantising):
+        initialise(model, config, disable_module=disable_module, disable_submodel=disable_submodel)
+    elif config is not None or disable_module or disable_submodel:
         raise InputError("init is given how to quantise, and no model", hint="onward.init(model, config)")
     routing = Routing({name: value for name, value in given.items() if value is not None})
     _STACK.push(routing)
     return routing if model is None else model
-
-
-def _quantise(model: Any, config: Any, disable_module: Any, disable_submodel: Any) -> None:
-    initialise(model, config, disable_module=disable_module, disable_submodel=disable_submodel)
 
 
 def restore() -> None:

@@ -18,7 +18,11 @@ from .harness import quantised
 ARGUMENTS: dict[str, tuple[dict[str, Any], str]] = {
     "a number of classes": ({"disable_module": 3}, "disable_module must be one or several classes of modules"),
     "a number of paths": ({"disable_submodel": 3}, "disable_submodel must be one or several paths of submodules"),
+    "nothing at all": ({"disable_submodel": ""}, "or patterns, not ''\n  .*disable_submodel=\"head\""),
+    "a module": ({"disable_submodel": [nn.Linear(2, 3)]}, r"or patterns, not Linear\(in_features=2"),
+    "no class among several": ({"disable_module": [nn.ReLU, None]}, "classes of modules, or their names, not None"),
     "a class that is not there": ({"disable_module": nn.LSTM}, "speaks of no module of Sequential"),
+    "an empty dict for a configuration": ({"config": {}}, "config must be a QuantConfig, not dict"),
     "a dict for a configuration": ({"config": {"bits": 4}}, r"not dict\n  for example QuantConfig\(weights="),
     "a file for a configuration": ({"config": "quant.yaml"}, "not str\n  a file is given as config_file="),
     "a path that is not there": ({"disable_submodel": ["1", "2"]}, r"Rule\('2'\) speaks of no module"),
@@ -29,7 +33,7 @@ ARGUMENTS: dict[str, tuple[dict[str, Any], str]] = {
 def test_arguments_of_init(case: str) -> None:
     given, said = ARGUMENTS[case]
     with pytest.raises(onward.InputError, match=said):
-        initialise(nn.Sequential(nn.Linear(2, 2), nn.ReLU()), **given)
+        onward.init(nn.Sequential(nn.Linear(2, 2), nn.ReLU()), **given)
 
 
 def test_a_configuration_is_read_from_a_path() -> None:

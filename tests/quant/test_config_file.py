@@ -6,6 +6,7 @@ import os
 import warnings
 from pathlib import Path
 
+import numpy
 import pytest
 import torch
 from torch import nn
@@ -19,6 +20,7 @@ from onward.quant import (
     QuantizationWarning,
     Rule,
     Weights,
+    initialise,
     load_config,
     save_config,
 )
@@ -65,6 +67,7 @@ def read(tmp_path: Path, text: str) -> QuantConfig:
         QuantConfig(),
         QuantConfig(weights=Weights(bits=4, block_size=32), weight_only=True, outputs=False),
         QuantConfig(activations=Activations(bits=16, range="percentile", percentile=99.5, averaging=1e-4)),
+        QuantConfig(activations=Activations(averaging=numpy.float64(0.2)), rules=[Rule("1e5", off=True)]),
         QuantConfig(
             rules=[
                 Rule("größe.*", off=True),
@@ -114,6 +117,14 @@ def test_written_by_a_person(tmp_path: Path) -> None:
         ("rules:\n- name: a\n  off: true\n- name: b\n  on: false\n", 5, "a rule has no field 'on'"),
         ("rules:\n- name: a\n  off: true\n- name: b\n", 4, "Rule('b') changes nothing"),
         ("rules:\n- name: a\n  weights:\n    bit: 3\n", 3, "rule.weights has no field 'bit'\n  at {}"),
+        (
+            "weights: {bits: 4}\nrules:\n- {name: a, weights: {bits: 8}}\n- name: b\n  weights: {bits: 9}\n",
+            5,
+            "weights.bits must be a whole number from 2 to 8, not 9\n  at {}",
+        ),
+        ("weights: {bits: 4, block_size: 32}\nrules:\n- {name: a, off: true}\n", 1, "is for weight-only quantisation"),
+        ("rules:\n- off: true\n  name: 1.0\n", 3, "not the number 1.0\n  at {}\n  in quotes it is one: name: '1.0'"),
+        ("rules:\n- name: *.norm\n  off: true\n", 2, "begins with * is written in quotes: name: '*.norm'"),
         ("outputs: true\nlstm: dynamik\n", 2, 'lstm must be "float" or "dynamic", not \'dynamik\''),
         ("clamp:\n  weight: -1\n", 2, "clamp.weight must be a number above 0, not -1"),
         ("weights: {bits: 4}\nweights: {bits: 8}\n", 2, "'weights' is there twice"),
@@ -151,10 +162,14 @@ def test_no_configuration(tmp_path: Path, content: bytes | None, wanted: str) ->
 
 
 def test_what_cannot_be_saved(tmp_path: Path) -> None:
-    with pytest.raises(
-        InputError, match="save_config writes a QuantConfig, or that of an initialised model, not Linear"
-    ):
+    with pytest.raises(InputError, match="save_config writes a QuantConfig, or that of an initialised model, not dict"):
+        save_config({}, tmp_path / "quant.yaml")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"save_config: Linear is not quantisation-aware\n  call onward.init"):
         save_config(nn.Linear(1, 1), tmp_path / "quant.yaml")
+    with pytest.raises(InputError, match="its submodule module is\n  give that submodule to save_config"):
+        save_config(nn.DataParallel(initialise(nn.Linear(1, 1))), tmp_path / "quant.yaml")
+    with pytest.raises(InputError, match="written to the path of a file, not to 3"):
+        save_config(QuantConfig(), 3)  # type: ignore[arg-type]
     with pytest.raises((WriteError, InputError), match="nowhere"):
         save_config(QuantConfig(), tmp_path / "nowhere" / "quant.yaml")
     assert list(tmp_path.iterdir()) == []
@@ -242,7 +257,7 @@ def test_lingers_mixed_precision(tmp_path: Path) -> None:
         ("clamp_info:\n  clamp_bias_value: 0\n", 2, "clamp_bias_value: clamp.bias must be a number above 0, not 0"),
         ("open_quant: false\n", 1, "leave out onward.init"),
         ("mix_parts: [{name: [a]}]\n", 1, "mix_parts is linger's own form"),
-        ("seed: 1\np:\n  name: a\n", 3, "name must be a list of modules, not 'a'"),
+        ("seed: 1\np:\n  name: a\n", 3, "name must be a list of modules, not 'a'\n  at {}\n  for example name: ['0', "),
         ("seed: 1\np:\n  name: [a]\n  bits: 3\n", 4, "a section has no field 'bits'"),
         ("seed: 1\np:\n  name: [a]\n  quant_info: {input_bits: 8}\n", 4, "give output_bits to the module"),
         ("seed: 1\nweights: {bits: 4}\n", 2, "linger's configuration has no field 'weights'"),

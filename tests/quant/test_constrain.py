@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.utils import prune
 
 import onward
 from onward import Clamp, QuantConfig, Rule
@@ -153,6 +155,56 @@ def test_what_stays_as_it_is() -> None:
     assert [name for name, each in model.named_modules() if each._forward_hooks] == ["head"]
 
 
+class Tied(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.head = nn.Embedding(7, 8), nn.Linear(8, 7, bias=False)
+        self.head.weight = self.table.weight
+
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = self.head(self.table(x.long().sum((1, 2, 3)) % 7))
+        return result
+
+
+class Attention(nn.Module):
+    """That takes the weight of its last projection, and does not call it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.attention = nn.Linear(4, 8), nn.MultiheadAttention(8, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.first(x.flatten(0, 1))
+        result: Tensor = self.attention(y, y, y)[0]
+        return result
+
+
+def pruned() -> nn.Module:
+    return nn.Sequential(nn.Linear(4, 4), prune.l1_unstructured(nn.Linear(4, 4), "weight", 0.5))
+
+
+@pytest.mark.filterwarnings("ignore::onward.QuantizationWarning")
+@pytest.mark.parametrize("make", [Tied, Attention, pruned])
+def test_what_is_left_is_what_was_trained(make: Callable[[], nn.Module]) -> None:
+    torch.manual_seed(0)
+    model, x = make(), torch.randn(3, 1, 4, 4) * 9
+    with torch.no_grad():
+        for each in model.parameters():
+            each[:1] *= 50
+        onward.constrain(model, Clamp(weight_factor=1.5))
+        wanted = model(x)
+        assert torch.equal(onward.unconstrain(model)(x), wanted)
+
+
+def test_weights_that_cannot_be_clamped_are_named() -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.utils.parametrizations.weight_norm(nn.Linear(4, 4)))
+    with pytest.warns(
+        onward.QuantizationWarning, match="^constrain: a weight of 1 is made of other .* not clamped"
+    ) as seen:
+        onward.constrain(model)
+    assert seen[0].filename == __file__
+
+
 def test_the_bounds_of_a_file(tmp_path: Path) -> None:
     path = tmp_path / "quant.yaml"
     onward.save_config(QuantConfig(clamp=Clamp(activation=0.01)), path)
@@ -170,7 +222,9 @@ def test_the_bounds_of_a_file(tmp_path: Path) -> None:
         (lambda: onward.constrain(torch.ones(1)), "takes an nn.Module, not Tensor"),  # type: ignore[arg-type]
         (lambda: onward.constrain(initialise(nn.Linear(2, 2))), "quantisation-aware already"),
         (lambda: onward.constrain(onward.constrain(nn.Linear(2, 2))), "constrained already"),
+        (lambda: onward.constrain(nn.Linear(2, 2), config={}), "config must be a QuantConfig, not dict"),  # type: ignore[arg-type]
         (lambda: onward.unconstrain(nn.Linear(2, 2)), "is not constrained"),
+        (lambda: onward.unconstrain(None), "takes an nn.Module, not NoneType"),  # type: ignore[arg-type]
         (lambda: initialise(onward.constrain(nn.Sequential(nn.Linear(2, 2)))), "onward.unconstrain"),
         (lambda: onward.constrain(Net(), disable_submodel="haed"), "did you mean 'head'"),
     ],

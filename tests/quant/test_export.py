@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import onnx
 import pytest
@@ -107,6 +108,7 @@ def test_one_call(tmp_path: Path) -> None:
     [
         (X, "batches is one Tensor"),
         (None, "batches is one NoneType"),
+        ("x", "batches is one str"),
         ([], "batches has nothing in it\n.*a generator that was run through"),
         ([(X, 1)], "a batch of Tensor, int is no call of Sequential.forward: too many .*\n.*labels are left out"),
         ([{"y": X}], "a batch of y= is no call of Sequential.forward: missing a required argument: 'input'"),
@@ -124,6 +126,39 @@ def test_one_call_again_after_an_error() -> None:
     onward.quantize(model, [X], config=QuantConfig(weights=Weights(bits=4)))
     with pytest.raises(onward.InputError, match="already, with a configuration of its own"):
         onward.quantize(model, [X], config=QuantConfig())
+
+
+def test_one_call_takes_what_init_takes(tmp_path: Path) -> None:
+    onward.save_config(QuantConfig(weights=Weights(bits=4)), tmp_path / "quant.yaml")
+    model, given = small(), {"config_file": tmp_path / "quant.yaml", "disable_submodel": "2"}
+    for _ in range(2):  # the same again is meant
+        onward.quantize(model, [X], **given)  # type: ignore[arg-type]
+    onward.save_config(model, tmp_path / "again.yaml")
+    assert onward.load_config(tmp_path / "again.yaml") == QuantConfig(
+        weights=Weights(bits=4), rules=[Rule("2", off=True)]
+    )
+    with pytest.raises(onward.InputError, match="already, with a configuration of its own"):
+        onward.quantize(model, [X], disable_submodel="0")
+    with pytest.raises(onward.InputError, match="quantize is given both config and config_file"):
+        onward.quantize(model, [X], config=QuantConfig(), **given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"f": "/nowhere/m.onnx"}, "the directory '/nowhere' does not exist"),
+        ({"f": QuantConfig()}, r"f is a QuantConfig, where a file belongs\n  onward.quantize\(model, batches, config="),
+        ({"opset": 17}, "unexpected keyword argument 'opset'; did you mean 'opset_version'"),
+        ({"config_file": "nowhere.yaml"}, "cannot read the configuration 'nowhere.yaml'"),
+        ({"config": {}}, "config must be a QuantConfig, not dict"),
+    ],
+)
+def test_one_call_is_refused_before_its_batches_run(given: dict[str, Any], text: str) -> None:
+    seen: list[int] = []
+    model = small()
+    with pytest.raises((onward.errors.ExportError, TypeError), match=text):
+        onward.quantize(model, (seen.append(1) or X for _ in range(2)), **given)
+    assert not seen and not onward.quant.is_initialised(model)
 
 
 class Branches(nn.Module):

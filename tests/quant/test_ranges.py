@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from typing import Any
 
+import numpy
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from onward.errors import InputError
+from onward.errors import InputError, QuantizationError
 from onward.quant import (
     Activations,
     Observer,
+    QuantConfig,
     RangeError,
     Weights,
+    calibration,
+    initialise,
     register_calibrate_method,
     unregister_calibrate_method,
 )
@@ -120,6 +125,8 @@ def test_topk_is_the_kth_value(symmetric: bool) -> None:
     else:
         ordered = x.sort().values
         assert (low, high) == (float(ordered[9]), float(ordered[-10]))
+    between = torch.tensor([-3.0, -1.0, 0.5, 5.0])  # of four the third largest is below the third smallest
+    assert ends(Activations(range="topk", top_k=3, symmetric=symmetric), between) == ((-1, 1) if symmetric else (-3, 5))
     few = torch.tensor([-1.0, 5.0])  # no more than k: every value is kept
     assert ends(Activations(range="topk", top_k=2, symmetric=symmetric), few) == (-5.0 if symmetric else -1.0, 5.0)
 
@@ -268,6 +275,7 @@ def test_a_method_of_ones_own(half: None) -> None:
         ("half", type("Other", (Half,), {}), "there is a calibration method 'half' already: Half"),
         ("a b", Half, "must be a plain word, not 'a b'"),
         ("third", int, "must be a subclass of onward.quant.Observer"),
+        ("third", Observer, "'third' does not override update and found\n  update\\(values, low, high\\) looks"),
         ("third", Half(Activations()), "must be a subclass of onward.quant.Observer"),
     ],
 )
@@ -276,6 +284,39 @@ def test_registering_is_checked(half: None, name: str, cls: type[Observer], text
         register_calibrate_method(name, cls)
     with pytest.raises(InputError, match="no registered calibration method 'hal'\n  did you mean 'half'"):
         unregister_calibrate_method("hal")
+
+
+@pytest.mark.parametrize("found", [(-1, 2.0), (numpy.float32(-1), torch.tensor([2.0])), torch.tensor([-1.0, 2.0])])
+def test_a_method_may_find_numbers(found: Any) -> None:
+    """And need not know that there is an `__init__` to call."""
+    cls = type("Found", (Half,), {"found": lambda self: found, "__init__": lambda self, spec: None})
+    observer = cls(Activations())
+    observer.observe(torch.ones(3))
+    assert tuple(map(float, observer.range())) == (-1, 2)
+
+
+@pytest.mark.parametrize(
+    ("found", "text"),
+    [
+        (None, "has to find a low and a high number, not None"),
+        ((1, 2, 3), r"has to find a low and a high number, not \(1, 2, 3\)"),
+        (("a", "b"), r"has to find a low and a high number, not \('a', 'b'\)"),
+        ((torch.zeros(3), torch.ones(3)), "has to find a low and a high number"),
+        ((float("nan"), 1), "has found a range from nan to 1"),
+        ((-float("inf"), 1), "has found a range from -inf to 1"),
+        ((2, -2), "has found a range from 2 to -2"),
+    ],
+)
+def test_what_a_method_finds_is_checked_and_the_module_named(half: None, found: Any, text: str) -> None:
+    register_calibrate_method("found", type("Found", (Half,), {"found": lambda self: found}))
+    try:
+        model = initialise(nn.Sequential(nn.Linear(2, 2)), QuantConfig(activations=Activations(range="found")))
+        said = rf"^0 \(linear_0_input\): the calibration method 'found' {text}.*\n  its found\(\) gives two finite"
+        with pytest.raises(QuantizationError, match=said), calibration(model):
+            model(torch.ones(1, 2))
+        assert "0.quant_linear_0_input" not in model.state_dict()
+    finally:
+        unregister_calibrate_method("found")
 
 
 def test_weight_ranges() -> None:

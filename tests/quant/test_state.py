@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from onward.errors import InputError, QuantizationError
-from onward.quant import QuantizationWarning, calibration, initialise
+from onward.quant import Activations, QuantConfig, QuantizationWarning, Weights, calibration, initialise
 
 from .test_exact import Residual
 
@@ -69,6 +69,23 @@ def test_a_quantised_checkpoint_loads_strictly_into_a_fresh_model(model: nn.Modu
     fresh.load_state_dict(model.state_dict())
     x = torch.randn(2, 3, 16, 16)
     assert torch.equal(evaluated(fresh.eval(), x), evaluated(model, x))
+
+
+@pytest.mark.parametrize("learned", [False, True])
+def test_ranges_of_a_checkpoint_in_half_precision_are_float32(model: nn.Module, learned: bool) -> None:
+    trained(initialise(model))
+    half = {name: each.half() if each.is_floating_point() else each for name, each in model.state_dict().items()}
+    fresh = initialise(Residual(), QuantConfig(activations=Activations(learned=learned)))
+    fresh.load_state_dict(half)
+    assert {tensor.dtype for name, tensor in fresh.state_dict().items() if "quant_" in name} == {torch.float32}
+    trained(fresh)
+
+
+@pytest.mark.parametrize("shape", [(3,), ()])
+def test_a_range_of_another_shape_is_refused(model: nn.Module, shape: tuple[int, ...]) -> None:
+    state = {**initialise(model).state_dict(), "stem.quant_conv_0_input": torch.zeros(shape)}
+    with pytest.raises(RuntimeError, match="size mismatch for stem.quant_conv_0_input"):
+        model.load_state_dict(state)
 
 
 def test_a_checkpoint_of_something_else_is_still_refused(model: nn.Module) -> None:
@@ -137,6 +154,25 @@ def test_twice(model: nn.Module) -> None:
         initialise(nn.Sequential(model))
 
 
+def test_a_part_of_a_quantised_model_is_known_as_one(model: nn.Module) -> None:
+    part = initialise(model).blocks[0]  # type: ignore[index, union-attr]
+    with pytest.raises(InputError, match="^the model is part of a model that is quantisation-aware .*, as blocks.0"):
+        initialise(part)
+    with pytest.raises(InputError, match="^the submodule 1 is part of a model .*\n.*Rule\\('blocks.0', ...\\)"):
+        initialise(nn.Sequential(nn.ReLU(), part))
+    with pytest.raises(InputError, match="is part of a quantisation-aware model, as blocks.0\n  give the whole"):
+        calibration(part).__enter__()
+
+
+def test_one_activation_serves_several_models() -> None:
+    shared, x = nn.SiLU(), torch.randn(300, 2)
+    for _ in range(2):
+        model = initialise(nn.Sequential(nn.Linear(2, 2), shared))
+        with calibration(model):
+            model(x)
+        assert len(evaluated(model.eval(), x).unique()) <= 256
+
+
 def test_calibration_without_a_batch(model: nn.Module) -> None:
     initialise(model)
     with pytest.raises(QuantizationError, match="nothing was seen inside"), calibration(model):
@@ -161,6 +197,26 @@ def test_calibration_with_zeros_warns(model: nn.Module) -> None:
         calibration(model),
     ):
         model(torch.zeros(1, 3, 16, 16))
+
+
+def test_calibration_that_cuts_off_all_but_zeros_says_so() -> None:
+    model = initialise(nn.Sequential(nn.Linear(6, 4)), QuantConfig(activations=Activations(range="topk", top_k=3)))
+    said = r"^0 \(linear_0_input\) has a range of zero, .* cut off by range='topk': try 'minmax'"
+    with pytest.warns(QuantizationWarning, match=said), calibration(model):
+        model(torch.tensor([[0.0, 0.0, 0.0, 0.0, 5.0, 0.0]]))
+
+
+def test_calibration_with_empty_batches(model: nn.Module) -> None:
+    initialise(model)
+    with pytest.raises(QuantizationError, match="no value was seen\n  its batches were empty"), calibration(model):
+        model(torch.zeros(0, 3, 16, 16))
+
+
+def test_weights_alone_need_not_be_reached() -> None:
+    """They have no range to miss."""
+    config = QuantConfig(weights=Weights(bits=4, block_size=16), weight_only=True)
+    with warnings.catch_warnings(), calibration(initialise(nn.Sequential(nn.Linear(16, 2)), config)):
+        warnings.simplefilter("error")
 
 
 def test_many_that_saw_zeros_are_one_warning() -> None:

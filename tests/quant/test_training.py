@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from onward.errors import QuantizationError
-from onward.quant import Activations, QuantConfig, Weights, calibration, initialise
+from onward.quant import Activations, QuantConfig, Rule, Weights, calibration, initialise
 from onward.quant.caution import QuantizationWarning
 from onward.quant.fake import fake_quantize, fake_quantize_weight
 from onward.quant.learned import fake_quantize_learned
@@ -246,6 +246,34 @@ def test_autocast(config: QuantConfig) -> None:
     assert losses[-1] < losses[0]
     assert all(each.dtype is torch.float32 for each in ranges_of(model).values())
     assert all(each.grad is not None and each.grad.dtype is torch.float32 for each in model.parameters())
+
+
+class BehindFloat(nn.Module):
+    """What a rule leaves in float gives shorter floats under autocast."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem, self.conv, self.head = nn.Conv1d(2, 3, 1), nn.Conv1d(3, 3, 1), nn.Linear(8, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.stem(x)
+        result: Tensor = self.conv(y) + self.head(y)
+        return result
+
+
+@pytest.mark.parametrize("given", [torch.float32, torch.bfloat16])
+def test_what_autocast_has_made_shorter_is_quantised(given: torch.dtype) -> None:
+    names = []
+    for enabled in (False, True):
+        torch.manual_seed(0)
+        model = initialise(BehindFloat(), QuantConfig(rules=[Rule("stem", off=True)])).train()
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):
+            y = model(torch.randn(64, 2, 8).to(given if enabled else torch.float32))
+        assert y.dtype is torch.float32 and len(y.unique()) <= 256
+        y.sum().backward()
+        assert all(each.grad is not None for each in model.parameters())
+        names.append(list(ranges_of(model)))
+    assert names[0] == names[1] and len(names[0]) == 4
 
 
 def test_gradient_accumulation() -> None:
@@ -496,6 +524,30 @@ def test_a_result_that_is_read_as_it_is_and_bounded_has_one_range() -> None:
     assert [name for name in ranges_of(model) if "relu" in name] == []
     model.train()(torch.randn(3, 4)).sum().backward()
     assert [name for name, each in model.named_parameters() if each.grad is None] == []
+
+
+class BoundedTwice(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.rest = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.layer(x)
+        result: Tensor = self.rest(torch.relu(torch.relu(y) - x)) + y
+        return result
+
+
+def test_what_is_bounded_behind_such_a_result_keeps_its_own_range(tmp_path: Path) -> None:
+    """Calls are counted alike before and after it is known that the result is read as it is."""
+    torch.manual_seed(0)
+    x = torch.randn(64, 4)
+    model = quantised(BoundedTwice(), lambda: x)
+    assert [name for name in ranges_of(model) if "relu" in name] == ["quant_relu_1_output"]
+    assert through_onnxruntime(model, x, tmp_path).equal == 1
+    fresh = initialise(BoundedTwice()).train()  # without calibration, from the first batch on
+    for _ in range(3):
+        fresh(x)
+    assert bool(fresh.quant_relu_0_output.equal(fresh.layer.quant_linear_0_output.clamp(min=0)))
 
 
 WRITES: dict[str, Any] = {

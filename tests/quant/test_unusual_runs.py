@@ -113,6 +113,35 @@ def test_ranges_that_were_found_in_inference_mode_are_trained_and_loaded(
     assert through_onnxruntime(model, X, tmp_path).equal == 1
 
 
+def test_a_model_is_not_exported_while_it_is_calibrated() -> None:
+    model = onward.quant.initialise(Net())
+    with (
+        pytest.raises(onward.QuantizationError, match="^the model is being calibrated.*\n  export it behind the block"),
+        onward.calibration(model),
+    ):
+        model(X)
+        onward.export(nn.Sequential(model), (X,))
+
+
+def test_a_part_of_another_type_is_named() -> None:
+    model = quantised(Net(), lambda: X)
+    model.layers[2].half()
+    with pytest.raises(onward.InputError, match="^export: layers.2 has parameters of torch.float16"):
+        onward.export(model, (X,))
+    with pytest.raises(onward.InputError, match=r"^calibration: layers.2 has .*\n  call model.float\(\) first"):
+        onward.calibration(model).__enter__()
+
+
+def test_a_part_that_is_in_training_mode_is_named() -> None:
+    model = quantised(nn.Sequential(nn.Linear(12, 4), nn.BatchNorm1d(4)), lambda: X)
+    model[1].train()
+    with pytest.raises(onward.QuantizationError, match=r"^1 \(batch_norm_0\) is in training mode, and .*\n.*eval\(\)"):
+        model(X)
+    with pytest.raises(onward.QuantizationError, match="exported in evaluation mode, and 1 is in training mode"):
+        onward.export(model, (X,), training=onward.TrainingMode.PRESERVE)
+    onward.export(model, (X,))  # in evaluation mode
+
+
 class TakesAnything(nn.Module):
     def __init__(self) -> None:
         super().__init__()

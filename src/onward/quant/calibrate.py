@@ -13,8 +13,8 @@ from ..capture.model import set_training
 from ..errors import QuantizationError
 from .caution import QuantizationWarning
 from .controller import Controller
-from .initialise import controller_of
-from .ranges import RangeError
+from .initialise import check_types, controller_of
+from .ranges import Observer, RangeError
 from .sites import Site
 
 
@@ -30,6 +30,7 @@ def calibration(model: nn.Module) -> Iterator[nn.Module]:
         raise QuantizationError(
             "this model is being calibrated already", hint="one `with onward.calibration` at a time"
         )
+    check_types(model, controller, "calibration")
     controller.observers, controller.reached, controller.read = {}, set(), set()
     try:
         with set_training(model, False), torch.no_grad():
@@ -42,36 +43,48 @@ def calibration(model: nn.Module) -> Iterator[nn.Module]:
             "nothing was seen inside `with onward.calibration(model):`",
             hint="call the model there with some batches; a part of it that is called alone counts too",
         )
-    ranges, zeros = [], []
+    ranges = []
+    zeros: list[Site] = []
+    cut: list[Site] = []
     for site, observer in seen.values():
         try:
             low, high = observer.range()
         except RangeError as error:
-            raise QuantizationError(f"{site.label}: {error}") from error
+            raise QuantizationError(f"{site.label}: {error}", hint=_what_to_do(observer)) from error
         if float(low) == 0 == float(high) and not observer.infinities:  # a mask has nothing else
-            zeros.append(site)
+            (zeros if observer.only_zeros else cut).append(site)
         if observer.nans:
-            raise QuantizationError(
-                f"{site.label} has seen NaN: {observer.nans} values",
-                hint="look for the cause in the float model; a rule with off=True leaves a module in float",
-            )
+            raise QuantizationError(f"{site.label} has seen NaN: {observer.nans} values", hint=_LOOK)
         ranges.append((site, low if not observer.infinities else -torch.inf, high))
     for site, low, high in ranges:
         site.set_range(low, high)
-    for text in _of_zeros(zeros):
+    for text in _of_zeros(zeros, cut):
         _warn(text)
     missed = _told(_missed(model, controller), "", "")
     _warn(missed and f"calibration has not reached {missed}: evaluation and export raise an error if they do")
 
 
-def _of_zeros(sites: list[Site]) -> tuple[str, str]:
-    """What to say of inputs that were forgotten, and of what begins with zeros and is to learn: a last layer, a factor
-    of a branch."""
-    seen = _told([each.label for each in sites], "has seen nothing but zeros", "have seen nothing but zeros")
-    stay = [each.label for each in sites if not each.settings.averaging]
+_LOOK = "look for the cause in the float model; a rule with off=True leaves a module in float"
+
+
+def _what_to_do(observer: Observer) -> str:
+    """Where there is no range."""
+    if observer.values:
+        return "its found() gives two finite numbers, the lower one first"
+    return _LOOK if observer.nans or observer.infinities else "its batches were empty: give some that are not"
+
+
+def _of_zeros(zeros: list[Site], cut: list[Site]) -> tuple[str, str, str]:
+    """What to say of inputs that were forgotten, of values so rare that a method has cut them off, and of what begins
+    with zeros and is to learn: a last layer, a factor of a branch."""
+    seen = _told([each.label for each in zeros], "has seen nothing but zeros", "have seen nothing but zeros")
+    methods = " and ".join(sorted({f"range={each.settings.range!r}" for each in cut}))
+    left = _told([each.label for each in cut], "has", "have")
+    left = left and f"{left} a range of zero, for what else was seen is rare, and cut off by {methods}: try 'minmax'"
+    stay = [each.label for each in (*zeros, *cut) if not each.settings.averaging]
     told = _told(stay, "stays at zero in training, where averaging=0", "stay at zero in training, where averaging=0")
     way_out = "leaves ranges: a rule with activations={'averaging': 0.1} lets them follow the batches"
-    return seen, told and f"{told} {way_out}"
+    return seen, left, told and f"{told} {way_out}"
 
 
 def _told(names: list[str], one: str, several: str) -> str:
@@ -89,12 +102,13 @@ def _warn(text: str) -> None:
 
 
 def _missed(model: nn.Module, controller: Controller) -> list[str]:
-    """The modules that are to be quantised, have a weight of their own, and neither ran nor had it read: the last
-    projection of an attention is not called, and one that shares its weight with another need not be."""
+    """The modules whose results are to be quantised, that have a weight of their own, and neither ran nor had it read:
+    the last projection of an attention is not called, and one that shares its weight with another need not be."""
     return [
         path
         for path, module in model.named_modules()
-        if controller.settings_for(path) is not None
+        if (settings := controller.settings_for(path)) is not None
+        and not settings.weight_only
         and isinstance(weight := module._parameters.get("weight"), torch.Tensor)
         and id(weight) not in controller.read
         and path not in controller.reached

@@ -68,24 +68,35 @@ _Loader.add_constructor("tag:yaml.org,2002:map", _section)
 _Loader.add_implicit_resolver(
     "tag:yaml.org,2002:bool", re.compile("^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF")
 )
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"^[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+$"), list("-+.0123456789")
-)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes in quotes what the loader would take for a number."""
+
+
+for _each in (_Loader, _Dumper):
+    _each.add_implicit_resolver(
+        "tag:yaml.org,2002:float",
+        re.compile(r"^[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+$"),
+        list("-+.0123456789"),
+    )
 
 
 def save_config(config: QuantConfig | nn.Module, path: str | os.PathLike[str]) -> None:
     """Write a configuration, or that of a model that `onward.init` was called on. Whole or not at all."""
-    from .controller import ATTRIBUTE
+    from .initialise import controller_of
 
-    if isinstance(config, nn.Module) and ATTRIBUTE in config.__dict__:
-        config = config.__dict__[ATTRIBUTE].config
+    if isinstance(config, nn.Module):
+        config = controller_of(config, "save_config").config
     if not isinstance(config, QuantConfig):
         raise InputError(
             f"save_config writes a QuantConfig, or that of an initialised model, not {type(config).__name__}",
             hint='try onward.save_config(onward.QuantConfig(), "quant.yaml")',
         )
+    if not isinstance(path, (str, os.PathLike)):
+        raise InputError(f"a configuration is written to the path of a file, not to {path!r}")
     name = os.fspath(path)
-    text = _HEADER + yaml.safe_dump(_plain(config), sort_keys=False, allow_unicode=True, width=100)
+    text = _HEADER + yaml.dump(_plain(config), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
     check_path(name)
     with told_clearly(name, len(text)), Replacement(name) as target:
         assert target.file is not None
@@ -99,7 +110,17 @@ def _plain(config: QuantConfig) -> dict[str, Any]:
     """In types that YAML has. A rule has the fields that it was given."""
     found = asdict(config)
     found["rules"] = [{key: value for key, value in asdict(rule).items() if value is not None} for rule in config.rules]
-    return found
+    plain: dict[str, Any] = _in_plain_types(found)
+    return plain
+
+
+def _in_plain_types(value: Any) -> Any:
+    """numpy's float64 is a float to Python, and nothing to YAML."""
+    if isinstance(value, dict):
+        return {key: _in_plain_types(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_in_plain_types(each) for each in value]
+    return next((kind(value) for kind in (float, str) if isinstance(value, kind)), value)
 
 
 def load_config(path: str | os.PathLike[str]) -> QuantConfig:
@@ -117,7 +138,20 @@ def load_config(path: str | os.PathLike[str]) -> QuantConfig:
             given[part] = _made(name, part, found, kind)
     if "rules" in found:
         given["rules"] = _rules(name, found)
-    return _at_its_line(name, found, lambda: QuantConfig(**given))
+    try:
+        return QuantConfig(**given)
+    except InputError:
+        return _at_its_line(name, _refused(found, given), lambda: QuantConfig(**given))
+
+
+def _refused(found: Section, given: dict[str, Any]) -> Section:
+    """The section for which a configuration is refused: that of the first rule with which it is, or the whole."""
+    for count, section in enumerate([found, *found.get("rules", ())]):
+        try:
+            QuantConfig(**{**given, "rules": given.get("rules", [])[:count]})
+        except InputError:
+            return section
+    return found
 
 
 def _parsed(name: str) -> Section:
@@ -134,7 +168,7 @@ def _parsed(name: str) -> Section:
         raise InputError(
             f"'{name}' is not YAML that a configuration can be read from: {problem}",
             source=f"{name}:{mark.line + 1}" if mark else name,
-            hint=_TAG_HINT if "python/" in problem else None,
+            hint=_TAG_HINT if "python/" in problem else _STAR_HINT if "an alias" in str(error) else None,
         ) from error
     if not isinstance(found, Section):
         what = "is empty" if found is None else f"has a {type(found).__name__} where fields should be"
@@ -143,6 +177,7 @@ def _parsed(name: str) -> Section:
 
 
 _TAG_HINT = "objects of Python are not read from a file; write the fields themselves"
+_STAR_HINT = "a pattern that begins with * is written in quotes: name: '*.norm'"
 
 
 def _check_fields(name: str, owner: str, section: Section, kind: type) -> None:
@@ -177,8 +212,20 @@ def _rules(name: str, around: Section) -> list[Rule]:
     rules = []
     for section in found:
         _check_fields(name, "a rule", section, Rule)
+        _check_quoted(name, section)
         rules.append(_at_its_line(name, section, lambda given=section: Rule(**given)))  # type: ignore[misc]
     return rules
+
+
+def _check_quoted(name: str, section: Section) -> None:
+    """Paths in an nn.Sequential look like numbers."""
+    given = section.get("name")
+    if isinstance(given, (int, float)) and not isinstance(given, bool):
+        raise InputError(
+            f"rule.name must be the path of a module or a pattern of paths, not the number {given}",
+            source=f"{name}:{section.lines['name']}",
+            hint=f"in quotes it is one: name: '{given}'",
+        )
 
 
 def _at_its_line(name: str, section: Section, make: Callable[[], Made]) -> Made:

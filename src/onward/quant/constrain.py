@@ -8,7 +8,8 @@ so what is outside of its bounds is not pushed further. `unconstrain` leaves the
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -16,14 +17,16 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import InputError
+from .caution import QuantizationWarning
 from .config import Clamp, QuantConfig
 from .config_file import load_config
 from .controller import ATTRIBUTE
-from .initialise import switched_off
+from .initialise import checked, switched_off
 
 LINGER = Clamp(weight_factor=7.0, activation=8.0)  # what linger clamps at, unless told otherwise
 _WITH_WEIGHTS = (nn.modules.conv._ConvNd, nn.Linear, nn.Embedding, nn.RNNBase)
 _NORMS = (nn.modules.batchnorm._BatchNorm, nn.LayerNorm, nn.GroupNorm)  # their results alone
+_NOT_CALLED = nn.modules.linear.NonDynamicallyQuantizableLinear  # the attention around it takes its weight
 _FLAT = "_flat_weights"  # where recurrent layers take their weights from
 
 
@@ -61,23 +64,38 @@ def constrain(
         if config is not None:
             raise InputError("constrain is given both config and config_file", hint="leave one of them out")
         config = load_config(config_file)
-    bounds = _bounds(clamp, config)
-    config = config or QuantConfig()
+    config, bounds = checked(config), _bounds(clamp, config)
     config = replace(config, rules=(*config.rules, *switched_off(disable_module, disable_submodel)))
     on = config.for_model(model)
-    layers = [
-        module
+    layers = {
+        path: module
         for path, module in model.named_modules()
-        if isinstance(module, (*_WITH_WEIGHTS, *_NORMS)) and on[path] is not None
-    ]
+        if isinstance(module, (*_WITH_WEIGHTS, *_NORMS))
+        and not isinstance(module, _NOT_CALLED)
+        and on[path] is not None
+    }
     if not layers:
         raise InputError(
             "constrain finds no layer to clamp", hint="convolutions, linear layers, embeddings, LSTMs, norms"
         )
-    for module in layers:
+    _warn_of_made(layers, bounds)
+    for module in layers.values():
         module.register_forward_pre_hook(_Before(bounds))
         module.register_forward_hook(_After(bounds), always_call=True)
     return model
+
+
+def _warn_of_made(layers: Mapping[str, nn.Module], bounds: Clamp) -> None:
+    """What is made when it is read (`nn.utils.parametrizations`, `nn.utils.prune`) has no place for a clamped one."""
+    made = [path or "the model" for path, module in layers.items() if _is_made(module)]
+    if made and (bounds.weight is not None or bounds.weight_factor is not None):
+        told = f"a weight of {', '.join(made)} is made of other parameters, and not clamped"
+        warnings.warn(f"constrain: {told}", QuantizationWarning, stacklevel=3)
+
+
+def _is_made(module: nn.Module) -> bool:
+    is_recurrent = isinstance(module, nn.RNNBase)
+    return isinstance(module, _WITH_WEIGHTS) and not is_recurrent and "weight" not in module._parameters
 
 
 def _bounds(clamp: Clamp | None, config: QuantConfig | None) -> Clamp:
@@ -95,19 +113,29 @@ def _bounds(clamp: Clamp | None, config: QuantConfig | None) -> Clamp:
 @torch.no_grad()
 def unconstrain(model: nn.Module) -> nn.Module:
     """End `constrain`: parameters have the values that they were clamped to, and the model is as it was otherwise."""
-    found = False
+    if not isinstance(model, nn.Module):
+        raise InputError(f"unconstrain takes an nn.Module, not {type(model).__name__}")
+    if not is_constrained(model):
+        raise InputError("unconstrain: the model is not constrained", hint="onward.constrain(model) comes first")
+    clamped = []  # before any is written: two layers may share a weight, whose mean magnitude is that of before
     for module in model.modules():
         for hooks, key, hook in list(_hooks(module)):
-            found = True
             if isinstance(hook, _Before):
-                for name, parameter in module._parameters.items():
-                    if parameter is not None and isinstance(module, _WITH_WEIGHTS):
-                        parameter.copy_(hook.clamped(name, parameter))
+                clamped += [(each, hook.clamped(name, each)) for name, each in _parameters(module)]
             del hooks[key]
             module._forward_hooks_always_called.pop(key, None)
-    if not found:
-        raise InputError("unconstrain: the model is not constrained", hint="onward.constrain(model) comes first")
+    for parameter, values in clamped:
+        parameter.copy_(values)
     return model
+
+
+def _parameters(module: nn.Module) -> list[tuple[str, Tensor]]:
+    """What is clamped in a layer: not what a weight is made of."""
+    if not isinstance(module, _WITH_WEIGHTS):
+        return []
+    is_recurrent = isinstance(module, nn.RNNBase)
+    given = module._parameters.items()
+    return [(key, each) for key, each in given if each is not None and (is_recurrent or key in ("weight", "bias"))]
 
 
 def is_constrained(model: nn.Module) -> bool:
@@ -130,15 +158,12 @@ class _Before:
         self.bounds = bounds
 
     def __call__(self, module: nn.Module, args: tuple) -> None:
-        if not isinstance(module, _WITH_WEIGHTS):
-            return
         if isinstance(module, nn.RNNBase):
             flat = [self.clamped(name, getattr(module, name)) for name in module._flat_weights_names]
             module.__dict__[_FLAT] = flat
             return
-        for name, parameter in module._parameters.items():
-            if parameter is not None:
-                module.__dict__[name] = self.clamped(name, parameter)
+        for name, parameter in _parameters(module):
+            module.__dict__[name] = self.clamped(name, parameter)
 
     def clamped(self, name: str, parameter: Tensor) -> Tensor:
         """A parameter within the bounds that its name stands for."""
@@ -162,9 +187,8 @@ class _After:
     def __call__(self, module: nn.Module, args: tuple, result: Any) -> Any:
         if isinstance(module, nn.RNNBase):
             module.__dict__[_FLAT] = [getattr(module, name) for name in module._flat_weights_names]
-        elif isinstance(module, _WITH_WEIGHTS):
-            for name in module._parameters:
-                module.__dict__.pop(name, None)
+        for name, _ in _parameters(module):
+            module.__dict__.pop(name, None)
         limit = self.bounds.activation
         if limit is None or result is None:
             return None

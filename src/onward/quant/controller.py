@@ -200,7 +200,9 @@ def load_ranges(module: nn.Module, learned: bool, state: dict[str, Any], prefix:
     found = {key[len(prefix) :]: value for key, value in state.items() if key.startswith(f"{prefix}{PREFIX}")}
     for key, value in found.items():
         if "." not in key and getattr(module, key, None) is None:
-            hold_range(module, key, value.detach().clone(), learned=learned)
+            # A checkpoint may be in half precision; of one with another shape PyTorch says so, where there is a range.
+            values = value.detach() if value.shape == (2,) else torch.zeros(2)
+            hold_range(module, key, values, learned=learned)
 
 
 class LoadRanges:

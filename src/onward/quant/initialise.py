@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..errors import InputError
+from ..errors import InputError, QuantizationError
 from ..lower.formats import CHECKS
-from ..options import ExportOptions
+from ..options import ExportOptions, TrainingMode
 from . import functions, linger_format, lowerings, passes
 from .config import QuantConfig, Rule
 from .controller import ATTRIBUTE, Controller, Enter, Leave, LoadRanges, quantised_parameters
@@ -34,27 +34,17 @@ def initialise(
     """Hook every module of a model. Its parameters, its state dict and its code stay as they are."""
     if not isinstance(model, nn.Module):
         raise InputError(f"init takes an nn.Module, not {type(model).__name__}", hint="onward.init(model)")
-    found = next((path for path, module in model.named_modules() if ATTRIBUTE in module.__dict__), None)
-    if found is not None:
-        raise InputError(
-            f"{f'the submodule {found}' if found else 'the model'} is quantisation-aware already",
-            hint="call onward.init once; what it is to do differently belongs into its configuration",
-        )
+    _check_fresh(model)
     if any(getattr(hook, "constrains", False) for each in model.modules() for hook in each._forward_hooks.values()):
         raise InputError(
             "init: the model is constrained, and would be quantised with weights that are clamped while it runs",
             hint="call onward.unconstrain(model) first: it leaves the clamped weights behind",
         )
-    config = config or QuantConfig()
-    if not isinstance(config, QuantConfig):
-        is_path = isinstance(config, (str, os.PathLike))
-        raise InputError(
-            f"config must be a QuantConfig, not {type(config).__name__}",
-            hint="a file is given as config_file=" if is_path else "for example QuantConfig(weights=Weights(bits=4))",
-        )
+    config = checked(config)
     config = replace(config, rules=(*config.rules, *switched_off(disable_module, disable_submodel)))
     controller = Controller(config, config.for_model(model))
-    _check_types(model, controller)
+    _check_scripts(model)
+    check_types(model, controller, "init")
     for path, module in model.named_modules():
         watch_made_weights(module, controller, path)
         module.register_forward_pre_hook(Enter(controller, path, module), with_kwargs=True)
@@ -66,17 +56,61 @@ def initialise(
     return model
 
 
-def _check_types(model: nn.Module, controller: Controller) -> None:
+def checked(config: Any) -> QuantConfig:
+    """A configuration as it is given; None is the default one."""
+    if config is None:
+        return QuantConfig()
+    if not isinstance(config, QuantConfig):
+        is_path = isinstance(config, (str, os.PathLike))
+        raise InputError(
+            f"config must be a QuantConfig, not {type(config).__name__}",
+            hint="a file is given as config_file=" if is_path else "for example QuantConfig(weights=Weights(bits=4))",
+        )
+    return config
+
+
+def _check_fresh(model: nn.Module) -> None:
+    """Refuse a model that has been here before, as a whole, with a part of it, or as a part of another. Activations and
+    norms may be shared: some networks have one for all their layers, and for all that are ever made."""
+    for path, module in model.named_modules():
+        what = f"the submodule {path}" if path else "the model"
+        if ATTRIBUTE in module.__dict__:
+            raise InputError(
+                f"{what} is quantisation-aware already",
+                hint="call onward.init once; what it is to do differently belongs into its configuration",
+            )
+        if (inside := path_inside(module)) is not None and _has_matrices(module):
+            raise InputError(
+                f"{what} is part of a model that is quantisation-aware already, as {inside}",
+                hint=f"what it is to do differently belongs into the configuration of that: Rule({inside!r}, ...)",
+            )
+
+
+def _has_matrices(module: nn.Module) -> bool:
+    return any(each.dim() > 1 for each in module.parameters())
+
+
+def path_inside(module: nn.Module) -> str | None:
+    """The path that a module has in the quantised model which it is a part of."""
+    return next((hook.path for hook in module._forward_pre_hooks.values() if isinstance(hook, Enter)), None)
+
+
+def _check_scripts(model: nn.Module) -> None:
     scripted = next((path for path, each in model.named_modules() if isinstance(each, torch.jit.ScriptModule)), None)
     if scripted is not None:
         raise InputError(
             f"init: {scripted or 'the model itself'} is made by torch.jit, and nothing can be seen of what it computes",
             hint="build the model without torch.jit",
         )
+
+
+def check_types(model: nn.Module, controller: Controller, what: str) -> None:
+    """Refuse parameters of another type than float32; `what` is the caller, for the error."""
     for path, _, _, each in quantised_parameters(controller, model, ""):
         if each.dtype is not torch.float32:
+            where = path or "the model itself"
             raise InputError(
-                f"init: {path or 'the model itself'} has parameters of {each.dtype}, and what is quantised is float32",
+                f"{what}: {where} has parameters of {each.dtype}, and what is quantised is float32",
                 hint="call model.float() first (autocast may still compute in half precision), or switch it off",
             )
 
@@ -92,6 +126,11 @@ def controller_of(model: Any, what: str) -> Controller:
         raise InputError(f"{what} takes an nn.Module, not {type(model).__name__}")
     controller: Controller | None = model.__dict__.get(ATTRIBUTE)
     if controller is None:
+        if (path := path_inside(model)) is not None:
+            raise InputError(
+                f"{what}: this {type(model).__name__} is part of a quantisation-aware model, as {path}",
+                hint=f"give the whole model to {what}",
+            )
         inside = next((path for path, module in model.named_modules() if ATTRIBUTE in module.__dict__), None)
         raise InputError(
             f"{what}: {type(model).__name__} is not quantisation-aware"
@@ -113,10 +152,17 @@ def _several(name: str, given: Any) -> Iterable[Any]:
     """One or many, as linger takes them."""
     if given is None:
         return ()
-    if not isinstance(given, (str, type, Iterable)):
-        what = "classes of modules, or their names" if name == "disable_module" else "paths of submodules, or patterns"
-        raise InputError(f"{name} must be one or several {what}, not {given!r}")
-    return (given,) if isinstance(given, (str, type)) else tuple(given)
+    is_one = isinstance(given, (str, type, nn.Module)) or not isinstance(given, Iterable)
+    several = (given,) if is_one else tuple(given)
+    is_class = name == "disable_module"
+    for each in several:
+        if not (isinstance(each, str) and each) and not (is_class and isinstance(each, type)):
+            what = "classes of modules, or their names" if is_class else "paths of submodules, or patterns"
+            raise InputError(
+                f"{name} must be one or several {what}, not {each!r}",
+                hint="for example disable_module=nn.LSTM" if is_class else 'for example disable_submodel="head"',
+            )
+    return several
 
 
 _WEIGHTS_OUTSIDE = {
@@ -128,7 +174,9 @@ _WEIGHTS_OUTSIDE = {
 
 def check_export(model: Any, options: ExportOptions) -> None:
     """The weights of a quantised model are integers, worked out when it is exported."""
-    if not any(ATTRIBUTE in each.__dict__ for each in (model.modules() if isinstance(model, nn.Module) else ())):
+    modules = dict(model.named_modules()) if isinstance(model, nn.Module) else {}
+    quantised = [each for each in modules.values() if ATTRIBUTE in each.__dict__]
+    if not quantised:
         return
     for name, (asked, does) in _WEIGHTS_OUTSIDE.items():
         if getattr(options, name) is asked:
@@ -136,6 +184,20 @@ def check_export(model: Any, options: ExportOptions) -> None:
                 f"{name}={asked} {does}, and the weights of a quantised model are integers that are worked out once",
                 hint=f"leave {name} out",
             )
+    for each in quantised:
+        controller: Controller = each.__dict__[ATTRIBUTE]
+        check_types(each, controller, "export")
+        if controller.observers is not None:
+            raise QuantizationError(
+                "the model is being calibrated, and computes in float until its ranges are found",
+                hint="export it behind the block of `with onward.calibration(model):`",
+            )
+    training = [path for path, each in modules.items() if each.training and path]
+    if options.training is TrainingMode.PRESERVE and training and not model.training:
+        raise QuantizationError(
+            f"a quantised model is exported in evaluation mode, and {training[0]} is in training mode",
+            hint="leave `training` out, or call model.eval()",
+        )
 
 
 CHECKS.append(check_export)

@@ -190,7 +190,9 @@ class _Reader:
         settings: what it leaves out is not that of the whole model, but linger's default."""
         names = part["name"]
         if isinstance(names, str) or not isinstance(names, list) or not all(isinstance(each, str) for each in names):
-            raise self.refused(part, "name", f"name must be a list of modules, not {names!r}")
+            raise self.refused(
+                part, "name", f"name must be a list of modules, not {names!r}", "for example name: ['0', 'layer1.0']"
+            )
         for key in part:
             if key not in ("name", "quant_info", "clamp_info"):
                 raise self.refused(part, key, unknown_field("a section", key, ("name", "quant_info", "clamp_info")))

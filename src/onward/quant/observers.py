@@ -7,7 +7,7 @@ in front of a softmax is usual, NaN is not.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -25,11 +25,14 @@ class Observer:
 
     nans, infinities   how many values were left out
     values             how many were looked at
+    only_zeros         whether they were nothing else
     """
+
+    nans = infinities = values = 0  # of the class, so that a method may leave out `super().__init__`
+    only_zeros = True
 
     def __init__(self, spec: Activations) -> None:
         self.spec = spec
-        self.nans = self.infinities = self.values = 0
 
     @torch.no_grad()
     def observe(self, x: Tensor) -> None:
@@ -46,6 +49,7 @@ class Observer:
                 return
             low, high = torch.aminmax(flat)
         self.values += flat.numel()
+        self.only_zeros = self.only_zeros and not bool((low != 0) | (high != 0))
         self.update(flat, low, high)
 
     def _finite(self, flat: Tensor) -> Tensor:
@@ -62,8 +66,18 @@ class Observer:
                 raise RangeError("no value was seen")
             every = "NaN" if not self.infinities else "infinite" if not self.nans else "NaN or infinite"
             raise RangeError(f"every one of the {left_out} values was {every}")
-        low, high = self.found()
-        return low.to(torch.float32), high.to(torch.float32)
+        return self._checked(self.found())
+
+    def _checked(self, found: Any) -> tuple[Tensor, Tensor]:
+        """The range as two tensors; a method of one's own may give numbers, and may be wrong."""
+        name = f"the calibration method {self.spec.range!r}" if hasattr(self, "spec") else type(self).__qualname__
+        try:
+            low, high = (torch.as_tensor(each).detach().to(torch.float32).reshape(()) for each in found)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise RangeError(f"{name} has to find a low and a high number, not {found!r}") from error
+        if not bool(low.isfinite() & high.isfinite() & (low <= high)):
+            raise RangeError(f"{name} has found a range from {float(low):g} to {float(high):g}")
+        return low, high
 
     def update(self, values: Tensor, low: Tensor, high: Tensor) -> None:
         """Look at a batch: finite float32 values in one dimension, at least one, and the ends of their range."""
@@ -118,7 +132,7 @@ class TopK(Observer):
     """The k-th largest and the k-th smallest value of all that were seen: k - 1 outliers on each side are clipped.
 
     With a symmetric grid it is the k-th largest magnitude, as linger's `top_10`. With no more than k values all are
-    kept.
+    kept; for two ends with fewer than twice as many, which would pass each other.
     """
 
     def __init__(self, spec: Activations) -> None:
@@ -139,6 +153,7 @@ class TopK(Observer):
         return torch.topk(values, min(self.spec.top_k, values.numel())).values
 
     def found(self) -> tuple[Tensor, Tensor]:
-        place = self.spec.top_k - 1 if self.values > self.spec.top_k else 0
+        few = self.spec.top_k if self.spec.symmetric else 2 * self.spec.top_k - 1
+        place = self.spec.top_k - 1 if self.values > few else 0
         high = self._top[place]
         return (-high if self.spec.symmetric else -self._bottom[place]), high

@@ -68,6 +68,12 @@ def register_calibrate_method(name: str, cls: type[Observer]) -> None:
             f"the calibration method {name!r} must be a subclass of onward.quant.Observer, not {cls!r}",
             hint="it overrides update(values, low, high) and found()",
         )
+    missing = [each for each in ("update", "found") if getattr(given, each) is getattr(Observer, each)]
+    if missing:
+        raise InputError(
+            f"the calibration method {name!r} does not override {' and '.join(missing)}",
+            hint="update(values, low, high) looks at a batch, and found() gives the low and the high end",
+        )
     if name in _BUILT_IN:
         raise InputError(f"the calibration method {name!r} is one of onward's own", hint="choose another name")
     if _registered.get(name, cls) is not cls:

@@ -165,28 +165,29 @@ class Session(Tagged, TorchFunctionMode):
     def in_float(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Call a function on the values themselves; what it gives lies on no grid."""
         args, kwargs = self.current(args, kwargs)
-        first = args[0] if args else None
-        if isinstance(first, Tensor) and writes(func):
+        first: Any = args[0] if args else None
+        into = isinstance(first, Tensor) and (writes(func) or bool(kwargs.get("inplace")))
+        if into:
             self.take_view(first)
         tensors = tensors_in(args, kwargs)
-        if len(tensors) == 1 and self._is_nothing_special(tensors[0]) and not writes(func):
+        if len(tensors) == 1 and self._is_nothing_special(tensors[0]) and not into:
             return func(*args, **kwargs)
         if any(isinstance(self.tag(each), (Pending, Entered)) for each in tensors):
             args, kwargs = pytree.tree_map_only(Tensor, self.values, (args, kwargs))
             tensors = tensors_in(args, kwargs)
         read = tensors[:1] if func in _TO_A_KIND else tensors
         made = all(is_made(each) for each in read if each.is_floating_point())
-        if isinstance(first, Tensor) and writes(func) and self.is_replaceable(self.tag(args[0])):
+        if into and self.is_replaceable(self.tag(args[0])):
             args = (args[0].clone(), *args[1:])
         result = func(*args, **kwargs)
-        if isinstance(first, Tensor) and writes(func):
+        if into:
             self.written(args[0])
             if args[0] is not first:  # it waited, and was put on its grid for this
                 self.put(first, Overwritten(args[0]))
         if tensors and all(map(self.is_weight, tensors)):
             _each_tensor(mark_weight, result)
         elif made:
-            _each_tensor(mark_made, args[0] if result is None and writes(func) else result)
+            _each_tensor(mark_made, args[0] if result is None and into else result)
         return result
 
     def _is_nothing_special(self, x: Tensor) -> bool:
@@ -258,7 +259,7 @@ class Session(Tagged, TorchFunctionMode):
             return tag.settled
         if isinstance(tag, OnGrid) and tag.moved:
             return self._from_integers(tag)
-        if tag is not None or entry is None or x.dtype is not torch.float32:
+        if tag is not None or entry is None or not self.is_full(x):
             return x
         settled = self.finish(x, entry)
         if settled is not x:
@@ -355,9 +356,11 @@ class Session(Tagged, TorchFunctionMode):
 
     def _in_full(self, y: Tensor) -> Tensor:
         """Under autocast a product is of a shorter type, which has no room for the steps of a grid."""
-        if not y.is_floating_point() or not torch.is_autocast_enabled(y.device.type):
-            return y
-        return y.float()
+        return y.float() if self.is_full(y) else y
+
+    def is_full(self, x: Tensor) -> bool:
+        """Whether a tensor is of float32, or would be if autocast had not made it shorter."""
+        return x.dtype is torch.float32 or (x.is_floating_point() and torch.is_autocast_enabled(x.device.type))
 
     def waiting(self, x: Tensor) -> tuple[Tensor, Pending] | None:
         """A result that waits, for an activation that follows it; None for any other tensor."""

@@ -57,9 +57,8 @@ class Site:
 
     def set_range(self, low: Tensor | float, high: Tensor | float, *, follows: bool = False) -> None:
         """Keep a range; `follows` makes no parameter of it even where ranges are learned."""
-        device = next((each.device for each in self.owner.parameters()), torch.device("cpu"))
         values = torch.stack([torch.as_tensor(each, dtype=torch.float32).reshape(()) for each in (low, high)])
-        hold_range(self.owner, self.key, values.detach().to(device), learned=self.settings.learned and not follows)
+        hold_range(self.owner, self.key, values.detach(), learned=self.settings.learned and not follows)
 
     def grid(self) -> Grid:
         """The grid that the range stands for."""
@@ -88,8 +87,9 @@ def hold_range(owner: nn.Module, key: str, values: Tensor, *, learned: bool) -> 
         with torch.no_grad():
             held.copy_(values)
         return
+    device = next((each.device for each in owner.parameters()), values.device)
     with torch.inference_mode(False):  # one that is found in inference mode is trained outside of it
-        values = values.clone()
+        values = values.to(device, torch.float32, copy=True)
     if learned and bool(values.any()):
         owner.register_parameter(key, nn.Parameter(values))
     else:

@@ -119,6 +119,8 @@ def bounded(session: Session, name: str, x: Tensor, low: float | None, high: flo
     if not isinstance(tag, (Pending, OnGrid)):
         return NotImplemented
     if isinstance(tag, Pending) and _is_read_elsewhere(session, tag):
+        if tag.settled is None and tag.bounded is None:  # a call as any other, until it was found out
+            session.call(name)
         x = session.settle(x)
     waits = session.waiting(x)
     if waits is not None:

@@ -23,7 +23,7 @@ from .registry import handles
 
 @handles(F.linear)
 def linear(session: Session, func: Any, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
-    if input.dtype is not torch.float32:
+    if not session.is_full(input):
         return NotImplemented
     if weight.dim() != 2 or not is_layers_weight(session, weight):  # worked out from activations
         y = session.composed(lambda: torch.matmul(input, weight.mT if weight.dim() > 1 else weight))

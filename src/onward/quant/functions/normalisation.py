@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ...errors import QuantizationError
 from .. import ops
 from ..product import BatchNorm, Product, compute_exactly, fold, in_training
 from ..session import Call, Phase, Session
@@ -33,6 +34,11 @@ def batch_norm(
     call = session.call("batch_norm")
     if running_mean is None or running_var is None:
         return NotImplemented
+    if training and session.phase is Phase.EXACT:
+        raise QuantizationError(
+            f"{call.told} is in training mode, and the model around it is not: a file has the running statistics",
+            hint="call eval() of the whole model, or train() of it",
+        )
     norm = BatchNorm(running_mean, running_var, weight, bias, eps)
     product = tag.product if isinstance(tag, Pending) and session.controller.config.fold_batch_norm else None
     if product is not None and product.result_axis % input.dim() != 1:

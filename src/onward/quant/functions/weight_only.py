@@ -36,10 +36,25 @@ handles(F.embedding, table=WEIGHT_ONLY)(embedding)
 handles(F.multi_head_attention_forward, table=WEIGHT_ONLY)(multi_head_attention_forward)
 handles(*LAYERS, table=WEIGHT_ONLY)(layers)
 handles(*CELLS, table=WEIGHT_ONLY)(cells)
-for each in (SWITCHED_OFF, WEIGHT_ONLY):
-    handles(F.relu, torch.relu, Tensor.relu, table=each)(relu)
-    handles(F.relu6, F.hardtanh, table=each)(hardtanh)
-    handles(torch.clamp, Tensor.clamp, torch.clip, Tensor.clip, table=each)(clamp)
+
+
+def _in_float(handler: Callable[..., Any]) -> Callable[..., Any]:
+    """For modules that are switched off: what lies on a grid, or waits for one, is bounded in float behind it."""
+
+    @functools.wraps(handler)
+    def handle(session: Session, func: Any, input: Tensor, *args: Any, **kwargs: Any) -> Any:
+        return NotImplemented if session.has_grid(input) else handler(session, func, input, *args, **kwargs)
+
+    return handle
+
+
+for bounds, functions in (
+    (relu, (F.relu, torch.relu, Tensor.relu)),
+    (hardtanh, (F.relu6, F.hardtanh)),
+    (clamp, (torch.clamp, Tensor.clamp, torch.clip, Tensor.clip)),
+):
+    handles(*functions, table=WEIGHT_ONLY)(bounds)
+    handles(*functions, table=SWITCHED_OFF)(_in_float(bounds))
 
 
 @handles(F.linear, table=WEIGHT_ONLY)
