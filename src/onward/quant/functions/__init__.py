@@ -3,6 +3,7 @@
 from . import (
     activation,
     attention,
+    contraction,
     convolution,
     elementwise,
     embedding,
@@ -25,6 +26,7 @@ from . import (
 __all__ = [
     "activation",
     "attention",
+    "contraction",
     "convolution",
     "elementwise",
     "embedding",

@@ -95,7 +95,7 @@ def _in_blocks(weight: Tensor, spec: Weights) -> tuple[Tensor, Tensor, int, int]
 
 @handles(*MATMUL, table=WEIGHT_ONLY)
 def matmul(session: Session, func: Any, input: Tensor, other: Tensor | None = None, **named: Tensor) -> Any:
-    operands = in_order(func, input, named.get("mat2", named.get("vec")) if other is None else other)
+    operands = in_order(func, input, other, **named)
     if operands is None:
         return NotImplemented
     input, second = operands
