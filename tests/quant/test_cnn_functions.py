@@ -48,6 +48,12 @@ def statistics(slope: Tensor) -> tuple[Tensor, Tensor]:
     return slope.detach(), slope.detach().abs() + 0.5
 
 
+def turned(x: Tensor, align_corners: bool) -> Tensor:
+    """The places of an image that is turned by some degrees."""
+    theta = torch.tensor([[0.8, 0.1, 0.05], [-0.2, 1.1, 0.0]]).expand(x.shape[0], 2, 3)
+    return F.affine_grid(theta, [x.shape[0], 1, 12, 12], align_corners)
+
+
 EXACT: dict[str, Function] = {
     "cat": lambda a, b: torch.cat([a, b], 1),
     "cat of three, negative axis": lambda a, b: torch.cat((a, b, a), dim=-1),
@@ -115,6 +121,15 @@ EXACT: dict[str, Function] = {
         for how in ({"scale_factor": 1.7}, {"scale_factor": 0.6}, {"size": 7})
         for corners in (False, True)
     ],
+    "grid_sample": lambda a, b: [
+        F.grid_sample(a, turned(a, corners), mode, padding, corners)
+        for mode in ("bilinear", "nearest", "bicubic")
+        for padding in ("zeros", "border", "reflection")
+        for corners in (False, True)
+    ],
+    "grid_sample, at computed places": lambda a, b: F.grid_sample(
+        b, torch.tanh(a[:, :2]).permute(0, 2, 3, 1), align_corners=False
+    ),
     "pixel_shuffle": lambda a, b: (F.pixel_shuffle(a, 2), F.pixel_unshuffle(a, 3)),
     "channel_shuffle": lambda a, b: F.channel_shuffle(a, 4),
     "dropout": lambda a, b: F.relu(F.dropout(a, 0.5, training=False)),

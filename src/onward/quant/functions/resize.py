@@ -1,4 +1,5 @@
-"""Images made larger or smaller: the nearest pixel is one of the integers, anything between is a new value."""
+"""Images made larger or smaller, or read at any places: the nearest pixel is one of the integers, anything between is a
+new value."""
 
 from __future__ import annotations
 
@@ -6,13 +7,14 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from .. import ops
 from ..grid import Grid
 from ..product import pair
-from ..session import Session
+from ..session import Phase, Session
 from .pooling import for_exact_sums
 from .registry import handles
 from .shape import moved
@@ -37,11 +39,9 @@ def interpolate(
     if func is F.upsample_nearest:
         mode = "nearest"
 
-    is_ours = session.is_evaluated and not session.for_a_chip
-
     def resized(x: Tensor) -> Tensor:
         how = size, scale_factor, mode, align_corners, recompute_scale_factor
-        if mode in _KERNELS and not antialias and is_ours:
+        if mode in _KERNELS and not antialias and _is_ours(session):
             return _as_the_runtime_does(x, *how)
         return F.interpolate(x, *how, antialias)
 
@@ -71,6 +71,35 @@ def interpolate(
         return resized(numbers.flatten(0, 1)[None])[0].unflatten(0, numbers.shape[:2])
 
     return session.wait(exact(x), call, requantise)
+
+
+@handles(F.grid_sample)
+def grid_sample(
+    session: Session,
+    func: Any,
+    input: Tensor,
+    grid: Tensor,
+    mode: str = "bilinear",
+    padding_mode: str = "zeros",
+    align_corners: bool | None = None,
+) -> Any:
+    """In float, from places that are float: what comes of it lies on no grid."""
+    if not _is_ours(session) or not (input.dtype is grid.dtype is torch.float32):
+        return NotImplemented
+    return session.in_float(ops.kernels.grid_sample, input, grid, mode, padding_mode, bool(align_corners))
+
+
+@handles(F.affine_grid)
+def affine_grid(session: Session, func: Any, theta: Tensor, size: Any, align_corners: bool | None = None) -> Any:
+    """Written out in the file too, for places that are constants are torch's there."""
+    if session.phase is not Phase.EXACT or session.for_a_chip or theta.dtype is not torch.float32:
+        return NotImplemented
+    return session.in_float(ops.kernels.affine_grid, theta, size, bool(align_corners))
+
+
+def _is_ours(session: Session) -> bool:
+    """Whether values are computed here that onnxruntime will compute from the file."""
+    return session.is_evaluated and not session.for_a_chip
 
 
 _AVERAGES = (F.adaptive_avg_pool1d, F.adaptive_avg_pool2d, F.adaptive_avg_pool3d)

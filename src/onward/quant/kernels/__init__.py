@@ -13,11 +13,13 @@ from .linear import linear, linear_sums, matmul, matmul_sums
 from .norms import float_log_softmax, float_softmax, instance_norm, layer_norm
 from .pool import average_pool, averaging_weights, global_average_pool, max_pool, mean
 from .resize import resize_bilinear, resize_cubic, resize_linear
+from .sampling import affine_grid, grid_sample
 from .softmax import softmax
 from .transposed import conv_transpose, conv_transpose_sums
 
 __all__ = [
     "add",
+    "affine_grid",
     "average_pool",
     "averaging_weights",
     "clip",
@@ -30,6 +32,7 @@ __all__ = [
     "float_log_softmax",
     "float_softmax",
     "global_average_pool",
+    "grid_sample",
     "hardsigmoid",
     "hardswish",
     "instance_norm",

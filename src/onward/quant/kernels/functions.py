@@ -113,6 +113,11 @@ def runtime_function(op: str, opset: int, **attributes: Any) -> Callable[..., Te
     return function
 
 
+def is_elsewhere(x: Tensor) -> bool:
+    """Whether the runtime's kernels, which are those of the processor, have nothing to do with a tensor."""
+    return x.device.type != "cpu" or x.numel() == 0
+
+
 @lru_cache(maxsize=64)
 def _session(op: str, opset: int, attributes: tuple[tuple[str, Any], ...], ranks: tuple[int, ...]) -> Any:
     def value(name: str, rank: int) -> Any:

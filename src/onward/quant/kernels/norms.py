@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .functions import runtime_function
+from .functions import is_elsewhere, runtime_function
 
 
 def layer_norm(x: Tensor, shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, epsilon: float) -> Tensor:
@@ -22,7 +22,7 @@ def layer_norm(x: Tensor, shape: Sequence[int], weight: Tensor | None, bias: Ten
 
     LayerNormalization(x, weight, bias, axis=-n)        opset 17
     """
-    if _is_elsewhere(x):
+    if is_elsewhere(x):
         return F.layer_norm(x, list(shape), weight, bias, epsilon)
     scale = torch.ones(list(shape)) if weight is None else weight
     more = () if bias is None else (bias,)
@@ -34,20 +34,16 @@ def instance_norm(x: Tensor, weight: Tensor, bias: Tensor, epsilon: float) -> Te
 
     InstanceNormalization(x, weight, bias)
     """
-    if _is_elsewhere(x):
+    if is_elsewhere(x):
         return F.instance_norm(x, None, None, weight, bias, eps=epsilon)
     return runtime_function("InstanceNormalization", 13, epsilon=epsilon)(x, weight, bias)
 
 
 def float_softmax(x: Tensor, axis: int) -> Tensor:
     """Softmax(x, axis)        opset 13"""
-    return torch.softmax(x, axis) if _is_elsewhere(x) else runtime_function("Softmax", 13, axis=axis)(x)
+    return torch.softmax(x, axis) if is_elsewhere(x) else runtime_function("Softmax", 13, axis=axis)(x)
 
 
 def float_log_softmax(x: Tensor, axis: int) -> Tensor:
     """LogSoftmax(x, axis)     opset 13"""
-    return torch.log_softmax(x, axis) if _is_elsewhere(x) else runtime_function("LogSoftmax", 13, axis=axis)(x)
-
-
-def _is_elsewhere(x: Tensor) -> bool:
-    return x.device.type != "cpu" or x.numel() == 0
+    return torch.log_softmax(x, axis) if is_elsewhere(x) else runtime_function("LogSoftmax", 13, axis=axis)(x)
