@@ -121,6 +121,12 @@ EXACT: dict[str, Function] = {
         for how in ({"scale_factor": 1.7}, {"scale_factor": 0.6}, {"size": 7})
         for corners in (False, True)
     ],
+    "interpolate, antialiased": lambda a, b: [
+        F.interpolate(x, **how, mode=mode, antialias=True)
+        for x in (a, b)
+        for how in ({"scale_factor": 2}, {"scale_factor": (1.7, 0.6)}, {"scale_factor": 0.5}, {"size": (7, 20)})
+        for mode in ("bilinear", "bicubic")
+    ],
     "grid_sample": lambda a, b: [
         F.grid_sample(a, turned(a, corners), mode, padding, corners)
         for mode in ("bilinear", "nearest", "bicubic")

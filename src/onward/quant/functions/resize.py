@@ -40,10 +40,11 @@ def interpolate(
         mode = "nearest"
 
     def resized(x: Tensor) -> Tensor:
-        how = size, scale_factor, mode, align_corners, recompute_scale_factor
-        if mode in _KERNELS and not antialias and _is_ours(session):
+        how = size, scale_factor, mode, align_corners, recompute_scale_factor, antialias
+        is_resize = not (antialias and align_corners)  # with both it is two products of matrices
+        if mode in _KERNELS and is_resize and _is_ours(session):
             return _as_the_runtime_does(x, *how)
-        return F.interpolate(x, *how, antialias)
+        return F.interpolate(x, *how)
 
     if mode.startswith("nearest"):
         return moved(session, input, resized)
@@ -116,12 +117,19 @@ def _factors(factor: Any, rank: int) -> list[float]:
 
 
 def _as_the_runtime_does(
-    x: Tensor, size: Any, scale_factor: Any, mode: str, align_corners: bool | None, recompute: bool | None
+    x: Tensor,
+    size: Any,
+    scale_factor: Any,
+    mode: str,
+    align_corners: bool | None,
+    recompute: bool | None,
+    antialias: bool,
 ) -> Tensor:
     """The same places and weights, and sums in the same order: what a file has as a Resize, with the factors if they
     were given."""
     found = F.interpolate(x[:1, :1], size, scale_factor, mode, align_corners, recompute).shape[2:]
-    scales = [after / before for after, before in zip(found, x.shape[2:], strict=True)]
-    if scale_factor is not None and not recompute:
-        scales = _factors(scale_factor, len(found))
+    factors = None if scale_factor is None or recompute else _factors(scale_factor, len(found))
+    if antialias:
+        return ops.kernels.resize_antialiased(x, found, factors, mode == "bicubic")
+    scales = factors or [after / before for after, before in zip(found, x.shape[2:], strict=True)]
     return _KERNELS[mode](x, found, scales, bool(align_corners))

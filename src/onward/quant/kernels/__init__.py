@@ -12,7 +12,7 @@ from .functions import hardsigmoid, hardswish, leaky_relu, lookup, runtime_funct
 from .linear import linear, linear_sums, matmul, matmul_sums
 from .norms import float_log_softmax, float_softmax, instance_norm, layer_norm
 from .pool import average_pool, averaging_weights, global_average_pool, max_pool, mean
-from .resize import resize_bilinear, resize_cubic, resize_linear
+from .resize import resize_antialiased, resize_bilinear, resize_cubic, resize_linear
 from .sampling import affine_grid, grid_sample
 from .softmax import softmax
 from .transposed import conv_transpose, conv_transpose_sums
@@ -49,6 +49,7 @@ __all__ = [
     "quantize",
     "regrid",
     "requantize",
+    "resize_antialiased",
     "resize_bilinear",
     "resize_cubic",
     "resize_linear",

@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import torch
-from onnx import TensorProto, helper
+from onnx import helper
 from torch import Tensor
 
 from ..grid import Grid, dtype_bounds
@@ -101,14 +101,16 @@ def runtime_function(op: str, opset: int, **attributes: Any) -> Callable[..., Te
 
     Exact, because the runtime itself fills the table. Softplus, Sin and Log are the exceptions: its vector code and
     what it runs for the last few elements of a tensor disagree in the last bit for a few numbers in a thousand.
+    What it is called with are floats and whole numbers, and None for an input that is left out.
     """
     settings = tuple(sorted(attributes.items()))
 
-    def function(*tensors: Tensor) -> Tensor:
-        session = _session(op, opset, settings, tuple(each.dim() for each in tensors))
-        values = [np.ascontiguousarray(each.detach().cpu().numpy(), dtype=np.float32) for each in tensors]
-        (result,) = session.run(None, {f"x{place}": each for place, each in enumerate(values)})
-        return torch.from_numpy(result).to(tensors[0].device)
+    def function(x: Tensor, *more: Tensor | None) -> Tensor:
+        values = [None if each is None else _array(each) for each in (x, *more)]
+        kinds = tuple(None if each is None else _kind(each) for each in values)
+        given = {f"x{place}": each for place, each in enumerate(values) if each is not None}
+        (result,) = _session(op, opset, settings, kinds).run(None, given)
+        return torch.from_numpy(result).to(x.device)
 
     return function
 
@@ -118,15 +120,30 @@ def is_elsewhere(x: Tensor) -> bool:
     return x.device.type != "cpu" or x.numel() == 0
 
 
-@lru_cache(maxsize=64)
-def _session(op: str, opset: int, attributes: tuple[tuple[str, Any], ...], ranks: tuple[int, ...]) -> Any:
-    def value(name: str, rank: int) -> Any:
-        return helper.make_tensor_value_info(name, TensorProto.FLOAT, [f"{name}_{axis}" for axis in range(rank)])
+def _array(x: Tensor) -> np.ndarray:
+    x = x.detach().cpu()
+    return np.ascontiguousarray((x.float() if x.is_floating_point() else x).numpy())
 
-    names = [f"x{place}" for place in range(len(ranks))]
-    inputs = [value(name, rank) for name, rank in zip(names, ranks, strict=True)]
+
+_Kind = tuple[str, tuple[int | None, ...]]  # the type of an input, and its sizes where they have to be known
+
+
+def _kind(x: np.ndarray) -> _Kind:
+    """Whole numbers are sizes: how many there are says how many axes something has."""
+    return x.dtype.name, tuple(None if x.dtype == np.float32 else size for size in x.shape)
+
+
+@lru_cache(maxsize=64)
+def _session(op: str, opset: int, attributes: tuple[tuple[str, Any], ...], kinds: tuple[_Kind | None, ...]) -> Any:
+    def value(name: str, dtype: str, sizes: tuple[int | None, ...]) -> Any:
+        shape = [f"{name}_{axis}" if size is None else size for axis, size in enumerate(sizes)]
+        return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), shape)
+
+    names = ["" if kind is None else f"x{place}" for place, kind in enumerate(kinds)]
+    inputs = [value(name, *kind) for name, kind in zip(names, kinds, strict=True) if kind is not None]
     node = helper.make_node(op, names, ["y"], **dict(attributes))
-    graph = helper.make_graph([node], op, inputs, [value("y", ranks[0])])
+    assert kinds[0] is not None
+    graph = helper.make_graph([node], op, inputs, [value("y", *kinds[0])])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
     onnx.checker.check_model(model)
     options = onnxruntime.SessionOptions()

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from ..grid import Grid
 from .basic import dequantize, quantize
+from .functions import is_elsewhere, runtime_function
 
 
 def resize_bilinear(
@@ -52,6 +55,21 @@ def resize_linear(values: Tensor, size: Sequence[int], scales: Sequence[float], 
         total = part * weight if total is None else total + part * weight
     assert total is not None
     return total
+
+
+def resize_antialiased(values: Tensor, size: Sequence[int], scales: Sequence[float] | None, cubic: bool) -> Tensor:
+    """interpolate(antialias=True) of images, by the runtime's own kernel: with scales where the file has them.
+
+    Resize(x, None, scales, sizes, antialias=1, exclude_outside=1)        opset 18
+    """
+    if is_elsewhere(values):
+        given: dict[str, Any] = {"size": list(size)} if scales is None else {"scale_factor": list(scales)}
+        return F.interpolate(values, mode="bicubic" if cubic else "bilinear", antialias=True, **given)
+    how: dict[str, Any] = {"mode": "cubic", "cubic_coeff_a": -0.5} if cubic else {"mode": "linear"}
+    resize = runtime_function("Resize", 18, antialias=1, exclude_outside=1, **how)
+    if scales is not None:
+        return resize(values, None, torch.tensor([1.0, 1.0, *scales]))
+    return resize(values, None, None, torch.tensor([*values.shape[:2], *size]))
 
 
 def _neighbours(
