@@ -13,7 +13,8 @@ import onward
 import onward.backend
 from onward.quant import Activations, QuantConfig, Weights
 
-from .harness import quantised, through_onnxruntime
+from .harness import left_in_float, quantised, through_onnxruntime
+from .test_exact import CONFIGS
 
 
 class Lookup(nn.Module):
@@ -64,9 +65,40 @@ def test_a_table_whose_rows_are_bounded_stays_in_float(tmp_path: Path) -> None:
     assert outcome.equal == 1
 
 
-def test_bags_stay_in_float(tmp_path: Path) -> None:
+class Bags(nn.Module):
+    def __init__(self, mode: str, **how: object) -> None:
+        super().__init__()
+        self.words, self.head = nn.EmbeddingBag(20, 8, mode=mode, **how), nn.Linear(8, 4)  # type: ignore[arg-type]
+
+    def forward(self, x: Tensor, *weights: Tensor) -> Tensor:
+        return self.head(self.words(x, None, *weights))
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+@pytest.mark.parametrize("mode", ["sum", "mean", "max", "weighted sum"])
+def test_bags_of_one_size_are_sums_of_rows(mode: str, config: str, tmp_path: Path) -> None:
+    def bags(count: int, size: int) -> tuple[Tensor, ...]:
+        weights = (torch.rand(count, size),) if mode == "weighted sum" else ()
+        return torch.randint(0, 20, (count, size)), *weights
+
     torch.manual_seed(0)
-    model = quantised(nn.Sequential(nn.EmbeddingBag(20, 8), nn.Linear(8, 4)), example)
+    model = Bags(mode.split()[-1])
+    example = bags(3, 6)
+    with torch.no_grad():
+        wanted = model(*example)
+    model = quantised(model, lambda: example, CONFIGS[config])
+    assert float((model(*example) - wanted).detach().norm() / wanted.norm()) < (0.3 if config == "four bits" else 0.03)
+    axes = {name: {0: "n", 1: "s"} for name in ("x", "weights_0")[: len(example)]}
+    outcome = through_onnxruntime(model, example, tmp_path, fresh=bags(5, 4), dynamic_axes=axes)
+    assert outcome.equal == 1
+    assert left_in_float(outcome) == {}
+    stored = [each for each in onnx.load(outcome.path).graph.initializer if list(each.dims) == [20, 8]]
+    assert [each.data_type for each in stored] == [onnx.TensorProto.UINT8]
+
+
+def test_bags_with_padding_stay_in_float(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = quantised(Bags("mean", padding_idx=0), example)
     outcome = through_onnxruntime(model, example(), tmp_path, fresh=example())
     assert outcome.equal == 1
     assert outcome.fused["QGemm"] == 1

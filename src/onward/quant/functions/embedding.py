@@ -57,6 +57,37 @@ def embedding(
     return ops.dequantize(q, grid) if settings.weight_only else session.on_grid(q, grid)
 
 
+@handles(F.embedding_bag)
+def embedding_bag(
+    session: Session,
+    func: Any,
+    input: Tensor,
+    weight: Tensor,
+    offsets: Tensor | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Any:
+    """Bags of one size are rows that are looked up, and then added up. Those of other sizes stay in float."""
+    if input.dim() != 2 or weight.dtype is not torch.float32 or (per_sample_weights is not None and mode != "sum"):
+        return NotImplemented
+    if offsets is not None or max_norm is not None or padding_idx is not None:
+        return NotImplemented
+
+    def combined() -> Tensor:
+        rows = F.embedding(input, weight, None, None, norm_type, scale_grad_by_freq, sparse)
+        if per_sample_weights is not None:
+            return torch.matmul(per_sample_weights.unsqueeze(1), rows).squeeze(1)
+        return rows.amax(1) if mode == "max" else rows.sum(1) if mode == "sum" else rows.mean(1)
+
+    return session.composed(combined)
+
+
 def _ends(table: Tensor) -> tuple[float, float]:
     table = table.detach()
     found = native.ends(table) if native.reads(table) else None
