@@ -229,6 +229,7 @@ MOVES: dict[str, Function] = {
     "amax": lambda a: a.amax(1),
     "relu of a view": lambda a: F.relu(a.reshape(2, 4, -1)),
     "masked_fill": lambda a: a.masked_fill(a > 0.1, 0),
+    "fold": lambda a: F.fold(a.flatten(2), (24, 24), 2, stride=2),
 }
 
 
@@ -242,6 +243,23 @@ def test_integers_of_sixteen_bits_move(name: str) -> None:
         plain, result = model(torch.randn(2, 3, 12, 12))
     assert plain.unique().numel() > 256
     assert torch.equal(result, MOVES[name](plain))
+
+
+@pytest.mark.parametrize("opset", [13, 18])
+def test_patches_side_by_side_are_put_in_their_places(opset: int, tmp_path: Path) -> None:
+    def folded(a: Tensor, b: Tensor) -> Any:
+        patches = torch.cat([a, b, a], 1).flatten(2)
+        return patches, F.fold(patches, (48, 36), (4, 3), stride=(4, 3)), F.fold(b[0].flatten(1), 24, 2, stride=2)
+
+    torch.manual_seed(0)
+    model = quantised(Around(folded), lambda: torch.randn(4, 3, 12, 12))
+    given = torch.randn(2, 3, 12, 12)
+    outcome = through_onnxruntime(model, given, tmp_path, opset=opset)
+    assert outcome.equal == 1
+    assert left_in_float(outcome) == {}
+    assert outcome.fused["Col2Im"] == 0
+    patches, image, _ = model(given)
+    assert torch.equal(image, F.fold(patches, (48, 36), (4, 3), stride=(4, 3)))
 
 
 def test_written_into_out_is_float(tmp_path: Path) -> None:

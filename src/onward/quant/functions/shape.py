@@ -13,6 +13,7 @@ from torch.utils import _pytree as pytree
 
 from .. import ops
 from ..grid import Grid
+from ..product import pair
 from ..session import Call, Phase, Session
 from ..sites import MASK
 from ..tags import OnGrid, Pending, mark_made
@@ -153,6 +154,32 @@ def pad(
         return NotImplemented
     call = session.call("pad")
     return session.wait(func(session.settle(input), pad, mode, value), call)
+
+
+@handles(F.fold)
+def fold(
+    session: Session,
+    func: Any,
+    input: Tensor,
+    output_size: Any,
+    kernel_size: Any,
+    dilation: Any = 1,
+    padding: Any = 0,
+    stride: Any = 1,
+) -> Any:
+    """Patches side by side are put in their places. Those that overlap are added up, in float."""
+    sizes, kernel, steps = pair(output_size, 2), pair(kernel_size, 2), pair(stride, 2)
+    rows, columns = (size // window for size, window in zip(sizes, kernel, strict=True))
+    if steps != kernel or any((*pair(padding, 2), *(each - 1 for each in pair(dilation, 2)))):
+        return NotImplemented
+    if [rows * kernel[0], columns * kernel[1]] != sizes:
+        return NotImplemented
+
+    def side_by_side() -> Tensor:
+        patches = input.unflatten(-1, (rows, columns)).unflatten(-3, (-1, *kernel))  # channels, window, place
+        return patches.movedim((-4, -3), (-3, -1)).flatten(-4, -3).flatten(-2)
+
+    return session.composed(side_by_side)
 
 
 @handles(torch.masked_fill, Tensor.masked_fill, Tensor.masked_fill_)
