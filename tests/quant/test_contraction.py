@@ -70,6 +70,11 @@ PRODUCTS: dict[str, Callable[..., Any]] = {
         torch.einsum("bld,ble->bdle", a, b),
         torch.einsum("bld,d->dbl", a, of.vector),
     ),
+    "weights for every batch": lambda a, b, of: (
+        torch.addbmm(b[0, :, :4], a, of.matrix.expand(a.shape[0], 8, 4)),
+        torch.bmm(a, of.matrix.expand(a.shape[0], 8, 4)),
+        a.transpose(0, 1).flatten(1) @ of.matrix.expand(a.shape[0], 8, 4).flatten(0, 1),
+    ),
     "einsum of one": lambda a, b, of: (torch.einsum("bld->db", a), torch.einsum("bld->dlb", b)),
 }
 

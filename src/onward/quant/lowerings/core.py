@@ -36,8 +36,11 @@ def _settings(g: Emitter, axis: int | None) -> dict[str, int]:
     return {"axis": axis}
 
 
-def _zero(g: Emitter, zero: int, dtype: str) -> Value:
-    return g.const(zero, torch_dtype(dtype))
+def _zero(g: Emitter, zero: int, dtype: torch.dtype, scale: Value, axis: int | None) -> Value:
+    """A zero point for each scale."""
+    if axis is None:
+        return g.const(zero, dtype)
+    return g.const_tensor(torch.full([int(g.known_dims(scale)[0])], zero, dtype=dtype))  # type: ignore[arg-type]
 
 
 def quantized(
@@ -47,7 +50,8 @@ def quantized(
     check_type(g, dtype)
     if rounding != "half_even" and not ROUNDING_IS_TOLD.get():
         return quantized_half_up(g, x, scale, zero, dtype, low, high, axis)
-    q = g.op.QuantizeLinear(_kept_apart(g, x), scale, _zero(g, zero, dtype), **_settings(g, axis))
+    zeros = _zero(g, zero, torch_dtype(dtype), scale, axis)
+    q = g.op.QuantizeLinear(_kept_apart(g, x), scale, zeros, **_settings(g, axis))
     g.read_sizes_from(x, q)
     if (low, high) == dtype_bounds(dtype):
         return q
@@ -71,10 +75,7 @@ def dequantized(g: Emitter, q: Value, scale: Value, zero: int, axis: int | None 
     settings = _settings(g, axis)
     if g.dtype(q) is torch.int32:
         return g.op.DequantizeLinear(q, scale, **settings)
-    zeros = g.const(zero, g.dtype(q))
-    if axis is not None:
-        zeros = g.const_tensor(torch.full([int(g.known_dims(scale)[0])], zero, dtype=g.dtype(q)))  # type: ignore[arg-type]
-    return g.op.DequantizeLinear(q, scale, zeros, **settings)
+    return g.op.DequantizeLinear(q, scale, _zero(g, zero, g.dtype(q), scale, axis), **settings)
 
 
 @lowers(onward.quantize.default)
