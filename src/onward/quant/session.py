@@ -168,7 +168,7 @@ class Session(Tagged, TorchFunctionMode):
         first: Any = args[0] if args else None
         into = isinstance(first, Tensor) and (writes(func) or bool(kwargs.get("inplace")))
         if into:
-            self.take_view(first)
+            args = (self.take_view(first), *args[1:])
         tensors = tensors_in(args, kwargs)
         if len(tensors) == 1 and self._is_nothing_special(tensors[0]) and not into:
             return func(*args, **kwargs)
@@ -184,11 +184,26 @@ class Session(Tagged, TorchFunctionMode):
             self.written(args[0])
             if args[0] is not first:  # it waited, and was put on its grid for this
                 self.put(first, Overwritten(args[0]))
+        elif self._may_be_view(result):
+            self._share(tensors)
         if tensors and all(map(self.is_weight, tensors)):
             _each_tensor(mark_weight, result)
         elif made:
             _each_tensor(mark_made, args[0] if result is None and into else result)
         return result
+
+    def _may_be_view(self, result: Any) -> bool:
+        """Whether a function gave a view. PyTorch does not say so in inference mode, nor while a model is captured."""
+        first = result[0] if isinstance(result, (tuple, list)) and result else result
+        if not isinstance(first, Tensor):
+            return False
+        return first._is_view() or (self.phase is not Phase.TRAIN and (first.is_inference() or is_capturing()))
+
+    def _share(self, tensors: list[Tensor]) -> None:
+        """There are views of these in float, which see what is written to them: nothing else may take their place."""
+        for each in tensors:
+            if isinstance(tag := self.tag(each), OnGrid):
+                tag.shared()
 
     def _is_nothing_special(self, x: Tensor) -> bool:
         """Whether a tensor is from outside: on no grid, no weight, no mask."""
@@ -276,11 +291,15 @@ class Session(Tagged, TorchFunctionMode):
             x, waiting = self._unfolded(tag)
         return self.finish(x, waiting.call.site("output"), waiting.requantise)
 
-    def take_view(self, x: Tensor) -> None:
-        """Make real views of a waiting result and its other forms, before one of them is written to."""
+    def take_view(self, x: Tensor) -> Tensor:
+        """Make real views of a waiting result and its other forms, before one of them is written to: the one given, or
+        what it is on the grid that it has entered, if there are views of that."""
         tag = self.tag(x)
+        if isinstance(tag, Entered) and isinstance(inside := self.tag(tag.settled), OnGrid) and inside.memory:
+            self.put(x, Overwritten(tag.settled))
+            return tag.settled
         if not isinstance(tag, (Pending, OnGrid)):
-            return
+            return x
         forms, tag.forms = tag.forms, ()
         if isinstance(tag, Pending):
             if tag.view is not None:  # what is there already may be a copy
@@ -291,6 +310,7 @@ class Session(Tagged, TorchFunctionMode):
         for form in forms:
             if (y := form()) is not None:
                 self.take_view(y)
+        return x
 
     def finish(
         self,

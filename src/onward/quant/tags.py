@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
+from ..capture.session import is_capturing, writes_in_trace
+from ..capture.tensor import Traced
 from .grid import Grid
 
 if TYPE_CHECKING:
@@ -23,12 +25,13 @@ if TYPE_CHECKING:
 ATTRIBUTE = "_onward_tag"
 _WEIGHT = "_onward_weight"
 _MADE = "_onward_made"
+_WRITES = "_onward_writes"
 _UNMARKED = object()
 
 
 class Memory:
     """What tensors that may be views of one another have in common: how often it was written to. Tensors have versions
-    for that, but not in inference mode, nor while a model is captured."""
+    for that, but `x.data` has one of its own."""
 
     __slots__ = ("writes",)
 
@@ -131,9 +134,28 @@ class Overwritten(_OfARun):
 Tag = OnGrid | Pending | Entered | Overwritten
 
 
-def version_of(tensor: Tensor) -> int | None:
-    """How often a tensor was written to, where that is counted."""
-    return None if tensor.is_inference() else tensor._version
+def version_of(tensor: Tensor) -> int:
+    """How often the memory of a tensor was written to, through whatever view."""
+    recorded = writes_in_trace(tensor)
+    if recorded is None:
+        return counted(tensor)
+    return recorded if isinstance(tensor, Traced) else recorded + _own_count(tensor)
+
+
+def counted(tensor: Tensor) -> int:
+    """The same where no model is captured. In inference mode nobody counts but we."""
+    return _own_count(tensor) if tensor.is_inference() else tensor._version
+
+
+def _own_count(tensor: Tensor) -> int:
+    writes: int = getattr(tensor.untyped_storage(), _WRITES, 0)
+    return writes
+
+
+def count_write(tensor: Tensor) -> None:
+    """Note a write that PyTorch does not count."""
+    if not isinstance(tensor, Traced) and (tensor.is_inference() or is_capturing()):
+        setattr(tensor.untyped_storage(), _WRITES, _own_count(tensor) + 1)
 
 
 def mark_weight(tensor: Tensor) -> Tensor:
