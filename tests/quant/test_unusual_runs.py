@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 import onward
-from onward.quant import Activations, QuantConfig
+from onward.quant import Activations, QuantConfig, Rule
 
 from .harness import quantised, through_onnxruntime
 
@@ -216,3 +216,47 @@ def test_the_older_checkpointing_is_refused() -> None:
         onward.QuantizationError, match="runs again while gradients are computed[^\n]*\n.*use_reentrant=False"
     ):
         gradients("of what waits", lambda f, *args: checkpoint(f, *args, use_reentrant=True), None)
+
+
+class Recurrent(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm, self.head = nn.LSTM(12, 8, batch_first=True), nn.Linear(8, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.head(self.lstm(x.unsqueeze(0))[0])
+        return y
+
+
+class CastsItself(Net):
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.autocast("cpu", torch.bfloat16):
+            y = super().forward(x)
+        return y.float()
+
+
+OFF, WEIGHT_ONLY = QuantConfig(rules=[Rule(type=nn.Linear, off=True)]), QuantConfig(weight_only=True)
+
+
+@pytest.mark.parametrize(
+    ("make", "config"),
+    [(Recurrent, None), (Net, OFF), (Net, WEIGHT_ONLY), (CastsItself, OFF), (CastsItself, WEIGHT_ONLY)],
+    ids=["recurrent", "off", "weights", "off, by itself", "weights, by itself"],
+)
+@pytest.mark.parametrize("given", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("shorter", [torch.bfloat16, torch.float16])
+def test_evaluation_under_autocast_is_evaluation(
+    make: Callable[[], nn.Module], config: QuantConfig | None, given: torch.dtype, shorter: torch.dtype
+) -> None:
+    torch.manual_seed(0)
+    model, x = make(), X.to(given)
+    wanted = quantised(model, lambda: X, config)(x.float())
+    with torch.autocast("cpu", shorter):
+        assert torch.equal(model(x), wanted) and torch.is_autocast_enabled("cpu")
+        with pytest.raises(RuntimeError):
+            model(x[:, :3])
+        assert torch.is_autocast_enabled("cpu")
+        found = onward.export(model, (x,))(x)
+    assert float((found - wanted).detach().abs().max()) < 1e-6
+    model.__class__ = Net if isinstance(model, Net) else Recurrent
+    assert torch.equal(model(x.float()), wanted)

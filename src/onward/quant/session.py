@@ -50,6 +50,7 @@ from .tags import (
     mark_made,
     mark_weight,
 )
+from .uncast import in_full, is_autocast, leave_autocast, no_autocast
 from .weighing import is_rounded
 
 if TYPE_CHECKING:
@@ -66,7 +67,16 @@ class Session(Tagged, TorchFunctionMode):
         self.controller, self.model = controller, model
         self.study = controller.study
         self.frames: list[Frame] = []
+        self.autocast: tuple[str, ...] = ()  # what it was turned off for
         self._runs: dict[int, int] = {}  # of each module, by its id
+
+    def begin(self, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
+        """From here on every function passes through here; what the model is called with, as it sees it."""
+        if self.phase is Phase.EXACT and is_autocast():
+            self.autocast = leave_autocast()
+            args, kwargs = in_full(args, kwargs)
+        self.__enter__()
+        return args, kwargs
 
     # Modules come and go
 
@@ -130,10 +140,14 @@ class Session(Tagged, TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
         if func in ABOUT:
             return func(*args, **(kwargs or {}))
-        if self.phase is Phase.CALIBRATE:
+        if self.phase is Phase.TRAIN:
+            if saved_hooks(True) is not None and is_checkpointed():
+                with kept(self.controller):
+                    return self.__torch_function__(func, types, args, kwargs)
+        elif self.phase is Phase.CALIBRATE:
             self.controller.read.update(id(each) for each in tensors_in(args, kwargs or {}) if self.is_weight(each))
-        if self.phase is Phase.TRAIN and saved_hooks(True) is not None and is_checkpointed():
-            with kept(self.controller):
+        elif is_autocast():  # the model's own
+            with no_autocast():
                 return self.__torch_function__(func, types, args, kwargs)
         if not kwargs:
             kwargs = {}
