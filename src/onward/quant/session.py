@@ -49,6 +49,7 @@ from .tags import (
     is_marked_weight,
     mark_made,
     mark_weight,
+    share_memory,
 )
 from .uncast import in_full, is_autocast, leave_autocast, no_autocast
 from .weighing import is_rounded
@@ -68,6 +69,7 @@ class Session(Tagged, TorchFunctionMode):
         self.study = controller.study
         self.frames: list[Frame] = []
         self.autocast: tuple[str, ...] = ()  # what it was turned off for
+        self._given: list[Tensor] = []  # the inputs of a model that is evaluated
         self._runs: dict[int, int] = {}  # of each module, by its id
 
     def begin(self, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
@@ -75,6 +77,8 @@ class Session(Tagged, TorchFunctionMode):
         if self.phase is Phase.EXACT and is_autocast():
             self.autocast = leave_autocast()
             args, kwargs = in_full(args, kwargs)
+        if self.phase is Phase.EXACT:
+            self._given = [each for each in pytree.tree_leaves((args, kwargs)) if isinstance(each, Tensor)]
         self.__enter__()
         return args, kwargs
 
@@ -303,7 +307,10 @@ class Session(Tagged, TorchFunctionMode):
             self.controller.observers.pop(tag.bounded.label, None)
         if tag.folded is not None:
             x, waiting = self._unfolded(tag)
-        return self.finish(x, waiting.call.site("output"), waiting.requantise)
+        site = waiting.call.site("output")
+        if waiting.otherwise is not None and site.range is None:
+            return waiting.otherwise()
+        return self.finish(x, site, waiting.requantise)
 
     def take_view(self, x: Tensor) -> Tensor:
         """Make real views of a waiting result and its other forms, before one of them is written to: the one given, or
@@ -488,13 +495,15 @@ class Session(Tagged, TorchFunctionMode):
             raise QuantizationError(
                 f"{site.label} has no range yet: nothing was seen there",
                 hint="run a few batches inside `with onward.calibration(model):`, or train, before this"
-                + ("; one tensor given there for two inputs was seen as one: give a clone" * self._has_ranges()),
+                + ("; one tensor given there for two inputs was seen as one: give a clone" * self._may_be_twice(y)),
             )
         return float(held[0].detach()) < MASK
 
-    def _has_ranges(self) -> bool:
-        """Whether a model that is exported was calibrated."""
-        return is_capturing() and bool(ranges_of(self.model))
+    def _may_be_twice(self, x: Tensor) -> bool:
+        """Whether a tensor is an input of a calibrated model, for which another could have been given there."""
+        others = [each for each in self._given if not share_memory(x, each) and each.dim() == x.dim()]
+        is_input = any(share_memory(x, each) for each in self._given)
+        return is_input and bool(others) and bool(ranges_of(self.model))
 
     def outputs(self, result: Any) -> Any:
         """What leaves the model: on its grid where one waits."""

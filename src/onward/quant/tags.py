@@ -86,6 +86,7 @@ class Pending(_OfARun):
     forms        those that may not be views yet
     settled      the same on its grid, once somebody asked for that
     bounded      where its range is kept as bounded by an activation
+    otherwise    the same on the grid that it has where calibration saw nothing to find a range for
     """
 
     call: Call
@@ -100,9 +101,11 @@ class Pending(_OfARun):
     forms: tuple[weakref.ref[Tensor], ...] = ()
     settled: Tensor | None = None
     bounded: Site | None = None
+    otherwise: Callable[[], Tensor] | None = None
 
     def forget(self) -> None:
         self.requantise = self.product = self.folded = self.scaled = self.rounded = self.view = self.settled = None
+        self.otherwise = None
 
 
 @dataclass(slots=True)
@@ -150,6 +153,13 @@ def counted(tensor: Tensor) -> int:
 def _own_count(tensor: Tensor) -> int:
     writes: int = getattr(tensor.untyped_storage(), _WRITES, 0)
     return writes
+
+
+def share_memory(one: Tensor, other: Tensor) -> bool:
+    """Whether tensors are views of one another, or of a third."""
+    if isinstance(one, Traced) or isinstance(other, Traced):
+        return isinstance(one, Traced) and isinstance(other, Traced) and one.cell is other.cell
+    return one.untyped_storage()._cdata == other.untyped_storage()._cdata
 
 
 def count_write(tensor: Tensor) -> None:

@@ -128,10 +128,13 @@ def bounded(session: Session, name: str, x: Tensor, low: float | None, high: flo
             session.call(name)
         x = session.settle(x)
     waits = session.waiting(x)
-    if waits is not None:
+    site = None if waits is None else session.call(name).site("output")
+    if waits is not None and site is not None and waits[1].otherwise is not None and site.range is None:
+        x, site = session.settle(x), None
+    if waits is not None and site is not None:
         assert isinstance(tag, Pending)
         x, waiting = waits
-        site = tag.bounded = session.call(name).site("output")
+        tag.bounded = site
         session.joined(waiting.call, site)
         if session.phase is not Phase.EXACT:
             return session.finish(x, site, None, (low, high))
