@@ -137,7 +137,7 @@ class Enter:
                 hint="leave `training` out, or give TrainingMode.EVAL",
             )
         self._check_type(module)
-        return Session(self.controller, phase, module)
+        return Session(self.controller, phase, module, self.path)
 
     def _check_type(self, module: nn.Module) -> None:
         """`init` has looked at every parameter; a model that was cast since is known by the first that is quantised."""
@@ -193,6 +193,9 @@ class Leave:
             result = session.outputs(result) if self.controller.config.outputs else result
             session.forget()
             return result
+        except RuntimeError as error:
+            session.explain(error)
+            raise
         finally:
             if session.autocast and not session.frames:
                 return_to_autocast(session.autocast)

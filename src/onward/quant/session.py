@@ -51,6 +51,7 @@ from .tags import (
     mark_weight,
     share_memory,
 )
+from .troubles import trouble_of
 from .uncast import in_full, is_autocast, leave_autocast, no_autocast
 from .weighing import is_rounded
 
@@ -62,10 +63,10 @@ if TYPE_CHECKING:
 class Session(Tagged, TorchFunctionMode):
     """See the top of this file. Handlers get it as their first argument."""
 
-    def __init__(self, controller: Controller, phase: Phase, model: nn.Module) -> None:
+    def __init__(self, controller: Controller, phase: Phase, model: nn.Module, path: str) -> None:
         TorchFunctionMode.__init__(self)
         Tagged.__init__(self, phase)
-        self.controller, self.model = controller, model
+        self.controller, self.model, self.path = controller, model, path
         self.study = controller.study
         self.frames: list[Frame] = []
         self.autocast: tuple[str, ...] = ()  # what it was turned off for
@@ -166,19 +167,28 @@ class Session(Tagged, TorchFunctionMode):
         else:
             handlers = WEIGHT_ONLY if settings.weight_only else HANDLERS
         handler = handlers.get(func)
-        if handler is not None:
-            if self._overwrote:
-                args, kwargs = self.current(args, kwargs)
-            try:
+        try:
+            if handler is not None:
+                if self._overwrote:
+                    args, kwargs = self.current(args, kwargs)
                 result = handler(self, func, *args, **kwargs)
-            except RangeError as error:
-                raise QuantizationError(
-                    f"{frame.path or 'the model itself'}: {error}",
-                    hint="look for the cause in the float model; a rule with off=True leaves a module in float",
-                ) from error
-            if result is not NotImplemented:
-                return result
-        return self.in_float(func, *args, **kwargs)
+                if result is not NotImplemented:
+                    return result
+            return self.in_float(func, *args, **kwargs)
+        except RangeError as error:
+            raise QuantizationError(
+                f"{frame.path or 'the model itself'}: {error}",
+                hint="look for the cause in the float model; a rule with off=True leaves a module in float",
+            ) from error
+        except RuntimeError as error:
+            self.explain(error)
+            raise
+
+    def explain(self, error: RuntimeError) -> None:
+        """Say it in other words, where something is known of the reason."""
+        instead = trouble_of(self.controller, self.model, self.path, error)
+        if instead is not None:
+            raise instead from error
 
     def in_float(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Call a function on the values themselves; what it gives lies on no grid."""
