@@ -514,10 +514,37 @@ def test_one_tensor_for_three_inputs_is_told_of(tmp_path: Path) -> None:
             model(x, given, given if fails else x.clone())
         model.eval()
         if fails:
+            for run in (lambda *args: onward.export(model, args, tmp_path / "attention.onnx"), model):
+                with pytest.raises(QuantizationError, match="one tensor given there for two inputs was seen as one"):
+                    run(x, x.clone(), x.clone())
             with pytest.raises(QuantizationError, match="one tensor given there for two inputs was seen as one"):
                 onward.export(model, (x, x, x), tmp_path / "attention.onnx")
         else:
             onward.export(model, (x, x, x), tmp_path / "attention.onnx")
+
+
+class TwoWays(nn.Module):
+    """The second way is not calibrated, whatever the inputs were."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b, self.both = nn.Linear(4, 4), nn.Linear(4, 4), False
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        z = self.a(x) + self.a(y)
+        result: Tensor = self.b(z.sigmoid().cumsum(1)) if self.both else z
+        return result
+
+
+def test_a_range_that_is_missing_for_another_reason() -> None:
+    model, x = initialise(TwoWays()), torch.randn(2, 4)
+    with calibration(model):
+        model(x, x.clone())
+    model.eval().both = True
+    for run in (model, lambda *args: onward.export(model, args)):
+        with pytest.raises(QuantizationError, match="has no range yet") as caught:
+            run(x, x.clone())
+        assert "clone" not in str(caught.value)
 
 
 class MaskedLike(nn.Module):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
@@ -331,14 +332,44 @@ def test_adaptive_pools_of_sizes_that_change(config: str, tmp_path: Path) -> Non
         assert left_in_float(outcome) == {}
 
 
-def test_an_adaptive_pool_that_had_nothing_to_do_in_calibration(tmp_path: Path) -> None:
-    """Images of the size that it gives, as of a VGG that is calibrated with the images that it was made for."""
+SURROUNDINGS: dict[str, tuple[list[nn.Module], list[nn.Module]]] = {
+    "behind an activation": ([nn.ReLU()], []),
+    "before one": ([], [nn.ReLU()]),
+    "before one in place": ([], [nn.ReLU(inplace=True)]),
+    "before a norm and one": ([], [nn.BatchNorm2d(8), nn.ReLU6()]),
+    "before a function": ([], [nn.Sigmoid()]),
+    "alone": ([], []),
+}
+
+
+@pytest.mark.parametrize("around", SURROUNDINGS)
+@pytest.mark.parametrize("seen", [7, 14])
+def test_an_adaptive_pool_that_has_nothing_to_do_at_one_size(around: str, seen: int, tmp_path: Path) -> None:
+    """Images of the size that it gives, as of a VGG that is calibrated with the images that it was made for; or those
+    are what it is evaluated with, in a file whose sizes vary."""
     torch.manual_seed(0)
-    layers = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool2d(7), nn.Conv2d(8, 4, 3))
-    model = quantised(layers, lambda: torch.randn(4, 3, 7, 7))
+    before, behind = SURROUNDINGS[around]
+    pool = nn.Sequential(*before, nn.AdaptiveAvgPool2d(7), *behind)
+    layers = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), *copy.deepcopy(pool), nn.Conv2d(8, 4, 3))
+    model = quantised(layers, lambda: torch.randn(4, 3, seen, seen))
     for size in ((7, 7), (14, 21), (17, 9)):
         fresh, axes = torch.randn(3, 3, *size), {"input": {0: "n", 2: "h", 3: "w"}}
-        outcome = through_onnxruntime(model, torch.randn(2, 3, 7, 7), tmp_path, fresh=fresh, dynamic_axes=axes)
+        outcome = through_onnxruntime(model, torch.randn(2, 3, seen, seen), tmp_path, fresh=fresh, dynamic_axes=axes)
+        assert outcome.equal == 1
+        assert left_in_float(outcome) == {}
+    fixed = through_onnxruntime(model, torch.randn(2, 3, 7, 7), tmp_path)
+    convolutions = 3 if "norm" in around else 2
+    assert fixed.equal == 1 and (seen == 14 or fixed.nodes["Conv"] == convolutions)  # none for the pool
+
+
+@pytest.mark.parametrize("size", [(None, 4), (3, None), (None, 1)], ids=str)
+def test_largest_of_axes_that_change(size: tuple[int | None, int | None], tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    layers = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.AdaptiveMaxPool2d(size), nn.Conv2d(8, 4, 1))
+    model = quantised(layers, lambda: torch.randn(4, 3, 8, 8))
+    for height, width in ((8, 8), (9, 7), (3, 16)):
+        fresh, axes = torch.randn(3, 3, height, width), {"input": {0: "n", 2: "h", 3: "w"}}
+        outcome = through_onnxruntime(model, torch.randn(2, 3, 8, 8), tmp_path, fresh=fresh, dynamic_axes=axes)
         assert outcome.equal == 1
         assert left_in_float(outcome) == {}
 

@@ -6,12 +6,13 @@ import copy
 import pickle
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError
+from pathlib import Path
 
 import pytest
 from torch import nn
 
 from onward.errors import InputError
-from onward.quant import Activations, QuantConfig, Resolved, Rule, Weights
+from onward.quant import Activations, QuantConfig, Resolved, Rule, Weights, load_config, save_config
 
 
 class Block(nn.Module):
@@ -169,12 +170,40 @@ def test_a_shared_module_has_a_configuration_under_each_of_its_names() -> None:
     assert found["a"] is not None and found["b"] is None
 
 
+class Linear(nn.Module):
+    """Has a name in common with one of PyTorch's, and nothing else."""
+
+
+class Special(nn.Linear):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("kind", "covered"),
+    [
+        (nn.Linear, ["special", "theirs"]),
+        ("torch.nn.Linear", ["special", "theirs"]),
+        ("torch.nn.modules.linear.Linear", ["special", "theirs"]),
+        ("Linear", ["ours", "special", "theirs"]),
+        (Linear, ["ours"]),
+        (Special, ["special"]),
+    ],
+)
+def test_a_class_and_others_of_its_name(kind: type[nn.Module] | str, covered: list[str], tmp_path: Path) -> None:
+    model = nn.ModuleDict({"ours": Linear(), "theirs": nn.Linear(2, 2), "special": Special(2, 2)})
+    config = QuantConfig(rules=[Rule(type=kind, off=True)])
+    save_config(config, tmp_path / "quant.yaml")
+    again = load_config(tmp_path / "quant.yaml")
+    assert again == config
+    assert sorted(path for path, found in again.for_model(model).items() if found is None) == covered
+
+
 def test_configurations_are_values() -> None:
     config = QuantConfig(
         weights=Weights(bits=4), rules=[Rule(type=nn.Conv2d, weights=Weights(bits=6)), Rule("a", off=True)]
     )
     again = QuantConfig(
-        weights=Weights(bits=4), rules=(Rule(type="Conv2d", weights=Weights(bits=6)), Rule("a", off=True))
+        weights=Weights(bits=4), rules=(Rule(type="torch.nn.Conv2d", weights=Weights(bits=6)), Rule("a", off=True))
     )
     assert config == again and hash(config) == hash(again)
     assert copy.deepcopy(config) == config and pickle.loads(pickle.dumps(config)) == config

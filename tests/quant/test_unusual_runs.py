@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 import onward
-from onward.quant import Activations, QuantConfig
+from onward.errors import QuantizationError
+from onward.quant import Activations, QuantConfig, Rule
 
 from .harness import quantised, through_onnxruntime
 
@@ -216,3 +217,96 @@ def test_the_older_checkpointing_is_refused() -> None:
         onward.QuantizationError, match="runs again while gradients are computed[^\n]*\n.*use_reentrant=False"
     ):
         gradients("of what waits", lambda f, *args: checkpoint(f, *args, use_reentrant=True), None)
+
+
+class Recurrent(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm, self.head = nn.LSTM(12, 8, batch_first=True), nn.Linear(8, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.head(self.lstm(x.unsqueeze(0))[0])
+        return y
+
+
+class CastsItself(Net):
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.autocast("cpu", torch.bfloat16):
+            y = super().forward(x)
+        return y.float()
+
+
+OFF, WEIGHT_ONLY = QuantConfig(rules=[Rule(type=nn.Linear, off=True)]), QuantConfig(weight_only=True)
+
+
+@pytest.mark.parametrize(
+    ("make", "config"),
+    [(Recurrent, None), (Net, OFF), (Net, WEIGHT_ONLY), (CastsItself, OFF), (CastsItself, WEIGHT_ONLY)],
+    ids=["recurrent", "off", "weights", "off, by itself", "weights, by itself"],
+)
+@pytest.mark.parametrize("given", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("shorter", [torch.bfloat16, torch.float16])
+def test_evaluation_under_autocast_is_evaluation(
+    make: Callable[[], nn.Module], config: QuantConfig | None, given: torch.dtype, shorter: torch.dtype
+) -> None:
+    torch.manual_seed(0)
+    model, x = make(), X.to(given)
+    wanted = quantised(model, lambda: X, config)(x.float())
+    with torch.autocast("cpu", shorter):
+        assert torch.equal(model(x), wanted) and torch.is_autocast_enabled("cpu")
+        with pytest.raises(RuntimeError):
+            model(x[:, :3])
+        assert torch.is_autocast_enabled("cpu")
+        found = onward.export(model, (x,))(x)
+    assert float((found - wanted).detach().abs().max()) < 1e-6
+    model.__class__ = Net if isinstance(model, Net) else Recurrent
+    assert torch.equal(model(x.float()), wanted)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16])
+@pytest.mark.parametrize("config", [None, LEARNED, WEIGHT_ONLY], ids=["following", "learned", "weights"])
+def test_a_part_that_is_cast_is_named_in_training(config: QuantConfig | None, dtype: torch.dtype) -> None:
+    model = quantised(Net(), lambda: X, config)
+    model.layers[2].to(dtype)
+    for run in (model, model.layers):
+        with pytest.raises(QuantizationError, match=rf"^layers.2 has parameters of {dtype}.*\n  call model.float\(\)"):
+            run.train()(X)
+
+
+def test_another_error_of_a_model_is_its_own() -> None:
+    with pytest.raises(RuntimeError, match="mat1 and mat2 shapes cannot be multiplied") as caught:
+        quantised(Net(), lambda: X).train()(X[:, :3])
+    assert not isinstance(caught.value, onward.ExportError)
+
+
+LOOKED_INTO: dict[str, tuple[Callable[[nn.Module], Any], str]] = {
+    "script": (torch.jit.script, "torch.jit.script cannot look into a quantised model\n  give the model itself to"),
+    "script of a part": (lambda model: torch.jit.script(nn.Sequential(model)), "torch.jit.script cannot look into"),
+    "grad": (lambda model: torch.func.grad(lambda x: model(x).sum())(X), "torch.func cannot look into a quantised"),
+    "vmap": (
+        lambda model: torch.func.vmap(model)(X),
+        "torch.func cannot look into a quantised model.*\n  take gradients",
+    ),
+}
+
+
+@pytest.mark.parametrize("how", LOOKED_INTO)
+def test_what_cannot_look_into_a_quantised_model(how: str) -> None:
+    look, said = LOOKED_INTO[how]
+    model = quantised(Net(), lambda: X).train()
+    with pytest.raises(QuantizationError, match=said):
+        look(model)
+    assert torch.equal(copy.deepcopy(model).eval()(X), model.eval()(X))
+
+
+def test_a_calibration_that_is_used_twice() -> None:
+    model = onward.init(Net())
+    calibration = onward.calibration(model)
+    for factor in (1, 3):
+        with calibration:
+            model(X * factor)
+        assert float(model.layers[0].quant_linear_0_input[1]) == pytest.approx(factor * float(X.max()))
+    with calibration:
+        model(X)
+        with pytest.raises(QuantizationError, match="being calibrated already"), calibration:
+            pass

@@ -159,6 +159,11 @@ class PlainTensors:
         """The memories of plain tensors that were written to."""
         return {memory for memory, (_, base) in self._bases.items() if base.cell.version}
 
+    def writes_to(self, tensor: torch.Tensor) -> int:
+        """How often the stand-in for a tensor's memory was written to."""
+        found = self._bases.get(storage(tensor))
+        return 0 if found is None else found[1].cell.version
+
     def borrow(self, tensor: torch.Tensor) -> Traced:
         """The same without a copy: one is made before the first write."""
         memory = storage(tensor)

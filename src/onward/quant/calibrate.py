@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import nn
@@ -18,13 +19,34 @@ from .ranges import Observer, RangeError
 from .sites import Site
 
 
-@contextlib.contextmanager
-def calibration(model: nn.Module) -> Iterator[nn.Module]:
+def calibration(model: nn.Module) -> Calibration:
     """Run any number of batches inside: ranges are taken from them, by the methods that the configuration names.
 
     The model computes in float meanwhile, in evaluation mode and without gradients; its own modes are restored. If the
     block raises, the ranges that the model had stay.
     """
+    return Calibration(model)
+
+
+class Calibration(contextlib.AbstractContextManager[nn.Module], contextlib.ContextDecorator):
+    """What `calibration` gives. Each block finds the ranges anew."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self._model = model
+        self._blocks: list[contextlib.AbstractContextManager[nn.Module]] = []
+
+    def __enter__(self) -> nn.Module:
+        block = _calibrated(self._model)
+        model = block.__enter__()
+        self._blocks.append(block)
+        return model
+
+    def __exit__(self, *error: Any) -> bool | None:
+        return self._blocks.pop().__exit__(*error)
+
+
+@contextlib.contextmanager
+def _calibrated(model: nn.Module) -> Iterator[nn.Module]:
     controller = controller_of(model, "calibration")
     if controller.observers is not None:
         raise QuantizationError(
@@ -98,7 +120,7 @@ _SHOWN = 8
 
 def _warn(text: str) -> None:
     if text:
-        warnings.warn(text, QuantizationWarning, stacklevel=4)
+        warnings.warn(text, QuantizationWarning, stacklevel=5)
 
 
 def _missed(model: nn.Module, controller: Controller) -> list[str]:

@@ -149,7 +149,8 @@ class Rule:
     """What is different in some modules: those whose path matches `name`, those of `type`, and all inside them.
 
     name         a module's path as `named_modules` gives it, or a pattern: * any characters, ? one, [ab] one of these
-    type         a module class or its name; subclasses count too. With `name` too, a module must match both
+    type         a module class, or its name, which other classes may have too; subclasses count. With `name` too, a
+                 module must match both
     off          True leaves the modules in float, False turns them on again, None changes nothing
     weights      the fields of `Weights` that change: {"bits": 4}
     activations  the fields of `Activations` that change
@@ -384,21 +385,25 @@ def _changes(name: str, given: Any, kind: type[Weights] | type[Activations]) -> 
 
 
 def _class_name(kind: Any) -> str:
-    """The short name of one of PyTorch's classes, the full one of any other: what a file can hold."""
+    """The name that a class is known by, and no other: what a file can hold. A name that is given stays as it is."""
     if isinstance(kind, str) and kind:
         return kind
     if isinstance(kind, type) and issubclass(kind, nn.Module):
-        is_torch = kind.__module__.startswith("torch.nn.")
-        return kind.__name__ if is_torch else f"{kind.__module__}.{kind.__qualname__}"
+        return _full_names(kind)[0]
     raise InputError(
         f"rule.type must be a module class or its name, not {kind!r}",
         hint='for example Rule(type="Conv2d", off=True)',
     )
 
 
+def _full_names(kind: type) -> tuple[str, ...]:
+    """Those of a class, with its module: torch.nn.Linear is torch.nn.modules.linear.Linear, too."""
+    full = f"{kind.__module__}.{kind.__qualname__}"
+    return (f"torch.nn.{kind.__name__}", full) if getattr(nn, kind.__name__, None) is kind else (full,)
+
+
 def _is_a(module: nn.Module, name: Any) -> bool:
-    kinds = type(module).__mro__
-    return any(name in (kind.__name__, f"{kind.__module__}.{kind.__qualname__}") for kind in kinds)
+    return any(name == kind.__name__ or name in _full_names(kind) for kind in type(module).__mro__)
 
 
 def _above(path: str) -> list[str]:

@@ -16,6 +16,7 @@ from .checkpointing import check_forward
 from .config import QuantConfig, Resolved
 from .modules import is_one_function
 from .sites import PREFIX, Site, hold_range
+from .uncast import return_to_autocast
 from .uncompiled import check_not_traced, not_compiled, say_uncompiled, set_compiler
 
 if TYPE_CHECKING:
@@ -106,13 +107,15 @@ class Enter:
             else:
                 session = self._new_session(module)
                 frame = session.enter_module(module, self.path, self.settings, self.is_whole, self.known)
-                session.__enter__()
+                args, kwargs = session.begin(args, kwargs)
                 stack.append(session)
         except BaseException:
             set_compiler(compiler)
             raise
         frame.compiler = compiler
-        return session.arguments(args, kwargs) if frame.whole is not None else None
+        if frame.whole is not None:
+            return session.arguments(args, kwargs)
+        return (args, kwargs) if session.autocast and len(session.frames) == 1 else None
 
     def _new_session(self, module: nn.Module) -> Session:
         from .session import Phase, Session
@@ -134,7 +137,7 @@ class Enter:
                 hint="leave `training` out, or give TrainingMode.EVAL",
             )
         self._check_type(module)
-        return Session(self.controller, phase, module)
+        return Session(self.controller, phase, module, self.path)
 
     def _check_type(self, module: nn.Module) -> None:
         """`init` has looked at every parameter; a model that was cast since is known by the first that is quantised."""
@@ -190,7 +193,12 @@ class Leave:
             result = session.outputs(result) if self.controller.config.outputs else result
             session.forget()
             return result
+        except RuntimeError as error:
+            session.explain(error)
+            raise
         finally:
+            if session.autocast and not session.frames:
+                return_to_autocast(session.autocast)
             if compiler is not None:
                 set_compiler(compiler)
 

@@ -17,6 +17,7 @@ from . import functions, linger_format, lowerings, passes
 from .config import QuantConfig, Rule
 from .controller import ATTRIBUTE, Controller, Enter, Leave, LoadRanges, quantised_parameters
 from .made_weights import watch_made_weights
+from .troubles import refuse_script
 
 __all__ = ["functions", "initialise", "is_initialised", "lowerings"]
 
@@ -53,6 +54,7 @@ def initialise(
         learned = (settings.activations if settings else config.activations).learned
         module.register_load_state_dict_pre_hook(LoadRanges(learned))
     model.__dict__[ATTRIBUTE] = controller
+    model.__dict__["__prepare_scriptable__"] = refuse_script
     return model
 
 

@@ -49,7 +49,10 @@ from .tags import (
     is_marked_weight,
     mark_made,
     mark_weight,
+    share_memory,
 )
+from .troubles import trouble_of
+from .uncast import in_full, is_autocast, leave_autocast, no_autocast
 from .weighing import is_rounded
 
 if TYPE_CHECKING:
@@ -60,13 +63,25 @@ if TYPE_CHECKING:
 class Session(Tagged, TorchFunctionMode):
     """See the top of this file. Handlers get it as their first argument."""
 
-    def __init__(self, controller: Controller, phase: Phase, model: nn.Module) -> None:
+    def __init__(self, controller: Controller, phase: Phase, model: nn.Module, path: str) -> None:
         TorchFunctionMode.__init__(self)
         Tagged.__init__(self, phase)
-        self.controller, self.model = controller, model
+        self.controller, self.model, self.path = controller, model, path
         self.study = controller.study
         self.frames: list[Frame] = []
+        self.autocast: tuple[str, ...] = ()  # what it was turned off for
+        self._given: list[Tensor] = []  # the inputs of a model that is evaluated
         self._runs: dict[int, int] = {}  # of each module, by its id
+
+    def begin(self, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
+        """From here on every function passes through here; what the model is called with, as it sees it."""
+        if self.phase is Phase.EXACT and is_autocast():
+            self.autocast = leave_autocast()
+            args, kwargs = in_full(args, kwargs)
+        if self.phase is Phase.EXACT:
+            self._given = [each for each in pytree.tree_leaves((args, kwargs)) if isinstance(each, Tensor)]
+        self.__enter__()
+        return args, kwargs
 
     # Modules come and go
 
@@ -130,10 +145,14 @@ class Session(Tagged, TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
         if func in ABOUT:
             return func(*args, **(kwargs or {}))
-        if self.phase is Phase.CALIBRATE:
+        if self.phase is Phase.TRAIN:
+            if saved_hooks(True) is not None and is_checkpointed():
+                with kept(self.controller):
+                    return self.__torch_function__(func, types, args, kwargs)
+        elif self.phase is Phase.CALIBRATE:
             self.controller.read.update(id(each) for each in tensors_in(args, kwargs or {}) if self.is_weight(each))
-        if self.phase is Phase.TRAIN and saved_hooks(True) is not None and is_checkpointed():
-            with kept(self.controller):
+        elif is_autocast():  # the model's own
+            with no_autocast():
                 return self.__torch_function__(func, types, args, kwargs)
         if not kwargs:
             kwargs = {}
@@ -148,19 +167,28 @@ class Session(Tagged, TorchFunctionMode):
         else:
             handlers = WEIGHT_ONLY if settings.weight_only else HANDLERS
         handler = handlers.get(func)
-        if handler is not None:
-            if self._overwrote:
-                args, kwargs = self.current(args, kwargs)
-            try:
+        try:
+            if handler is not None:
+                if self._overwrote:
+                    args, kwargs = self.current(args, kwargs)
                 result = handler(self, func, *args, **kwargs)
-            except RangeError as error:
-                raise QuantizationError(
-                    f"{frame.path or 'the model itself'}: {error}",
-                    hint="look for the cause in the float model; a rule with off=True leaves a module in float",
-                ) from error
-            if result is not NotImplemented:
-                return result
-        return self.in_float(func, *args, **kwargs)
+                if result is not NotImplemented:
+                    return result
+            return self.in_float(func, *args, **kwargs)
+        except RangeError as error:
+            raise QuantizationError(
+                f"{frame.path or 'the model itself'}: {error}",
+                hint="look for the cause in the float model; a rule with off=True leaves a module in float",
+            ) from error
+        except RuntimeError as error:
+            self.explain(error)
+            raise
+
+    def explain(self, error: RuntimeError) -> None:
+        """Say it in other words, where something is known of the reason."""
+        instead = trouble_of(self.controller, self.model, self.path, error)
+        if instead is not None:
+            raise instead from error
 
     def in_float(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Call a function on the values themselves; what it gives lies on no grid."""
@@ -168,7 +196,7 @@ class Session(Tagged, TorchFunctionMode):
         first: Any = args[0] if args else None
         into = isinstance(first, Tensor) and (writes(func) or bool(kwargs.get("inplace")))
         if into:
-            self.take_view(first)
+            args = (self.take_view(first), *args[1:])
         tensors = tensors_in(args, kwargs)
         if len(tensors) == 1 and self._is_nothing_special(tensors[0]) and not into:
             return func(*args, **kwargs)
@@ -184,11 +212,26 @@ class Session(Tagged, TorchFunctionMode):
             self.written(args[0])
             if args[0] is not first:  # it waited, and was put on its grid for this
                 self.put(first, Overwritten(args[0]))
+        elif self._may_be_view(result):
+            self._share(tensors)
         if tensors and all(map(self.is_weight, tensors)):
             _each_tensor(mark_weight, result)
         elif made:
             _each_tensor(mark_made, args[0] if result is None and into else result)
         return result
+
+    def _may_be_view(self, result: Any) -> bool:
+        """Whether a function gave a view. PyTorch does not say so in inference mode, nor while a model is captured."""
+        first = result[0] if isinstance(result, (tuple, list)) and result else result
+        if not isinstance(first, Tensor):
+            return False
+        return first._is_view() or (self.phase is not Phase.TRAIN and (first.is_inference() or is_capturing()))
+
+    def _share(self, tensors: list[Tensor]) -> None:
+        """There are views of these in float, which see what is written to them: nothing else may take their place."""
+        for each in tensors:
+            if isinstance(tag := self.tag(each), OnGrid):
+                tag.shared()
 
     def _is_nothing_special(self, x: Tensor) -> bool:
         """Whether a tensor is from outside: on no grid, no weight, no mask."""
@@ -274,13 +317,20 @@ class Session(Tagged, TorchFunctionMode):
             self.controller.observers.pop(tag.bounded.label, None)
         if tag.folded is not None:
             x, waiting = self._unfolded(tag)
-        return self.finish(x, waiting.call.site("output"), waiting.requantise)
+        site = waiting.call.site("output")
+        if waiting.otherwise is not None and site.range is None:
+            return waiting.otherwise()
+        return self.finish(x, site, waiting.requantise)
 
-    def take_view(self, x: Tensor) -> None:
-        """Make real views of a waiting result and its other forms, before one of them is written to."""
+    def take_view(self, x: Tensor) -> Tensor:
+        """Make real views of a waiting result and its other forms, before one of them is written to: the one given, or
+        what it is on the grid that it has entered, if there are views of that."""
         tag = self.tag(x)
+        if isinstance(tag, Entered) and isinstance(inside := self.tag(tag.settled), OnGrid) and inside.memory:
+            self.put(x, Overwritten(tag.settled))
+            return tag.settled
         if not isinstance(tag, (Pending, OnGrid)):
-            return
+            return x
         forms, tag.forms = tag.forms, ()
         if isinstance(tag, Pending):
             if tag.view is not None:  # what is there already may be a copy
@@ -291,6 +341,7 @@ class Session(Tagged, TorchFunctionMode):
         for form in forms:
             if (y := form()) is not None:
                 self.take_view(y)
+        return x
 
     def finish(
         self,
@@ -454,13 +505,15 @@ class Session(Tagged, TorchFunctionMode):
             raise QuantizationError(
                 f"{site.label} has no range yet: nothing was seen there",
                 hint="run a few batches inside `with onward.calibration(model):`, or train, before this"
-                + ("; one tensor given there for two inputs was seen as one: give a clone" * self._has_ranges()),
+                + ("; one tensor given there for two inputs was seen as one: give a clone" * self._may_be_twice(y)),
             )
         return float(held[0].detach()) < MASK
 
-    def _has_ranges(self) -> bool:
-        """Whether a model that is exported was calibrated."""
-        return is_capturing() and bool(ranges_of(self.model))
+    def _may_be_twice(self, x: Tensor) -> bool:
+        """Whether a tensor is an input of a calibrated model, for which another could have been given there."""
+        others = [each for each in self._given if not share_memory(x, each) and each.dim() == x.dim()]
+        is_input = any(share_memory(x, each) for each in self._given)
+        return is_input and bool(others) and bool(ranges_of(self.model))
 
     def outputs(self, result: Any) -> Any:
         """What leaves the model: on its grid where one waits."""

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from .grid import Grid
-from .tags import ATTRIBUTE, Entered, Memory, OnGrid, Overwritten, Pending, Tag, version_of
+from .tags import ATTRIBUTE, Entered, Memory, OnGrid, Overwritten, Pending, Tag, count_write, counted, version_of
 
 
 class Phase(enum.Enum):
@@ -27,6 +27,7 @@ class Tagged:
 
     def __init__(self, phase: Phase) -> None:
         self.phase = phase
+        self._version = counted if phase is Phase.TRAIN else version_of  # what is trained is not captured
         self._token = object()  # what tags of this run know it by
         self._overwrote = False  # whether a waiting result was changed in place
         self._outside: list[weakref.ref[Tensor]] = []  # tensors with tags that the caller may keep
@@ -39,14 +40,16 @@ class Tagged:
             return None
         if isinstance(tag, OnGrid):
             memory = tag.memory
-            is_as_it_was = tag.version == version_of(x) and (memory is None or memory.writes == tag.writes)
+            is_as_it_was = tag.version == self._version(x) and (memory is None or memory.writes == tag.writes)
             return tag if is_as_it_was else None
-        if isinstance(tag, Pending):
-            settled = tag.settled
-            if settled is None or settled is x or isinstance(self.tag(settled), OnGrid):
-                return tag
-            return Overwritten(settled)  # a view was written to
-        return None if isinstance(tag, Entered) and tag.version != version_of(x) else tag
+        if isinstance(tag, Overwritten):
+            return tag
+        if isinstance(tag, Entered) and tag.version != self._version(x):
+            return None
+        settled = tag.settled
+        if settled is None or settled is x or isinstance(self.tag(settled), OnGrid):
+            return tag
+        return Overwritten(settled)  # a view was written to
 
     def put(self, x: Tensor, tag: Tag | None) -> Tensor:
         """Let it say something else, of the state that it is in."""
@@ -56,14 +59,14 @@ class Tagged:
             return x
         tag.run = self._token
         if isinstance(tag, OnGrid):
-            tag.version = version_of(x)
+            tag.version = self._version(x)
             if tag.memory is not None:
                 tag.writes = tag.memory.writes
         else:
             if self.phase is Phase.TRAIN:
                 self._said.append(weakref.ref(tag))  # a tensor that nobody keeps goes at once
             if isinstance(tag, Entered):
-                tag.version = version_of(x)
+                tag.version = self._version(x)
                 self._outside.append(weakref.ref(x))
             elif isinstance(tag, Overwritten):
                 self._overwrote = True
@@ -100,6 +103,7 @@ class Tagged:
     def written(self, x: Tensor, tag: Tag | None = None) -> Tensor:
         """A tensor was written to: it is what the tag says, and views of it have lost their grids."""
         self._overwrote = self._overwrote or x.is_floating_point()  # not for a counter, such as that of a batch norm
+        count_write(x)
         before: Tag | None = getattr(x, ATTRIBUTE, None)  # true no longer, but it knows of the views
         memory: Memory | None = Memory()  # there may be views from when it lay on no grid
         if isinstance(before, OnGrid) and before.run is self._token:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
+from ..capture.session import is_capturing, writes_in_trace
+from ..capture.tensor import Traced
 from .grid import Grid
 
 if TYPE_CHECKING:
@@ -23,12 +25,13 @@ if TYPE_CHECKING:
 ATTRIBUTE = "_onward_tag"
 _WEIGHT = "_onward_weight"
 _MADE = "_onward_made"
+_WRITES = "_onward_writes"
 _UNMARKED = object()
 
 
 class Memory:
     """What tensors that may be views of one another have in common: how often it was written to. Tensors have versions
-    for that, but not in inference mode, nor while a model is captured."""
+    for that, but `x.data` has one of its own."""
 
     __slots__ = ("writes",)
 
@@ -83,6 +86,7 @@ class Pending(_OfARun):
     forms        those that may not be views yet
     settled      the same on its grid, once somebody asked for that
     bounded      where its range is kept as bounded by an activation
+    otherwise    the same on the grid that it has where calibration saw nothing to find a range for
     """
 
     call: Call
@@ -97,9 +101,11 @@ class Pending(_OfARun):
     forms: tuple[weakref.ref[Tensor], ...] = ()
     settled: Tensor | None = None
     bounded: Site | None = None
+    otherwise: Callable[[], Tensor] | None = None
 
     def forget(self) -> None:
         self.requantise = self.product = self.folded = self.scaled = self.rounded = self.view = self.settled = None
+        self.otherwise = None
 
 
 @dataclass(slots=True)
@@ -131,9 +137,35 @@ class Overwritten(_OfARun):
 Tag = OnGrid | Pending | Entered | Overwritten
 
 
-def version_of(tensor: Tensor) -> int | None:
-    """How often a tensor was written to, where that is counted."""
-    return None if tensor.is_inference() else tensor._version
+def version_of(tensor: Tensor) -> int:
+    """How often the memory of a tensor was written to, through whatever view."""
+    recorded = writes_in_trace(tensor)
+    if recorded is None:
+        return counted(tensor)
+    return recorded if isinstance(tensor, Traced) else recorded + _own_count(tensor)
+
+
+def counted(tensor: Tensor) -> int:
+    """The same where no model is captured. In inference mode nobody counts but we."""
+    return _own_count(tensor) if tensor.is_inference() else tensor._version
+
+
+def _own_count(tensor: Tensor) -> int:
+    writes: int = getattr(tensor.untyped_storage(), _WRITES, 0)
+    return writes
+
+
+def share_memory(one: Tensor, other: Tensor) -> bool:
+    """Whether tensors are views of one another, or of a third."""
+    if isinstance(one, Traced) or isinstance(other, Traced):
+        return isinstance(one, Traced) and isinstance(other, Traced) and one.cell is other.cell
+    return one.untyped_storage()._cdata == other.untyped_storage()._cdata
+
+
+def count_write(tensor: Tensor) -> None:
+    """Note a write that PyTorch does not count."""
+    if not isinstance(tensor, Traced) and (tensor.is_inference() or is_capturing()):
+        setattr(tensor.untyped_storage(), _WRITES, _own_count(tensor) + 1)
 
 
 def mark_weight(tensor: Tensor) -> Tensor:

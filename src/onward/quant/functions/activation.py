@@ -13,7 +13,7 @@ from torch import Tensor
 from .. import ops
 from ..grid import Grid
 from ..session import Phase, Session, writes
-from ..tags import OnGrid, Overwritten, Pending
+from ..tags import OnGrid, Overwritten, Pending, Tag, is_made, mark_made
 from .registry import handles
 
 # Bounds
@@ -69,7 +69,7 @@ def in_place(session: Session, func: Any, x: Tensor, inplace: bool, compute: Cal
     """compute(x), and if the function was asked to work in place, x becomes the result."""
     if not (inplace or writes(func)):
         return compute(x)
-    session.take_view(x)
+    x = session.take_view(x)
     tag = session.tag(x)
     if session.is_replaceable(tag):
         result = compute(x)
@@ -79,8 +79,7 @@ def in_place(session: Session, func: Any, x: Tensor, inplace: bool, compute: Cal
     if isinstance(tag, Pending) and tag.settled is not None:
         session.put(x, Overwritten(tag.settled))
         x, tag = tag.settled, session.tag(tag.settled)
-    kept = session.put(x.clone(), tag) if session.phase is Phase.TRAIN else x  # autograd keeps what it computes from
-    result = compute(kept)
+    result = compute(_kept(session, x, tag) if session.phase is Phase.TRAIN else x)
     if result is NotImplemented or result is x:
         return result
     after = session.tag(result)
@@ -89,6 +88,12 @@ def in_place(session: Session, func: Any, x: Tensor, inplace: bool, compute: Cal
         after = session.tag(result)
     x.copy_(result)
     return session.written(x, after)
+
+
+def _kept(session: Session, x: Tensor, tag: Tag | None) -> Tensor:
+    """A copy, for autograd to keep what it computes from, of which the same is known."""
+    copy = session.put(x.clone(), tag)
+    return mark_made(copy) if is_made(x) else copy
 
 
 def limited(
@@ -123,10 +128,13 @@ def bounded(session: Session, name: str, x: Tensor, low: float | None, high: flo
             session.call(name)
         x = session.settle(x)
     waits = session.waiting(x)
-    if waits is not None:
+    site = None if waits is None else session.call(name).site("output")
+    if waits is not None and site is not None and waits[1].otherwise is not None and site.range is None:
+        x, site = session.settle(x), None
+    if waits is not None and site is not None:
         assert isinstance(tag, Pending)
         x, waiting = waits
-        site = tag.bounded = session.call(name).site("output")
+        tag.bounded = site
         session.joined(waiting.call, site)
         if session.phase is not Phase.EXACT:
             return session.finish(x, site, None, (low, high))

@@ -64,12 +64,23 @@ def adaptive_max_pool(
     if windows is None and all(count in (None, 1) for count in given):  # torch has no None of a size that varies
         axes = [axis for axis, count in enumerate(given, -rank) if count == 1]
         return moved(session, input, lambda x: torch.amax(x, axes, keepdim=True))
+    if windows is None and None in given:
+        return moved(session, input, lambda x: _by_axes(x, given), lambda q, grid: _by_values(_by_axes, q, grid, given))
     if windows is None:
         return moved(
             session, input, lambda x: func(x, output_size), lambda q, grid: _by_values(func, q, grid, output_size)
         )
     pool = (F.max_pool1d, F.max_pool2d, F.max_pool3d)[len(windows) - 1]
     return _largest_of(session, pool, input, windows, windows)
+
+
+def _by_axes(x: Tensor, sizes: list[Any]) -> Tensor:
+    """One axis after the other, without those that stay as they are: torch would make a number of their size."""
+    for axis, count in enumerate(sizes, -len(sizes)):
+        if count is not None:
+            rows = x.movedim(axis, -1)
+            x = F.adaptive_max_pool1d(rows.flatten(0, -2), count).unflatten(0, rows.shape[:-1]).movedim(-1, axis)
+    return x
 
 
 def _by_values(func: Any, q: Tensor, grid: Grid, size: Any) -> Tensor:
@@ -194,21 +205,30 @@ def adaptive_avg_pool(session: Session, func: Any, input: Tensor, output_size: A
     if not session.has_grid(input):
         return NotImplemented
     rank = _rank(func)
-    sizes = _sizes(input, output_size, rank)
-    if _is_there(output_size, input.shape[-rank:]):
+    if all(each is None for each in _given(output_size, rank)):
         return input  # whatever waits goes on waiting
     call = session.call("adaptive_avg_pool")
     x = session.settle(input)
-    y = func(x, output_size) if all(type(each) is int for each in sizes) else _by_sums(x, sizes)  # torch wants numbers
+    sizes = _sizes(x, output_size, rank)
+    has_size = _is_there(output_size, x.shape[-rank:])
     found = session.integers(x)
+    if has_size and found is None:
+        return x
+    if has_size:
+        y = x.clone()
+    else:
+        y = (
+            func(x, output_size) if all(type(each) is int for each in sizes) else _by_sums(x, sizes)
+        )  # torch wants numbers
     if found is None:
         return session.wait(y, call)
     windows = _even_windows(x, output_size, rank) if x.dim() == rank + 2 else None
     pooled = _adaptive_average(session, call, y, x, sizes, windows)
     tag = session.tag(pooled)
-    if session.study is None and call.site("output").range is None and isinstance(tag, Pending) and tag.requantise:
-        # Calibration saw images of the size that is asked for. Averages lie where the values do.
-        return session.on_grid(tag.requantise(found[1]), found[1])
+    assert isinstance(tag, Pending) and tag.requantise is not None
+    requantise, grid = tag.requantise, found[1]
+    # Calibration may have seen images of the size that is asked for alone. Averages lie where the values do.
+    tag.otherwise = lambda: x if has_size else session.on_grid(requantise(grid), grid)
     return pooled
 
 

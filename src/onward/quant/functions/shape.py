@@ -99,6 +99,8 @@ def moved(
     """
     if not isinstance(x, Tensor) or not session.has_grid(x):
         return NotImplemented
+    if views and session.phase is Phase.EXACT and isinstance(waits := session.tag(x), Pending) and waits.view:
+        session.take_view(x)  # alone it would be settled as a copy
     settled = x if isinstance(session.tag(x), OnGrid) else session.settle(x)
     tag = session.tag(settled)
     if not isinstance(tag, OnGrid):
