@@ -185,6 +185,19 @@ def test_a_frozen_batch_norm() -> None:
     assert not torch.equal(model(x), y)
 
 
+@pytest.mark.parametrize("part", ["weight", "bias", "running_mean", "running_var", "eps"])
+def test_what_is_replaced_of_a_batch_norm_is_what_is_folded(part: str) -> None:
+    """Also of one that was seen in runs before."""
+    model, x = made().eval(), data(1)[0]
+    before = model(x)
+    old = getattr(model.norm, part)
+    moved = old + 0.3 if part == "eps" else old.detach() + 0.3
+    setattr(model.norm, part, nn.Parameter(moved) if isinstance(old, nn.Parameter) else moved)
+    after = model(x)
+    assert not torch.equal(after, before)
+    assert torch.equal(copy.deepcopy(model)(x), after)  # a copy has seen no run
+
+
 def test_the_norm_that_is_folded_is_what_was_trained() -> None:
     """With a frozen batch norm, training and evaluation compute the same up to the rounding of results."""
     model = made()

@@ -70,8 +70,9 @@ class BatchNorm:
     epsilon: float
 
     def is_same(self, other: BatchNorm) -> bool:
-        """Whether it is the batch norm of the same module."""
-        return self.mean is other.mean and self.variance is other.variance and self.weight is other.weight
+        """Whether it is the batch norm of the same module, and nothing of that was replaced since."""
+        mine, others = ((each.mean, each.variance, each.weight, each.bias) for each in (self, other))
+        return self.epsilon == other.epsilon and all(one is two for one, two in zip(mine, others, strict=True))
 
     def factor(self) -> Tensor:
         """What every channel is multiplied with, by the running statistics."""
