@@ -48,8 +48,9 @@ class _Learned(torch.autograd.Function):
 
     The sums grow with the number of values, and how large a threshold is next to a weight depends on the number of
     steps. As in LSQ they are scaled so that thresholds and weights change at similar rates, and one learning rate
-    serves both. A symmetric range has one threshold: both ends get its gradient, with opposite signs. An end that is
-    exactly zero stays there: after a ReLU the zero point has to remain 0.
+    serves both, but never made larger than they are (`_counted`). A symmetric range has one threshold: both ends get
+    its gradient, with opposite signs. An end that is exactly zero stays there: after a ReLU the zero point has to
+    remain 0.
     """
 
     @staticmethod
@@ -86,10 +87,12 @@ _apply = super(torch.autograd.Function, _Learned).apply
 
 
 def _counted(values: int, spec: Activations) -> int:
-    """The number of values that LSQ's proportion, steps**1.5 / values**0.5, is taken of. It was found for up to 8 bits,
-    and takes a clipped value steps**1.5 times: with 16 bits a range would leap away at the first one, unless the
-    optimizer is one that does not see how large gradients are. So the steps of 16 bits count as those of 8."""
-    return values * 8 ** max(spec.bits - 8, 0)
+    """The number of values that LSQ's proportion, steps**1.5 / values**0.5, is taken of: so many at least that it is
+    no more than 1. What an end does to the values that it clips, a bias does to all, and takes the gradient as it is.
+    With the proportion alone, hundreds for the outputs of 8 bits and millions with 16, an end leapt over the other one
+    at the first clipped value, unless the optimizer was one that does not see how large gradients are."""
+    steps = (1 << (spec.bits - int(spec.symmetric))) - 1
+    return max(values, steps**3)
 
 
 def _rounded(x: Tensor, steps: Steps, rounding: str) -> Tensor:
