@@ -330,3 +330,24 @@ def test_where_to_write(tmp_path: Path) -> None:
     assert (tmp_path / "m.onnx").read_text() == "mine"
     exported("tests.cli.nets:ready", tmp_path, "-i", "f32[1,4]", "--external-data")
     assert (tmp_path / "m.onnx").read_bytes() != b"mine"
+
+
+QUANTISED = """
+import onward, torch
+
+def build():
+    model = onward.init(torch.nn.Sequential(torch.nn.Linear(8, 4)))
+    with onward.calibration(model):
+        model(torch.randn(2, 8))
+    return model
+"""
+
+
+def test_what_leaves_a_quantised_model_is_at_no_line_of_the_commands_own(tmp_path: Path) -> None:
+    """It is rounded when the forward of the model is over, with none of the user's code around it."""
+    (tmp_path / "quantised.py").write_text(QUANTISED)
+    done = onward("export", "quantised.py:build", "-i", X, "-o", "m.onnx", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    nodes = onnx.load(tmp_path / "m.onnx").graph.node
+    found = [each.value for node in nodes for each in node.metadata_props if each.key == "onward.source"]
+    assert found == []

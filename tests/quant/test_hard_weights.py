@@ -97,6 +97,23 @@ def test_what_is_no_number_is_named(case: str, value: float) -> None:
             run()
 
 
+@pytest.mark.parametrize(
+    ("end", "weight", "bias", "said"),
+    [
+        (1e27, 1e18, 1.0, r"2: steps of .* have no products in float32"),
+        (1e-22, 1e-22, 0.0, r"2: steps of .* have no products in float32"),
+        (1e-30, 1.0, 1e30, r"2: its bias, up to 1e\+30, cannot be counted next to an input in steps of "),
+    ],
+)
+def test_numbers_of_a_training_that_diverged_are_named(end: float, weight: float, bias: float, said: str) -> None:
+    model: Any = quantised(mlp(), rows)
+    model[1].quant_relu_0_output[1] = end
+    model[2].weight.data.mul_(weight)
+    model[2].bias.data.fill_(bias)
+    with pytest.raises(onward.QuantizationError, match=f"^{said}"):
+        model(rows())
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
 @pytest.mark.parametrize("config", [None, QuantConfig(rules=[Rule("0", off=True)])], ids=["all", "some"])
 def test_a_model_that_was_cast(dtype: torch.dtype, config: QuantConfig | None) -> None:

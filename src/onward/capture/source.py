@@ -19,6 +19,7 @@ from .facts import ModuleCall, Scope, Source
 
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_COMMAND = os.path.join(_OURS, "cli", "")  # what has called that is a shell's business
 _DEMO = _OURS + "demo.py"  # a user's script that happens to live in our house
 _NUMPY = os.path.dirname(os.path.abspath(numpy.__file__)) + os.sep
 _PYTHON = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib")})
@@ -88,6 +89,8 @@ def user_source() -> Source | None:
         code = frame.f_code
         if not is_library(code):
             return Source(code.co_filename, frame.f_lineno, code.co_name)
+        if code.co_filename.startswith(_COMMAND):
+            return None
         frame = frame.f_back
     return None
 

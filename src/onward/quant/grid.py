@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
+from .observers import RangeError
 
 if TYPE_CHECKING:
     from .config import Activations, Weights
@@ -211,6 +212,11 @@ def with_room_for_bias(grid: Grid, high: Tensor, bias: Tensor, x: Grid, spec: We
     least = least if grid.per_channel else least.amax()
     least = _power_of_two(least) if spec.power_of_two else least
     scale = torch.maximum(torch.where(high == 0, 0.0, grid.scale.double()), least)
+    if float(scale.amax()) > torch.finfo(torch.float32).max:
+        raise RangeError(
+            f"its bias, up to {float(bias.abs().amax()):g}, cannot be counted next to an input in steps of "
+            f"{float(x.scale):g}"
+        )
     return replace(grid, scale=_or_one(scale))
 
 

@@ -48,8 +48,9 @@ class _Learned(torch.autograd.Function):
 
     The sums grow with the number of values, and how large a threshold is next to a weight depends on the number of
     steps. As in LSQ they are scaled so that thresholds and weights change at similar rates, and one learning rate
-    serves both. A symmetric range has one threshold: both ends get its gradient, with opposite signs. An end that is
-    exactly zero stays there: after a ReLU the zero point has to remain 0.
+    serves both, but never made larger than they are (`_counted`). A symmetric range has one threshold: both ends get
+    its gradient, with opposite signs. An end that is exactly zero stays there: after a ReLU the zero point has to
+    remain 0.
     """
 
     @staticmethod
@@ -69,19 +70,29 @@ class _Learned(torch.autograd.Function):
         if not ctx.needs_input_grad[1]:
             return _hardtanh_backward(grad, x, steps.low, steps.high), None, None
         if loops and (slopes := native.aligned(grad, x)) is not None:
-            passed, ends = native.gradients(slopes, x, held, steps, spec.symmetric, rounding == "half_up", after_relu)
+            how = spec.symmetric, rounding == "half_up", after_relu
+            passed, ends = native.gradients(slopes, x, held, steps, *how, _counted(x.numel(), spec))
             return passed, ends, None
         passed = _hardtanh_backward(grad, x, steps.low, steps.high)
         sums = _gradients_in_steps(grad, passed, x, _rounded(x, steps, rounding), steps)
         if after_relu:  # the bottom is zero, where no gradient counts
             sums = 0.0, *sums[1:]
         low, high = held.tolist()
-        of_ends = _gradients_of_ends(sums, (low, high), steps, spec, x.numel())
+        of_ends = _gradients_of_ends(sums, (low, high), steps, spec, _counted(x.numel(), spec))
         return passed, torch.tensor(of_ends, device=held.device), None
 
 
 # Without the care for transforms such as vmap: `native.reads` has seen that there is none.
 _apply = super(torch.autograd.Function, _Learned).apply
+
+
+def _counted(values: int, spec: Activations) -> int:
+    """The number of values that LSQ's proportion, steps**1.5 / values**0.5, is taken of: so many at least that it is
+    no more than 1. What an end does to the values that it clips, a bias does to all, and takes the gradient as it is.
+    With the proportion alone, hundreds for the outputs of 8 bits and millions with 16, an end leapt over the other one
+    at the first clipped value, unless the optimizer was one that does not see how large gradients are."""
+    steps = (1 << (spec.bits - int(spec.symmetric))) - 1
+    return max(values, steps**3)
 
 
 def _rounded(x: Tensor, steps: Steps, rounding: str) -> Tensor:

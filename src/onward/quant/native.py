@@ -181,12 +181,13 @@ def round_weight_(weight: Tensor, axis: int | None, steps: int) -> None:
 
 
 def gradients(
-    grad: Tensor, x: Tensor, held: Tensor, steps: Steps, symmetric: bool, half_up: bool, after_relu: bool
+    grad: Tensor, x: Tensor, held: Tensor, steps: Steps, symmetric: bool, half_up: bool, after_relu: bool, counted: int
 ) -> tuple[Tensor, Tensor]:
-    """The gradient that passes, and that of the ends of a range. After a ReLU the bottom is zero, where none counts."""
+    """The gradient that passes, and that of the ends of a range, in proportion to `counted` values. After a ReLU the
+    bottom is zero, where none counts."""
     passed, ends, count = torch.empty_like(x), torch.empty_like(held), x.numel()
     scale, low, high, bottom, top = steps
-    grid = held.data_ptr(), ends.data_ptr(), scale, bottom, top, symmetric, count
+    grid = held.data_ptr(), ends.data_ptr(), scale, bottom, top, symmetric, counted
     if count < 2 * _SHARE:
         places = grad.data_ptr(), x.data_ptr(), passed.data_ptr()
         _loops.all_gradients(*places, count, scale, low, high, half_up, *grid, not after_relu)

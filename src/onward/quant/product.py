@@ -70,8 +70,9 @@ class BatchNorm:
     epsilon: float
 
     def is_same(self, other: BatchNorm) -> bool:
-        """Whether it is the batch norm of the same module."""
-        return self.mean is other.mean and self.variance is other.variance and self.weight is other.weight
+        """Whether it is the batch norm of the same module, and nothing of that was replaced since."""
+        mine, others = ((each.mean, each.variance, each.weight, each.bias) for each in (self, other))
+        return self.epsilon == other.epsilon and all(one is two for one, two in zip(mine, others, strict=True))
 
     def factor(self) -> Tensor:
         """What every channel is multiplied with, by the running statistics."""
@@ -184,7 +185,16 @@ def quantized_weight(product: Product, settings: Resolved, x_grid: Grid | None =
         if bad:
             raise RangeError(f"{bad} of {bias.numel()} values of the bias are NaN or infinite")
         grid = with_room_for_bias(grid, high, bias, x_grid, spec)
+        _check_sums(x_grid, grid)
     return ops.quantize(weight, grid), grid
+
+
+def _check_sums(x_grid: Grid, w_grid: Grid) -> None:
+    """Refuse scales whose products float32 does not have, as those of a training that has diverged."""
+    sums = x_grid.scale * w_grid.scale
+    if not bool(((sums > 0) & sums.isfinite()).all()):
+        steps = f"{float(x_grid.scale):g} in its input and up to {float(w_grid.scale.amax()):g} in its weights"
+        raise RangeError(f"steps of {steps} have no products in float32, in which its bias could be counted")
 
 
 def _bias_grid(x_grid: Grid, w_grid: Grid) -> Grid:
