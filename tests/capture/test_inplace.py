@@ -62,6 +62,13 @@ def alias_sees_write(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return row * 1, y[0]
 
 
+def broadcast_together(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    y = x.clone()
+    both = torch.broadcast_tensors(y, y[:1])
+    both[0].relu_()
+    return y, both[1]
+
+
 def unbound(x: torch.Tensor) -> torch.Tensor:
     y = x.clone()
     for row in y.unbind(1):
@@ -162,6 +169,7 @@ def narrow_from_the_end(x: torch.Tensor) -> torch.Tensor:
 
 FUNCTIONS = [
     add_in_place, through_slice, through_select_and_transpose, through_view, alias_sees_write, unbound, split,
+    broadcast_together,
     plain_memory, input_itself, other_dtype, mask, constant_changes_later, at_a_size,
     input_turned_in_place, flag_as_an_index, one_element_with_a_stride_of_its_own,
     one_part_again_after_a_write_to_another, narrow_from_the_end, plain_memory_turned_in_place,

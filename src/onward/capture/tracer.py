@@ -160,7 +160,7 @@ class Tracer:
             return self.writes.run(op, info, args, kwargs)
         if info.is_view and isinstance(args[0], torch.Tensor) and not isinstance(args[0], Traced):
             args = (self.plain.borrow(args[0]), *args[1:])  # a view at a dynamic place: a write to it must be seen
-        if not self.is_primitive(op, is_complex(args) or is_complex(kwargs)):
+        if info.hides_views or not self.is_primitive(op, is_complex(args) or is_complex(kwargs)):
             result = self._decompose(op, args, kwargs)
             if result is not NotImplemented:
                 return result

@@ -23,6 +23,7 @@ class Traits:
     is_random: bool
     takes_layout: bool
     is_view: bool  # its result lives in the memory of its first argument
+    hides_views: bool  # its results live in the memory of its arguments, and its schema does not say so
 
 
 def traits(op: OpOverload) -> Traits:
@@ -49,6 +50,7 @@ def _read(op: OpOverload) -> Traits:
         and arguments[0].alias_info is not None
         and not writes
         and any(each.alias_info is not None for each in op._schema.returns),
+        hides_views=op is torch.ops.aten.broadcast_tensors.default,
     )
 
 

@@ -102,15 +102,15 @@ def _rounded(x: Tensor, steps: Steps, rounding: str) -> Tensor:
 def _gradients_in_steps(
     grad: Tensor, passed: Tensor, x: Tensor, out: Tensor, steps: Steps
 ) -> tuple[float, float, float]:
-    """The sums of the gradients at the bottom and at the top of a grid, and of those inside times their rounding error.
+    """The sums of the gradients at the bottom and at the top of a grid, and of those inside times their rounding error,
+    for which `out` is used up.
 
     By sums of products alone, which allocate nothing: what is clipped has one of two values, so the sum of
     the gradients that did not pass, and the same with `out`, tell how much of it was at which end.
     """
     grad, passed, x, out = (each.reshape(-1) for each in (grad, passed, x, out))
-    inside = torch.dot(passed, out).item()
-    error = (inside - torch.dot(passed, x).item()) / steps.scale
-    clipped = (torch.dot(grad, out).item() - inside) / steps.scale
+    clipped = (torch.dot(grad, out).item() - torch.dot(passed, out).item()) / steps.scale
+    error = torch.dot(passed, out.sub_(x)).item() / steps.scale
     total = (grad.sum() - passed.sum()).item()
     at_top = (clipped - steps.bottom * total) / (steps.top - steps.bottom)
     return total - at_top, at_top, error
