@@ -20,7 +20,8 @@ from . import onnx as ours
 from .api import export
 from .errors import InputError
 from .options import check_flag
-from .quant import QuantConfig, initialise, load_config
+from .quant import QuantConfig, initialise
+from .quant.config_file import given_config
 
 Model = TypeVar("Model", bound=torch.nn.Module)
 
@@ -104,10 +105,7 @@ def init(
     given = {"allow_static_axes": allow_static_axes, "verify": verify}
     for name, value in given.items():
         check_flag(name, value, "True, False or None")
-    if config_file is not None:
-        if config is not None:
-            raise InputError("init is given both config and config_file", hint="leave one of them out")
-        config = load_config(config_file)
+    config = given_config("init", config, config_file)
     if model is not None:
         initialise(model, config, disable_module=disable_module, disable_submodel=disable_submodel)
     elif config is not None or disable_module or disable_submodel:

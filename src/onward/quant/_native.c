@@ -502,9 +502,9 @@ static PyObject *native_all_gradients(PyObject *module, PyObject *const *argumen
 #define FUNCTION(name) {#name, (PyCFunction)(void (*)(void))native_##name, METH_FASTCALL, NULL}
 
 static PyMethodDef functions[] = {
-    FUNCTION(ends),          FUNCTION(grid),         FUNCTION(follow),    FUNCTION(follow_values),
-    FUNCTION(round),         FUNCTION(round_limited), FUNCTION(keep),      FUNCTION(round_weight),
-    FUNCTION(gradients),     FUNCTION(share_out),     FUNCTION(all_gradients),
+    FUNCTION(ends),      FUNCTION(grid),          FUNCTION(follow),        FUNCTION(follow_values),
+    FUNCTION(round),     FUNCTION(round_limited), FUNCTION(keep),          FUNCTION(round_weight),
+    FUNCTION(gradients), FUNCTION(share_out),     FUNCTION(all_gradients),
     {NULL, NULL, 0, NULL},
 };
 

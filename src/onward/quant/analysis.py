@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -133,10 +134,10 @@ def _site_rows(sites: Sequence[SiteNoise]) -> list[tuple[str, ...]]:
 
 
 def _weight_rows(weights: Sequence[WeightNoise]) -> list[tuple[str, ...]]:
-    several = {one.module for one in weights for other in weights if one.module == other.module and one is not other}
+    count = Counter(each.module for each in weights)
     return [
         (
-            f"{each.module or 'the model itself'} {each.name if each.module in several else ''}".strip(),
+            f"{each.module or 'the model itself'} {each.name if count[each.module] > 1 else ''}".strip(),
             each.kind,
             str(each.bits),
             f"{each.largest:.4g}",

@@ -154,6 +154,15 @@ def _refused(found: Section, given: dict[str, Any]) -> Section:
     return found
 
 
+def given_config(what: str, config: Any, config_file: str | os.PathLike[str] | None) -> Any:
+    """The configuration that a function was given, as it is or in a file; `what` is the function, for the error."""
+    if config_file is None:
+        return config
+    if config is not None:
+        raise InputError(f"{what} is given both config and config_file", hint="leave one of them out")
+    return load_config(config_file)
+
+
 def _parsed(name: str) -> Section:
     try:
         with open(name, encoding="utf-8") as file:

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from ..errors import InputError
 from .caution import QuantizationWarning
 from .config import Clamp, QuantConfig
-from .config_file import load_config
+from .config_file import given_config
 from .controller import ATTRIBUTE
 from .initialise import checked, switched_off
 
@@ -60,10 +60,7 @@ def constrain(
             raise InputError(
                 f"constrain: {path or 'the model'} is constrained already", hint="call onward.unconstrain(model) first"
             )
-    if config_file is not None:
-        if config is not None:
-            raise InputError("constrain is given both config and config_file", hint="leave one of them out")
-        config = load_config(config_file)
+    config = given_config("constrain", config, config_file)
     config, bounds = checked(config), _bounds(clamp, config)
     config = replace(config, rules=(*config.rules, *switched_off(disable_module, disable_submodel)))
     on = config.for_model(model)

@@ -18,7 +18,7 @@ from ..program import Program
 from ..write.staging import check_target
 from .calibrate import calibration
 from .config import QuantConfig
-from .config_file import load_config
+from .config_file import given_config
 from .initialise import checked, controller_of, initialise, is_initialised, switched_off
 
 _NONE = object()
@@ -53,11 +53,7 @@ def quantize(
         raise InputError("f is a QuantConfig, where a file belongs", hint="onward.quantize(model, batches, config=...)")
     check_target(f)  # before the batches, which may take long
     resolve((), options, f)
-    if config_file is not None:
-        if config is not None:
-            raise InputError("quantize is given both config and config_file", hint="leave one of them out")
-        config = load_config(config_file)
-    _initialised(model, config, disable_module, disable_submodel)
+    _initialised(model, given_config("quantize", config, config_file), disable_module, disable_submodel)
     first: Any = _NONE
     with calibration(model):
         for batch in batches:

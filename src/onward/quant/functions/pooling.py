@@ -216,10 +216,10 @@ def adaptive_avg_pool(session: Session, func: Any, input: Tensor, output_size: A
         return x
     if has_size:
         y = x.clone()
-    else:
-        y = (
-            func(x, output_size) if all(type(each) is int for each in sizes) else _by_sums(x, sizes)
-        )  # torch wants numbers
+    elif all(type(each) is int for each in sizes):
+        y = func(x, output_size)
+    else:  # torch wants numbers
+        y = _by_sums(x, sizes)
     if found is None:
         return session.wait(y, call)
     windows = _even_windows(x, output_size, rank) if x.dim() == rank + 2 else None

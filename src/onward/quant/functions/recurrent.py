@@ -45,7 +45,8 @@ def layers(session: Session, func: Any, input: Tensor, *args: Any) -> Any:
     states = session.values(states) if isinstance(states, Tensor) else tuple(map(session.values, states))
     if is_dynamic and isinstance(states, tuple) and session.phase is Phase.EXACT and _is_plain(states):
         if session.study is not None:  # it sees the same weights, rounded in the same way
-            _ = [rounded(session, each, spec, x) for each in args[place]]
+            for each in args[place]:
+                rounded(session, each, spec, x)
         result = _dynamic_lstm(x, states, args[place], spec, *args[place + 1 :])
     else:
         weights = [rounded(session, each, spec, x) for each in args[place]]
