@@ -110,18 +110,20 @@ def test_repr_says_what_it_is(program: onward.Program) -> None:
     assert repr(program) == (
         "Program(Model, opset 20, 3 nodes)\n"
         "  inputs   x: float32[batch, 4]\n"
-        "  outputs  logits: float32[batch, 3], hidden: float32[batch, 8]"
+        "  outputs  logits: float32[batch, 3], hidden: float32[batch, 8]\n"
+        "  not verified"
     )
 
 
 # Verification --------------------------------------------------------------------------------------------------------
 
 
-def test_verification_covers_the_example_and_two_other_sizes_of_every_axis() -> None:
+def test_verification_covers_the_example_fresh_values_and_other_sizes_of_every_axis() -> None:
     program = onward.export(lambda x, y: (x * 2, y + 1), (torch.randn(3, 4), X), dynamic_axes={"x": [0, 1], "y": [0]})
     labels = [check.label for check in program.verify().checks]
     assert labels == [
-        "example", "x_axis_0=1", "x_axis_0=4", "x_axis_1=1", "x_axis_1=5", "y_axis_0=1", "y_axis_0=3",
+        "example", "fresh values", "x_axis_0=1", "x_axis_0=2", "x_axis_0=4", "x_axis_0=12", "x_axis_1=1", "x_axis_1=2",
+        "x_axis_1=5", "x_axis_1=16", "y_axis_0=1", "y_axis_0=3", "y_axis_0=8",
     ]  # fmt: skip
 
 
@@ -130,9 +132,17 @@ def test_a_size_that_the_model_refuses_is_said_and_replaced_by_another() -> None
         return x.reshape(-1, 2, 4).sum(1)
 
     checks = onward.export(pairs, torch.randn(6, 4), dynamic_axes={"x": {0: "rows"}}).verify().checks
-    assert checks[1].label == "rows=1" and checks[1].skipped.startswith("the model refuses it: shape '[-1, 2, 4]'")
-    ran = [int(check.label.removeprefix("rows=")) for check in checks[1:] if check.skipped is None]
-    assert len(ran) == 2 and all(size % 2 == 0 and size != 6 for size in ran)
+    assert checks[2].label == "rows=1" and checks[2].skipped.startswith("the model refuses it: shape '[-1, 2, 4]'")
+    ran = [int(check.label.removeprefix("rows=")) for check in checks[2:] if check.skipped is None]
+    assert ran == [2, 24]
+
+
+def test_further_sizes_are_looked_for_where_the_model_refuses_most() -> None:
+    def thirds(x: torch.Tensor) -> torch.Tensor:
+        return x.reshape(-1, 3, 4).sum(1)
+
+    checks = onward.export(thirds, torch.randn(9, 4), dynamic_axes={"x": {0: "rows"}}).verify().checks
+    assert [check.label for check in checks[2:] if check.skipped is None] == ["rows=36", "rows=18"]
 
 
 def tamper(program: onward.Program, name: str, change: Any) -> None:
@@ -148,12 +158,13 @@ def test_a_wrong_weight_is_caught_with_output_size_and_error(program: onward.Pro
         program.verify()
     lines = str(caught.value).splitlines()
     assert lines[0] == "onnxruntime and PyTorch disagree"
-    assert [line.split(":")[0].strip() for line in lines[1:4]] == ["example", "batch=1", "batch=3"]
-    for line, count in zip(lines[1:4], (2, 1, 3), strict=True):
+    labels = ["example", "fresh values", "batch=1", "batch=3", "batch=8"]
+    assert [line.split(":")[0].strip() for line in lines[1:6]] == labels
+    for line, count in zip(lines[1:6], (2, 2, 1, 3, 8), strict=True):
         assert f"output 'logits' differs in {count} of {3 * count} elements: max error 0.25 (" in line
         assert "tolerance rtol 0.0001, atol 5e-05 x scale; worst at [" in line
-    assert lines[4].startswith("  the first value that is wrong is 'logits', which Gemm node 'second.linear' computes")
-    assert lines[7:] == ["  this is a defect of the export, worth reporting"]
+    assert lines[6].startswith("  the first value that is wrong is 'logits', which Gemm node 'second.linear' computes")
+    assert lines[9:] == ["  this is a defect of the export, worth reporting"]
 
 
 def test_a_small_error_is_caught_too(program: onward.Program) -> None:

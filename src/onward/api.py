@@ -30,6 +30,7 @@ def export(
     opset_version: int | None = None,
     verify: bool | None = None,
     allow_static_axes: bool | None = None,
+    allow_constant_outputs: bool | None = None,
     external_data: bool | None = None,
     optimize: bool | None = None,
     verbose: bool | None = None,
@@ -67,6 +68,8 @@ def export(
     opset_version      9 up to the newest that onnxruntime loads
     verify             compare onnxruntime with PyTorch on the example and at other sizes; a difference raises
     allow_static_axes  an axis that the model freezes is written as fixed, with a warning, instead of an error
+    allow_constant_outputs
+                       an output that depends on no input is written as the constant it is, instead of an error
     verbose            print the graph, as print(program) does
     training           the mode in which the model is exported: onward.TrainingMode.EVAL, .TRAINING, or .PRESERVE
     mutable_buffers    True makes an input and an output of every buffer that the model changes, such as a KV cache

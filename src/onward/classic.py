@@ -47,7 +47,8 @@ _SYNONYMS = ("aten", "export_raw_ir", "use_external_data_format")
 
 _ACTING = (
     "input_names", "output_names", "dynamic_axes", "dynamic_shapes", "opset_version", "external_data",
-    "verify", "allow_static_axes", "optimize", "verbose", "strip_doc_string", "training", "operator_export_type",
+    "verify", "allow_static_axes", "allow_constant_outputs", "optimize", "verbose", "strip_doc_string", "training",
+    "operator_export_type",
     "export_params", "keep_initializers_as_inputs", "do_constant_folding", "custom_opsets", "custom_translation_table",
     "export_modules_as_functions", "report", "profile", "dump_exported_program", "artifacts_dir", "enable_onnx_checker",
     "mutable_buffers", "quant_format",

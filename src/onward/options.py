@@ -59,6 +59,7 @@ class ExportOptions:
     external_data: bool | None = None
     verify: bool = False
     allow_static_axes: bool = False
+    allow_constant_outputs: bool | None = False  # None allows them with a warning
     optimize: bool = True
     verbose: bool = False
     strip_doc_string: bool = True
@@ -92,6 +93,7 @@ class ExportOptions:
         check_opset(self.opset_version)
         for name in _FLAGS:
             check_flag(name, getattr(self, name), "True or False")
+        check_flag("allow_constant_outputs", self.allow_constant_outputs, "True, False or None")
         _check_table("custom_opsets", self.custom_opsets, '{"my.domain": 2}')
         _check_table("custom_translation_table", self.custom_translation_table, "{torch.ops.mine.op.default: function}")
         for domain, version in (self.custom_opsets or {}).items():

@@ -17,10 +17,10 @@ from .capture import Call, CapturedProgram, Port
 from .capture.facts import ListFact, Output, SymDim, TensorFact
 from .capture.inputs import bind_call
 from .capture.model import Modes, in_modes, without_compiling
-from .capture.mutable import answers
+from .capture.plain_call import plain_answers
 from .capture.reweigh import chosen_by, reweighed
 from .errors import InputError, LoweringError, VerifyError
-from .hunt import Explanation
+from .hunt import Explanation, judge_of
 from .hunt import explain as explain_mismatch
 from .lower.aten_nodes import calls_in
 from .lower.constants import LIVE
@@ -29,7 +29,7 @@ from .passes.drop_dead_nodes import drop_dead_nodes
 from .passes.drop_unused_weights import drop_unused_weights
 from .passes.open_outputs import open_outputs
 from .torch_names import TorchNames
-from .verify import Session, Verification, as_pytorch, output_steps, random_outputs, verify_at_sizes
+from .verify import Session, Subject, Verification, as_pytorch, output_steps, random_outputs, verify_runs
 from .write import WrittenFiles, to_proto, write_model
 from .write.listing import listing
 from .write.staging import can_publish, publish
@@ -66,6 +66,7 @@ class Program(TorchNames):
         self._external_data = external_data  # what `save` does unless it is told otherwise
         self._reporter = reporter  # what writes the page
         self._session: Session | None = None
+        self._verification: Verification | None = None
         self._first_state = {each.key: each.tensor.detach().clone() for each in captured.call.state}
         self._state = dict(self._first_state)
 
@@ -87,7 +88,12 @@ class Program(TorchNames):
     @property
     def warnings(self) -> tuple[str, ...]:
         """What was decided once and for all while the model was followed, each with the line of the model's code."""
-        return self._captured.warnings
+        return (*self._captured.warnings, *self._captured.remarks)
+
+    @property
+    def verification(self) -> Verification | None:
+        """The result of the last `verify`, also of one that failed; None if there was none, or other weights came."""
+        return self._verification
 
     @property
     def opset_version(self) -> int:
@@ -135,7 +141,10 @@ class Program(TorchNames):
         return self._external_data if asked is None else asked
 
     def verify(self, f: str | os.PathLike[str] | None = None, *, explain: bool | None = None) -> Verification:
-        """Compare onnxruntime with PyTorch, on the example and at other sizes of every dynamic axis.
+        """Compare onnxruntime with PyTorch: on the example, on fresh values, and at other sizes of every dynamic axis.
+
+        PyTorch's side is the model itself, called as you call it, outside of everything that traced it. Where sizes
+        depend on data, the data is varied too.
 
         `f` is a file that was saved from this program; without it the program itself is run, as `model` is now. A
         difference beyond the documented tolerance raises VerifyError, which names the operator that is wrong.
@@ -146,12 +155,12 @@ class Program(TorchNames):
         check_flag("explain", explain, "True, False or None")
         self._check_runnable()
         try:
-            verification = self._compared(f)
+            verification = self._verification = self._compared(f)
             failed = verification.first_failed
             if explain is not False and (failed is not None or explain):
                 found = self.explain(f, failed.inputs, failed.expected) if failed else self.explain(f)
-                verification = replace(verification, explanation=found)
-            verification.raise_unless_ok(self.warnings)
+                verification = self._verification = replace(verification, explanation=found)
+            verification.raise_unless_ok()
         except VerifyError as error:
             if explain is not False and error.explanation is None:  # it does not load, or does not run
                 error.explain(self.explain(f, error.inputs))
@@ -162,18 +171,24 @@ class Program(TorchNames):
         captured = self._captured
         if f is None:
             self._session = None
-        return verify_at_sizes(
+        subject = Subject(
             self._own_session() if f is None else Session(f, given=self._fed_weights()),
             captured.inputs,
-            captured.axes,
             captured.example_inputs,
-            self._eager(captured.example_inputs) if self._weights else captured.example_outputs,
             self._eager,
-            captured.space,
             random=random_outputs(self.model),
             steps=output_steps(self.model),
+            judge=judge_of(captured),
             state=len(captured.call.state),
         )
+        verification = verify_runs(
+            subject,
+            captured.axes,
+            captured.space,
+            decided=captured.turning_points,
+            counts_data=captured.counts_data,
+        )
+        return replace(verification, warnings=captured.warnings)
 
     def explain(
         self,
@@ -192,7 +207,7 @@ class Program(TorchNames):
             self.model,
             inputs or self._captured.example_inputs,
             given=self._fed_weights(),
-            expected=expected or (self._captured.example_outputs if not inputs and not self._weights else None),
+            expected=expected,
         )
 
     def example_feeds(self) -> dict[str, torch.Tensor]:
@@ -271,7 +286,7 @@ class Program(TorchNames):
         weights = self._weights | chosen_by(state_dict, self._captured.weights)
         captured = reweighed(self._captured, weights)
         self.model = self._build(captured)
-        self._captured, self._weights, self._session = captured, weights, None
+        self._captured, self._weights, self._session, self._verification = captured, weights, None, None
         self._first_state |= {each.key: weights[each.name] for each in captured.call.state if each.name in weights}
         self.reset_state()
         return self
@@ -356,7 +371,7 @@ class Program(TorchNames):
         keys = {weight.name: weight.key for weight in captured.weights.state}
         weights = {keys[name]: tensor for name, tensor in self._weights.items()}
         with in_modes(self._modes), without_compiling():
-            return answers(self._source, captured.call, captured.results, inputs, weights)
+            return plain_answers(self._source, captured.call, captured.results, inputs, weights, captured.changed)
 
     def __str__(self) -> str:
         """The whole graph for a person to read; `repr` has the summary."""
@@ -369,8 +384,17 @@ class Program(TorchNames):
         nodes = sum(1 for _ in self.model.graph)
         return (
             f"Program({self._captured.model_name}, opset {self.opset_version}, {nodes} node{'s' * (nodes != 1)})\n"
-            f"  inputs   {listed(self.inputs)}\n  outputs  {listed(self.outputs)}"
+            f"  inputs   {listed(self.inputs)}\n  outputs  {listed(self.outputs)}\n  {self._verdict()}"
         )
+
+    def _verdict(self) -> str:
+        """Whether the program was verified, in a line."""
+        verification = self._verification
+        if verification is None:
+            return "not verified"
+        if verification.ok:
+            return f"verified: {verification.summary().replace(' (see above)', '')}"
+        return f"NOT verified: {verification.summary().replace(' (see above)', '')}"
 
 
 class OpenedProgram(Program):

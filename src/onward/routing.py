@@ -57,12 +57,14 @@ class Routing:
         _STACK.remove(self)
 
     def __repr__(self) -> str:
-        asked = ", ".join(f"{name}={value!r}" for name, value in self.defaults.items())
+        asked = ", ".join(f"{name}={value!r}" for name, value in self.defaults.items() if value is not None)
         return f"onward.init({asked}) {'in force' if _STACK.holds(self) else 'ended'}"
 
 
 @overload
-def init(*, allow_static_axes: bool | None = None, verify: bool | None = None) -> Routing: ...
+def init(
+    *, allow_static_axes: bool | None = None, allow_constant_outputs: bool | None = None, verify: bool | None = None
+) -> Routing: ...
 @overload
 def init(
     model: Model,
@@ -72,6 +74,7 @@ def init(
     disable_module: Any = (),
     disable_submodel: Any = (),
     allow_static_axes: bool | None = None,
+    allow_constant_outputs: bool | None = None,
     verify: bool | None = None,
 ) -> Model: ...
 
@@ -84,6 +87,7 @@ def init(
     disable_module: Any = (),
     disable_submodel: Any = (),
     allow_static_axes: bool | None = None,
+    allow_constant_outputs: bool | None = None,
     verify: bool | None = None,
 ) -> Any:
     """Make a model quantisation-aware, and `torch.onnx.export` ours.
@@ -95,14 +99,19 @@ def init(
     config_file        or the path of a YAML file that has it (onward.save_config); linger's are read too
     disable_module     classes of modules, or their names, that stay in float: nn.Linear, "LayerNorm"
     disable_submodel   paths of submodules that stay in float, or patterns: "head", "layers.*.attention"
-    allow_static_axes, verify
-                       defaults for every export meanwhile; a call that gives its own wins
+    allow_static_axes, allow_constant_outputs, verify
+                       defaults for every export meanwhile; a call that gives its own wins. An output that depends on no
+                       input is a warning meanwhile, as scripts for PyTorch's exporter expect, unless this says False
 
     Calls of `init` may be nested and come from several threads: the last defaults count, and PyTorch's functions are
     back when every `with` block has ended or `restore()` was called. `from torch.onnx import export` made a copy that
     nothing can reach: import the module instead, or call `init` first.
     """
-    given = {"allow_static_axes": allow_static_axes, "verify": verify}
+    given = {
+        "allow_static_axes": allow_static_axes,
+        "allow_constant_outputs": allow_constant_outputs,
+        "verify": verify,
+    }
     for name, value in given.items():
         check_flag(name, value, "True, False or None")
     config = given_config("init", config, config_file)
@@ -111,6 +120,8 @@ def init(
     elif config is not None or disable_module or disable_submodel:
         raise InputError("init is given how to quantise, and no model", hint="onward.init(model, config)")
     routing = Routing({name: value for name, value in given.items() if value is not None})
+    if model is None:
+        routing.defaults.setdefault("allow_constant_outputs", None)  # allowed, with a warning
     _STACK.push(routing)
     return routing if model is None else model
 

@@ -77,6 +77,7 @@ def capture(model: Any, args: Any, kwargs: Mapping[str, Any] | None, options: Ex
                 space=asked.space,
                 is_primitive=keeps_whole(options.operator_export_type, has_lowering),
                 allow_static_axes=options.allow_static_axes,
+                allow_constant_outputs=options.allow_constant_outputs,
                 weights=weights,
                 accept=lambda program: lower_program(
                     program,

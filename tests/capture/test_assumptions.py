@@ -120,7 +120,7 @@ def test_a_number_that_only_the_probes_agree_on_stays_a_formula() -> None:
 
 
 def test_a_plain_number_that_only_the_probes_agree_on_is_warned_about() -> None:
-    expected = r"a number depends on the size of axis 'length': .* `6 // length` is 0, and length = 1 gives another"
+    expected = r"a number depends on the size of axis 'length': .* `6 // length` is 0, and length = 6 gives another"
     with pytest.warns(CaptureWarning, match=expected):
         traced(lambda x: x + int(6 // x.shape[1]), torch.randn(2, 8), LINE)
 

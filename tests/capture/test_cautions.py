@@ -212,7 +212,7 @@ ROWS: list[tuple[Any, tuple[Tensor, ...], dict[str, Any], int, str]] = [
         (torch.ones(8, 3),),
         BATCH,
         1,
-        "a number depends on the size of axis 'batch': the file holds where `6 // batch` is 0, and batch = 1 gives "
+        "a number depends on the size of axis 'batch': the file holds where `6 // batch` is 0, and batch = 6 gives "
         "another. Such inputs are computed wrongly. To avoid this, use an example of another size, or keep to sizes "
         "where it holds.",
     ),

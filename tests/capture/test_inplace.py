@@ -267,6 +267,6 @@ class _Shared(torch.nn.Module):
 )
 def test_buffers_in_one_piece_of_memory_see_each_others_writes(forward: Any) -> None:
     x = torch.randn(4)
-    program = onward.export(_Shared(forward), x)
+    program = onward.export(_Shared(forward), x, allow_constant_outputs=True)
     found, wanted = program(x), _Shared(forward)(x)
     torch.testing.assert_close(found, wanted)

@@ -82,7 +82,7 @@ def test_what_was_thawed_is_told_and_not_warned_about() -> None:
         warnings.simplefilter("error")
         program = traced(padded_to_even, torch.randn(2, 3, 8, 11), AXES)
     line = padded_to_even.__code__.co_firstlineno + 2
-    assert program.warnings == (
+    assert program.warnings == () and program.remarks == (
         f"{__file__}:{line}: Python computes a plain number from sizes here (1 in the example). It was recovered as "
         "`width % 2` and confirmed at width = 13 and 67, which were not used to find it. The file computes it anew for "
         "every input: there is nothing to do.",
@@ -95,7 +95,7 @@ def test_a_number_is_told_where_python_asked_for_it() -> None:
         return x[:, :, :half]
 
     program = traced(function, torch.randn(2, 3, 8, 12), AXES)
-    assert [text.split(" and confirmed")[0] for text in program.warnings] == [
+    assert [text.split(" and confirmed")[0] for text in program.remarks] == [
         f"{__file__}:{function.__code__.co_firstlineno + 1}: Python computes a plain number from sizes here (4 in the "
         "example). It was recovered as `int(height * 0.5)`"
     ]

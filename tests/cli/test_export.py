@@ -41,7 +41,7 @@ def test_a_module_of_the_folder_one_is_in(tmp_path: Path, monkeypatch: pytest.Mo
     )  # fmt: skip
     assert done.exit_code == 0, done.stderr
     assert "inputs   x: float32[batch, 8]" in done.stdout
-    assert "verified in onnxruntime: 3 runs agree, largest error" in done.stdout
+    assert "verified: 5 runs agree, largest error" in done.stdout
     assert done.stderr == ""  # no terminal, no progress
     x = np.random.default_rng(0).standard_normal((5, 8)).astype(np.float32)
     with torch.no_grad():
@@ -55,7 +55,13 @@ def test_json_is_all_there_is_on_stdout(tmp_path: Path) -> None:
     assert done.stderr == "the builder prints this\n"
     assert told["ok"] and told["file"] == "m.onnx" and told["bytes"] == (tmp_path / "m.onnx").stat().st_size
     assert told["inputs"] == [{"name": "x", "dtype": "float32", "shape": ["batch", 8]}]
-    assert told["verified"]["ok"] and told["verified"]["runs"] == ["example", "batch=1", "batch=3"]
+    assert told["verified"]["ok"] and told["verified"]["runs"] == [
+        "example",
+        "fresh values",
+        "batch=1",
+        "batch=3",
+        "batch=8",
+    ]
     assert "<h1>Net</h1>" in (tmp_path / "m.html").read_text()
 
 
@@ -107,13 +113,13 @@ def test_axes_with_bounds(tmp_path: Path) -> None:
     told = exported("tests.cli.nets:Net", tmp_path, *more)
     assert told["inputs"][0]["shape"] == told["inputs"][1]["shape"] == ["batch", 8]
     assert told["inputs"][0]["bounds"] == {"batch": [2, 9]}
-    assert told["verified"]["runs"] == ["example", "batch=2", "batch=4"]
+    assert told["verified"]["runs"] == ["example", "fresh values", "batch=2", "batch=4", "batch=9"]
     metadata = {each.key: each.value for each in onnx.load(tmp_path / "m.onnx").metadata_props}
     assert metadata["onward.axis.batch"] == "2..9"
     more = ["-i", "x:f32[batch=6,8]", "--dynamic", "x:0=batch[5..6]"]
     exported("tests.cli.nets:Net", tmp_path, *more)  # what is made up for the file later keeps to the bounds as well
     done = invoke("verify", tmp_path / "m.onnx", "--against", "tests.cli.nets:Net", "--json")
-    assert json.loads(done.stdout)["runs"] == ["example", "batch=6"], done.stdout
+    assert json.loads(done.stdout)["runs"] == ["example", "fresh values", "batch=6"], done.stdout
     for more, code, message in [
         (
             ["-i", X, "--dynamic", "x:0=batch[3..9]"],

@@ -30,16 +30,17 @@ def model(tmp_path: Path) -> Path:
 def test_the_real_executable(model: Path) -> None:
     done = onward("verify", str(model), "--against", f"{NETS}:Net")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1].startswith("3 runs agree, largest error")
-    assert [line.split()[0] for line in done.stdout.splitlines() if " ok" in line] == ["example", "batch=1", "batch=3"]
+    assert done.stdout.splitlines()[-1].startswith("5 runs agree, largest error")
+    labels = [line.split("  ")[0] for line in done.stdout.splitlines() if " ok" in line]
+    assert labels == ["example", "fresh values", "batch=1", "batch=3", "batch=8"]
 
 
 def test_inputs_by_name_by_position_and_of_the_target(model: Path) -> None:
     for more in (["-i", "x:f32[5,8]"], ["-i", "f32[5,8]"], ["-i", "x:f32[5,8]; scale=1.0"]):
         told = json.loads(invoke("verify", model, *AGAINST, *more, "--json").stdout)
-        assert told["ok"] and told["runs"] == ["example", "batch=1", "batch=6"]
+        assert told["ok"] and told["runs"] == ["example", "fresh values", "batch=1", "batch=2", "batch=6", "batch=20"]
     told = json.loads(invoke("verify", model, "--against", "tests.cli.nets:with_example", "--json").stdout)
-    assert told["ok"] and told["runs"] == ["example", "batch=1", "batch=4"]
+    assert told["ok"] and told["runs"] == ["example", "fresh values", "batch=1", "batch=2", "batch=4", "batch=12"]
 
 
 def test_two_inputs_in_the_order_of_the_file(tmp_path: Path) -> None:
@@ -49,7 +50,7 @@ def test_two_inputs_in_the_order_of_the_file(tmp_path: Path) -> None:
     package.export(net, example, tmp_path / "m.onnx", input_names=["first", "second"])
     more = ["-i", "second:bool[2,8]", "-i", "first:f32[2,8]"]
     told = json.loads(invoke("verify", tmp_path / "m.onnx", *AGAINST, *more, "--json").stdout)
-    assert told["ok"] and told["runs"] == ["example"]
+    assert told["ok"] and told["runs"] == ["example", "fresh values"]
     done = invoke("verify", tmp_path / "m.onnx", *AGAINST, "-i", "first:f32[2,8]")
     assert (
         done.exit_code == 1
@@ -60,14 +61,14 @@ def test_two_inputs_in_the_order_of_the_file(tmp_path: Path) -> None:
 def test_other_weights_disagree(model: Path) -> None:
     done = invoke("verify", model, *AGAINST, "--seed", "1", "-i", "x:f32[2,8]")
     assert done.exit_code == 1
-    assert "3 of 3 runs disagree: example; batch=1; batch=3" in done.stdout
+    assert "5 of 5 runs disagree: example; fresh values; batch=1; batch=3; batch=8" in done.stdout
     assert "are the weights the same?" in done.stdout
     assert (
         "the first value that is wrong is 'layers.0.linear', which Gemm node 'layers.0.linear' computes" in done.stdout
     )
     assert "unlike a fresh export: the weight 'layers.0.weight' differs in 64 of 64 elements" in done.stdout
     told = json.loads(invoke("verify", model, *AGAINST, "--seed", "1", "--json").stdout)
-    assert not told["ok"] and len(told["disagree"]) == 3
+    assert not told["ok"] and len(told["disagree"]) == 5
 
 
 def test_json_has_no_infinities(model: Path) -> None:
@@ -100,7 +101,7 @@ def test_a_size_that_was_frozen_is_found(model: Path) -> None:
     onnx.save(proto, model)
     done = invoke("verify", model, *AGAINST, "-i", "x:f32[2,8]")
     assert done.exit_code == 1
-    assert "2 of 3 runs disagree: batch=1; batch=3" in done.stdout
+    assert "3 of 5 runs disagree: batch=1; batch=3; batch=8" in done.stdout
     assert "they agree on the example: an axis that was exported as dynamic is not" in done.stdout
     assert "the first value that is wrong is 'frozen', which Add node 'frozen' computes with" in done.stdout
 

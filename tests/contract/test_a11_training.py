@@ -161,7 +161,7 @@ def test_verification_says_what_it_cannot_compare() -> None:
     assert verification.ok
     text = str(verification)
     assert "type and shape ok; values random (Dropout)" in text
-    assert text.endswith("; values of 'output_1' are random and were not compared")
+    assert "; values of 'output_1' are random and were not compared" in text
     by_name = {each.name: each for check in verification.checks for each in check.comparisons}
     assert by_name["output_0"].random is None and by_name["output_0"].count > 0
 

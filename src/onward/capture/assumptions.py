@@ -8,6 +8,7 @@ other side.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import zip_longest
@@ -26,6 +27,7 @@ _TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-8, torch.float16: 2e-2, tor
 _MOST_RUNS = 6  # sizes on other sides that are tried out
 _MOST_RUNS_ON_SIDES = 16  # where one side was taken for both
 _EACH_SIDE = 2
+_LARGEST_HELD = 128  # a number in a formula around which sizes are tried
 _STEPS = (1, 4, 2, -1, 8, -4, 16, 32, -2, 64)  # to other sizes; many models only take multiples of some number
 
 Sizes = Mapping[str, int]
@@ -81,19 +83,26 @@ class _AtSizes:
         self._ghosts: dict[tuple[tuple[str, int], ...], dict[fx.Node, Any]] = {}
 
     def differing(self, size: Size) -> Iterator[Sizes]:
-        """Sizes at which a number is another one; where formulas tell, the smallest and the largest of every axis.
+        """Sizes at which a number is another one; where formulas tell, those next to the example's on every axis.
 
-        Two, because a single row or column hides much: its cumulative sum is itself.
+        Two of each axis, because a single row or column hides much: its cumulative sum is itself.
         """
-        needs_kernels = _needs_kernels(size)
-        for candidates in self._together() if needs_kernels else map(self._alone, self._example):
-            found = (other for other in filter(self._allowed, candidates) if self._differs(size, other))
-            first = next(found, None)
-            if first is not None:
-                yield first
-            *_, last = (None,) if needs_kernels else (None, *found)
-            if last is not None:
-                yield last
+        if _needs_kernels(size):
+            candidates = filter(self._allowed, self._together())
+            yield from itertools.islice((other for other in candidates if self._differs(size, other)), 1)
+            return
+        for axis in self._example:
+            yield from self._nearest(size, axis)
+
+    def _nearest(self, size: Size, axis: str) -> Iterator[Sizes]:
+        """The nearest smaller and the nearest larger size of an axis at which a number is another one; the two nearest
+        where they are all on one side."""
+        own = self._example[axis]
+        candidates = [{axis: each} for each in self._alone(axis, _constants_of(size))]
+        found = [each for each in candidates if self._allowed(each) and self._differs(size, each)]
+        found.sort(key=lambda each: abs(each[axis] - own))
+        smaller, larger = ([each for each in found if (each[axis] < own) is side] for side in (True, False))
+        yield from [*smaller[:1], *larger[:1]] if smaller and larger else found[:2]
 
     def _differs(self, size: Size, other: Sizes) -> bool:
         value = self._value(size, other)
@@ -126,18 +135,22 @@ class _AtSizes:
         """Sizes beyond the bounds that the user gave are nobody's business."""
         return self._space.allows({**self._example, **sizes})
 
-    def _alone(self, axis: str) -> list[Sizes]:
-        """Small sizes of one axis, those next to the example's, and those of other axes (`height == width`)."""
+    def _alone(self, axis: str, constants: set[int]) -> set[int]:
+        """Small sizes of one axis, those around the example's and its multiples, around numbers that the formula holds,
+        and those of other axes (`height == width`). Larger ones would take long to run."""
         own = self._example[axis]
-        sizes = {1, 2, 3, own - 1, own + 1, own + 2, own + 3, *self._example.values()} - {0, -1, own}
-        return [{axis: size} for size in sorted(sizes)]
+        near = {own + step for step in range(-4, 9)}
+        multiples = {factor * own + step for factor in (2, 3, 4) for step in (-1, 0, 1)}
+        held = {each + step for each in constants for step in (-1, 0, 1) if each <= max(_LARGEST_HELD, 8 * own)}
+        sizes = {*range(1, 18), 31, 32, 33, 63, 64, 65, *near, *multiples, *held, *self._example.values()}
+        return {each for each in sizes if each > 0 and each != own}
 
-    def _together(self) -> list[list[Sizes]]:
+    def _together(self) -> list[Sizes]:
         """All axes at once: kernels take their time."""
         steps = (1, 2, -1, -2)
         near = [{a: n + step for a, n in self._example.items() if n + step > 0} for step in steps]
         less = [{a: max(1, n // part) for a, n in self._example.items()} for part in (2, 4)]
-        return [[dict.fromkeys(self._example, 1), *near, *less]]
+        return [dict.fromkeys(self._example, 1), *near, *less]
 
     def _value(self, size: Size, other: Sizes) -> Any:
         """The number at other sizes; None where it cannot be told."""
@@ -188,6 +201,13 @@ class _AtSizes:
         if "device" in kwargs:
             kwargs = {**kwargs, "device": torch.device("meta")}
         return node.target(*args, **kwargs)  # type: ignore[operator]
+
+
+def _constants_of(size: Size) -> set[int]:
+    """The whole numbers that a formula holds."""
+    if isinstance(size.origin, Computed):
+        return set[int]().union(*map(_constants_of, size.origin.operands))
+    return {size.values[0]} if size.is_uniform and size.is_int() else set()
 
 
 def _needs_kernels(size: Size) -> bool:

@@ -57,12 +57,15 @@ class Decisions:
         self._committed: dict[tuple[Any, ...], Size] = {}
         self._offered: dict[tuple[Any, ...], Source | None] = {}
         self._warned: set[tuple[str, Source | None]] = set()
+        self.read_at: dict[Source, None] = {}  # lines at which Python went on with the example's values or sizes
         self.side = ""  # how a branch is answered on which the probes disagree: see `probes.SIDES`
         self.inside = 0  # depth of our own decompositions: branches taken there are not the model's
 
     def warn(self, what: str, means: str, instead: str) -> None:
         """Warn once per line of the user's code: what happened, what it means for the file, what to do instead."""
         source = user_source()
+        if source is not None:
+            self.read_at.setdefault(source)
         key = (what[:40], source)
         if key in self._warned:
             return

@@ -237,16 +237,34 @@ class Results:
     positions: tuple[int, ...]  # of the outputs among the leaves
     lists: Mapping[Path, torch.dtype | None] = field(default_factory=dict)  # lists of unknown length; of numbers: dtype
     has_vectors: bool = False  # eigenvectors or singular vectors had a part in it, whose signs are a matter of choice
+    numbers: frozenset[int] = frozenset()  # positions of outputs that the model returns as plain numbers
 
     def assemble(self, outputs: Sequence[Any]) -> Any:
         leaves = list(self.leaves)
         for position, output in zip(self.positions, outputs, strict=True):
-            leaves[position] = output
+            leaves[position] = output.item() if position in self.numbers else output
         return self.structure.unflatten(leaves)
 
     def select(self, result: Any) -> list[Output]:
-        """The outputs among what another call of the model returned."""
+        """The outputs among what another call of the model returned.
+
+        Raises OtherResults if the call returned something else than values for these outputs: other containers, or
+        another plain number or text beside them.
+        """
         leaves, structure = flatten(result, self.lists)
+        if structure.paths != self.structure.paths:
+            raise OtherResults(
+                f"PyTorch returns {_counted(len(leaves))} here ({_paths(structure)}), and the file was made for "
+                f"{_counted(len(self.leaves))} ({_paths(self.structure)})"
+            )
+        for position, (leaf, kept) in enumerate(zip(leaves, self.leaves, strict=True)):
+            if position in self.positions:
+                if leaf is None or isinstance(leaf, (str, bytes)):
+                    raise OtherResults(f"PyTorch returns {leaf!r}{_at(structure, position)}, and the file has a tensor")
+            elif isinstance(leaf, torch.Tensor):
+                raise OtherResults(f"PyTorch returns a tensor{_at(structure, position)}, and the file keeps {kept!r}")
+            elif isinstance(kept, _COMPARABLE) and not _same(leaf, kept):
+                raise OtherResults(f"PyTorch returns {leaf!r}{_at(structure, position)}, and the file keeps {kept!r}")
         return [self._output(structure.paths[position], leaves[position]) for position in self.positions]
 
     def _output(self, path: Path, leaf: Any) -> Output:
@@ -254,6 +272,33 @@ class Results:
             return torch.as_tensor(leaf)
         dtype = self.lists[path]
         return [torch.as_tensor(each) for each in leaf] if dtype is None else torch.tensor(leaf, dtype=dtype)
+
+
+_COMPARABLE = (bool, int, float, str, bytes, type(None))
+
+
+class OtherResults(Exception):
+    """A call of the model returned values that the outputs of the program cannot stand for."""
+
+
+def _same(first: Any, second: Any) -> bool:
+    """Whether two plain values are equal; NaN equals NaN."""
+    both_nan = isinstance(first, float) and isinstance(second, float) and first != first and second != second
+    return both_nan or bool(first == second)
+
+
+def _counted(many: int) -> str:
+    return f"{many} value{'s' * (many != 1)}"
+
+
+def _paths(structure: Structure) -> str:
+    names = [".".join(path) or "alone" for path in structure.paths]
+    return ", ".join(names if len(names) <= 8 else [*names[:8], "..."]) or "nothing"
+
+
+def _at(structure: Structure, position: int) -> str:
+    path = ".".join(structure.paths[position])
+    return f" at {path!r}" if path else ""
 
 
 def caution(what: str, means: str, instead: str) -> str:
@@ -307,3 +352,9 @@ class CapturedProgram:
     weights: Weights = field(default_factory=Weights)  # the model's state
     derived: Derived = field(default_factory=Derived)  # how constants were made of it
     space: AxisSpace = field(default_factory=AxisSpace)  # the sizes that the axes may have
+    turning_points: tuple[Mapping[str, int], ...] = ()  # sizes at which a decision of the model's Python code changes
+    counts_data: bool = False  # whether sizes depend on data
+    changed: frozenset[str] = frozenset()  # the weights that the model writes to, by their names in the state dict
+    remarks: tuple[str, ...] = ()  # what was worked out and limits nothing
+    read_at: tuple[Source, ...] = ()  # lines at which Python went on with the example's values or sizes
+    born_at: Mapping[str, Source] = field(default_factory=dict)  # constants that the model made, and where

@@ -46,6 +46,7 @@ class Journal:
     def __init__(self, sizes: Mapping[str, int]) -> None:
         self.sizes = sizes
         self.entries: list[Entry] = []
+        self.returned: tuple[Any, ...] = ()
 
     def enter(self, tracer: Tracer, op: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict]:
         self.entries.append(Entry(op, tuple(_numbers((args, kwargs))), user_source()))
@@ -55,6 +56,11 @@ class Journal:
         """Numbers that a tensor is made of, `torch.tensor([height, width])`: they are no arguments of an operator."""
         self.enter(tracer, op, (data,), {})
         return data
+
+    def leave(self, tracer: Tracer, leaves: list[Any]) -> list[Any]:
+        """What the model returned: plain values as they are, anything else as a placeholder."""
+        self.returned = tuple(_plain(each) for each in leaves)
+        return leaves
 
 
 class Thawed(NamedTuple):
@@ -105,7 +111,7 @@ class Comparison:
 
         def look(number: Any) -> Any:
             column = next(columns)
-            return self._seen(tracer, number, tuple(each[column] for each in others), position, column)
+            return self._seen(tracer, number, tuple(each[column] for each in others), self._witnessed(position, column))
 
         new_args, new_kwargs = _replace((args, kwargs), look)
         return new_args, new_kwargs
@@ -114,6 +120,44 @@ class Comparison:
         """The same with sizes where there are some."""
         (data,), _ = self.enter(tracer, op, (data,), {})
         return data
+
+    def leave(self, tracer: Tracer, leaves: list[Any]) -> list[Any]:
+        """The values that the model returned, with a size for every plain number that follows one.
+
+        Plain values of other kinds, such as strings, must be the same in all runs.
+        """
+        for journal in self._journals:
+            if len(journal.returned) != len(leaves):
+                counts = len(leaves), len(journal.returned)
+                runs = zip((self._example, journal.sizes), counts, strict=True)
+                raise CannotThaw(
+                    _table(
+                        "the model returns another number of values at other sizes:",
+                        [f"{count} at {_at(sizes)}" for sizes, count in runs],
+                    )
+                )
+        return [self._left(tracer, leaf, place) for place, leaf in enumerate(leaves)]
+
+    def _left(self, tracer: Tracer, leaf: Any, place: int) -> Any:
+        others = tuple(journal.returned[place] for journal in self._journals)
+        if _is_plain_number(leaf) or isinstance(leaf, SYMBOLIC):
+            if not all(map(_is_plain_number, others)):
+                raise CannotThaw("the model returns a number at some sizes and something else at others")
+            leaf = leaf if isinstance(leaf, (bool, *SYMBOLIC)) else int(leaf) if isinstance(leaf, int) else float(leaf)
+            if isinstance(leaf, float) and math.isnan(leaf) and all(map(math.isnan, others)):
+                return leaf
+            witnessed = [(each.sizes, each.returned[place]) for each in self._witnesses if place < len(each.returned)]
+            return self._seen(tracer, leaf, others, witnessed)
+        if isinstance(leaf, _TEXTS) and any(other != leaf for other in others):
+            sizes = [self._example, *(journal.sizes for journal in self._journals)]
+            rows = zip((leaf, *others), sizes, strict=True)
+            raise CannotThaw(
+                _table(
+                    "the model returns a plain value that depends on sizes, and the file has no form for it:",
+                    [f"{value!r} at {_at(each)}" for value, each in rows],
+                )
+            )
+        return leaf
 
     def finish(self) -> None:
         for journal in self._journals:
@@ -132,7 +176,11 @@ class Comparison:
             [f"at {_at(sizes)} {what}" for sizes, what in runs],
         )
 
-    def _seen(self, tracer: Tracer, number: Any, others: tuple[Any, ...], position: int, column: int) -> Any:
+    def _seen(self, tracer: Tracer, number: Any, others: tuple[Any, ...], witnessed: list[tuple[Any, Any]]) -> Any:
+        """What to use in place of a number: itself if it is the same in all runs, else a size.
+
+        `witnessed` has the sizes of every witness and the number that it saw, or None if it saw no number.
+        """
         if isinstance(number, SYMBOLIC):
             if number.node.from_data or number.node.values[1:] == others:
                 return number
@@ -143,13 +191,13 @@ class Comparison:
         key = (type(number), values)  # 4.0 is no size of an axis, though Python takes it for 4
         found = self._found.get(key)
         if found is None:
-            fitting = [c for c in tracer.decisions.sizes_like(values) if self._holds(c, position, column)]
-            if not fitting:
+            fitting = [each for each in tracer.decisions.sizes_like(values) if _holds(each, witnessed)]
+            if not fitting and not isinstance(number, bool):
                 known = [*tracer.axis_sizes().values(), *tracer.decisions.committed()]
                 offered = (chosen if self.has_branches else candidates)(
                     values, list({size.values: size for size in known}.values())
                 )
-                fitting = list(itertools.islice((c for c in offered if self._holds(c, position, column)), _MOST))
+                fitting = list(itertools.islice((each for each in offered if _holds(each, witnessed)), _MOST))
             if not fitting:
                 raise CannotThaw(self._without_formula(values))
             self.most_choices = max(self.most_choices, len(fitting))
@@ -165,15 +213,23 @@ class Comparison:
             [f"{value} at {_at(each)}" for value, each in zip(values, sizes, strict=True)],
         )
 
-    def _holds(self, size: Size, position: int, column: int) -> bool:
-        """Whether a formula gives what the witnesses saw; one that cannot be evaluated there is not contradicted."""
+    def _witnessed(self, position: int, column: int) -> list[tuple[Mapping[str, int], Any]]:
+        """The number in one column of an op, as every witness saw it; None where it has no such number."""
+        found = []
         for witness in self._witnesses:
             if position < len(witness.entries):
                 numbers = witness.entries[position].numbers
-                value = size.at(witness.sizes)
-                if value is not None and (column >= len(numbers) or not math.isclose(value, numbers[column])):
-                    return False
-        return True
+                found.append((witness.sizes, numbers[column] if column < len(numbers) else None))
+        return found
+
+
+def _holds(size: Size, witnessed: list[tuple[Mapping[str, int], Any]]) -> bool:
+    """Whether a formula gives what the witnesses saw; one that cannot be evaluated there is not contradicted."""
+    for sizes, seen in witnessed:
+        value = size.at(sizes)
+        if value is not None and (not isinstance(seen, (int, float)) or not math.isclose(value, seen)):
+            return False
+    return True
 
 
 def _table(title: str, rows: list[str]) -> str:
@@ -186,6 +242,20 @@ def _at(sizes: Mapping[str, int]) -> str:
 
 def _count(many: int) -> str:
     return "one number" if many == 1 else f"{many or 'no'} numbers"
+
+
+_TEXTS = (str, bytes, type(None))
+
+
+def _is_plain_number(value: Any) -> bool:
+    return isinstance(value, (bool, int, float))
+
+
+def _plain(leaf: Any) -> Any:
+    """A returned value that other runs can be compared with."""
+    if isinstance(leaf, SYMBOLIC):
+        return leaf.node.values[0]
+    return leaf if _is_plain_number(leaf) or isinstance(leaf, _TEXTS) else ...
 
 
 def _is_number(value: Any) -> bool:

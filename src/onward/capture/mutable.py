@@ -58,7 +58,7 @@ def _changed(model: Any, call: Call) -> tuple[list[Weight], list[int]]:
         except Exception:  # the trace meets it too, and tells where
             return [], []
         for each, (version, content) in zip(buffers, before, strict=True):
-            now = _present(model, each)
+            now = present_buffer(model, each)
             if now is not each.tensor or _version(now) != version or not _same(now, content):
                 found.append(each)
     written = [i for i, (each, version) in enumerate(zip(given, versions, strict=True)) if _version(each) != version]
@@ -155,7 +155,7 @@ def assigned_buffers(model: Any, weights: Weights) -> list[str]:
     if owner(model) is None:
         return []
     buffers = [each for each in weights.state if each.kind == "buffer" and not _in_script(model, each)]
-    return [each.name for each in buffers if _present(model, each) is not each.tensor]
+    return [each.name for each in buffers if present_buffer(model, each) is not each.tensor]
 
 
 aten = torch.ops.aten
@@ -238,7 +238,7 @@ def answers(
     with own_state(model, {**(weights or {}), **state}), torch.no_grad(), without_fast_path(), signed:
         outputs = results.select(model(*args, **kwargs))
         written = [given[i] for i in call.written]
-        return [*outputs, *written, *(_present(model, each).detach().clone() for each in call.state)]
+        return [*outputs, *written, *(present_buffer(model, each).detach().clone() for each in call.state)]
 
 
 def _homes(model: Any, weight: Weight) -> list[tuple[torch.nn.Module, str]]:
@@ -249,7 +249,7 @@ def _homes(model: Any, weight: Weight) -> list[tuple[torch.nn.Module, str]]:
     return [(functools.reduce(getattr, path.split("."), module) if path else module, name) for path, _, name in paths]
 
 
-def _present(model: Any, weight: Weight) -> torch.Tensor:
+def present_buffer(model: Any, weight: Weight) -> torch.Tensor:
     home, name = _homes(model, weight)[0]
     return getattr(home, name)
 

@@ -18,7 +18,7 @@ from torch._ops import OpOverload
 
 from .aliasing import as_view_of
 from .derived import Derivations, LiveRead
-from .facts import Constant, TensorFact
+from .facts import Constant, Source, TensorFact
 from .layouts import Layout
 from .memory import Piece, geometry, leaves, storage
 from .source import user_source
@@ -44,7 +44,7 @@ class PlainTensors:
         self._names: dict[Piece, Weight] = {}  # {geometry: weight} of the model's state
         self._live: set[int] = set()  # storages of what is followed like an input
         self._state: dict[int, torch.Tensor] = {}  # {storage: tensor} of the model's state
-        self._born: set[int] = set()  # storages that plain ops made during this trace
+        self._born: dict[int, Source | None] = {}  # storages that plain ops made during this trace, and where
         self._kept: set[int] = set()  # storages that constants of the graph read
         self._bases: dict[int, tuple[torch.Tensor, Traced]] = {}  # promoted memory: the plain tensor, its stand-in
         self._adopted: list[Traced] = []
@@ -64,7 +64,7 @@ class PlainTensors:
         given = {storage(value) for value in leaves((args, *kwargs.values())) if isinstance(value, torch.Tensor)}
         for value in leaves(result):
             if isinstance(value, torch.Tensor) and (op is aten.lift_fresh.default or storage(value) not in given):
-                self._born.add(storage(value))
+                self._born[storage(value)] = user_source()
         return result
 
     def note_read(self, op: Any, node: fx.Node, how: str, answer: Any) -> None:
@@ -101,6 +101,11 @@ class PlainTensors:
     def is_born(self, tensor: torch.Tensor) -> bool:
         """Whether this trace made a plain tensor."""
         return storage(tensor) in self._born
+
+    def born_at(self) -> dict[str, Source]:
+        """The constants of the graph that this trace made, and the lines that made them."""
+        sources = {name: self._born.get(storage(each.tensor)) for name, each in self.constants.items()}
+        return {name: source for name, source in sources.items() if source is not None}
 
     def stands_in(self, tensor: Traced) -> bool:
         """Whether Python has a plain tensor in the place of a traced one."""

@@ -24,6 +24,7 @@ from .inputs import AxisNames, Call, solve_roots
 from .journal import CannotThaw, Comparison, Journal
 from .layouts import Layout, LayoutKernels, dense_like
 from .lengths import lengths_followed
+from .memory import storage
 from .mutable import answers, assigned_buffers, check_state, note_lost_writes, place_state, state_after, state_names
 from .outputs import name_output_axes, name_outputs
 from .packed import packing_followed
@@ -122,7 +123,7 @@ def write_journal(request: Request, sizes: Mapping[str, int], *, sizes_as_number
         try:
             with _followed(tracer, request.model):
                 place_state(tracer, request.model, request.call, traced)
-                request.model(*args, **kwargs)
+                journal.leave(tracer, flatten(request.model(*args, **kwargs))[0])
             return journal
         except Exception:
             freedom = tracer.elsewhere.data_sizes.without_conversions()
@@ -153,6 +154,7 @@ def run(request: Request, plan: Plan, pen: Comparison | None = None) -> Captured
             place_state(tracer, request.model, call, traced)
             result = request.model(*args, **kwargs)
             leaves, structure = flatten(result)
+            leaves = leaves if pen is None else pen.leave(tracer, leaves)
             results = [
                 (position, tracer.output_node(leaf))
                 for position, leaf in enumerate(leaves)
@@ -209,6 +211,7 @@ def run(request: Request, plan: Plan, pen: Comparison | None = None) -> Captured
             positions,
             _lists(structure, leaves, results),
             tracer.has_vectors,
+            frozenset(position for position in positions if isinstance(leaves[position], (bool, *SYMBOLIC))),
         ),
         example_inputs=examples,
         example_outputs=tuple(real for _, _, real in (*(each for _, each in results), *state)),
@@ -220,6 +223,16 @@ def run(request: Request, plan: Plan, pen: Comparison | None = None) -> Captured
         weights=request.weights,
         derived=tracer.plain.derivations.derived(tracer.plain.constants),
         space=space,
+        turning_points=tuple(sizes for each in (*sides, *assumptions) for sizes in each.elsewhere),
+        counts_data=tracer.elsewhere.data_sizes.has_sizes,
+        changed=frozenset(
+            key
+            for each in request.weights.state
+            if storage(each.tensor) in tracer.plain.written()
+            for key in (each.key, *each.aliases)
+        ),
+        read_at=tuple(tracer.decisions.read_at),
+        born_at=tracer.plain.born_at(),
     )
     if tracer.copies_into_lists and not tracer.draws_numbers and not plan.other_side:
         _check_lists(request, program)

@@ -111,11 +111,11 @@ def own_state(model: Any, weights: Mapping[str, torch.Tensor] | None = None) -> 
             yield
         return
     others = weights or {}
-    tensors = {id(tensor): tensor for _, tensor in _named(module)}
-    chosen = {id(tensor): others[name] for name, tensor in _named(module) if name in others}
+    tensors = {id(tensor): tensor for _, tensor in named_tensors(module)}
+    chosen = {id(tensor): others[name] for name, tensor in named_tensors(module) if name in others}
     written = {id(buffer) for buffer in module.buffers()}
     kept = [(tensor, tensor.data) for tensor in tensors.values()]
-    with state_kept(model), _MemoryKept([*module.parameters(), *_attributes(module)]):
+    with state_kept(model), _MemoryKept([*module.parameters(), *plain_attributes(module)]):
         try:
             for tensor, data in kept:
                 if id(tensor) not in written and id(tensor) not in chosen:
@@ -130,10 +130,10 @@ def own_state(model: Any, weights: Mapping[str, torch.Tensor] | None = None) -> 
                     tensor.data = data
 
 
-def _attributes(module: torch.nn.Module) -> list[torch.Tensor]:
+def plain_attributes(module: torch.nn.Module) -> list[torch.Tensor]:
     """Tensors that modules have as they are, registered as nothing."""
     values = [value for each in module.modules() for value in vars(each).values()]
-    return [value for value in values if isinstance(value, torch.Tensor)]
+    return [value for value in values if isinstance(value, torch.Tensor) and _is_plain(value)]
 
 
 def _is_plain(tensor: torch.Tensor) -> bool:
@@ -174,7 +174,7 @@ class _MemoryKept(TorchDispatchMode):
             self._memories[memory].copy_(copy, False)
 
 
-def _named(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+def named_tensors(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
     """Every name of every tensor, tied ones under all of theirs."""
     yield from module.named_parameters(remove_duplicate=False)
     yield from module.named_buffers(remove_duplicate=False)

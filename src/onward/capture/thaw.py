@@ -71,7 +71,7 @@ def _thaw(request: Request, plan: Plan) -> CapturedProgram:
         confirmed = _confirmed(request, plan, program, used, pen.has_branches)
         if confirmed is not None:
             notes = tuple(dict.fromkeys(_note(each, confirmed) for each in pen.thawed.values()))
-            return dataclasses.replace(program, warnings=(*program.warnings, *notes))
+            return dataclasses.replace(program, remarks=(*program.remarks, *notes))
         choices = min(pen.most_choices, 5)
         preference += 1
     raise CannotThaw("no formula of the axes that fits the probed sizes fits others too")

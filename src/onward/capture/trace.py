@@ -14,6 +14,7 @@ from ..errors import CaptureError, FrozenAxisError, LoweringError, RefusedSizesE
 from .assumptions import agrees_at, contradicted
 from .axes import AxisSpace
 from .complaints import all_sizes_refused, frozen_axis, no_sizes_left, places_of
+from .constant_outputs import constant_note, constant_outputs, lost_dependence
 from .decisions import CaptureWarning
 from .elsewhere import ProbeRejected
 from .facts import Assumption, CapturedProgram, Output
@@ -47,6 +48,7 @@ def trace(
     space: AxisSpace | None = None,
     is_primitive: Callable[[OpOverload, bool], bool],
     allow_static_axes: bool = False,
+    allow_constant_outputs: bool | None = True,
     weights: Weights | None = None,
     accept: Callable[[CapturedProgram], Any] = lambda program: None,
 ) -> CapturedProgram:
@@ -64,6 +66,7 @@ def trace(
             program = _first_that_works(request.without(fixed))
             if space.optional & program.axes.keys():
                 accept(program)
+            notes += _constant_outputs(program, allow_constant_outputs)
             return dataclasses.replace(program, warnings=(*notes, *program.warnings))
         except Narrowed as narrowed:
             for axis, size in narrowed.sizes.items():
@@ -98,6 +101,18 @@ def trace(
                 notes.append(_fixed(f"written as fixed: {places_of(newly, axes)}: {error.what}."))
             if not newly <= space.optional:
                 warn_user(notes[-1], CaptureWarning)
+
+
+def _constant_outputs(program: CapturedProgram, allowed: bool | None) -> list[str]:
+    """Refuse outputs that no input reaches; None allows them with a warning, which is returned."""
+    names = () if allowed else constant_outputs(program)
+    if not names:
+        return []
+    if allowed is None:
+        note = constant_note(program, names)
+        warn_user(note, CaptureWarning)
+        return [note]
+    raise lost_dependence(program, names)
 
 
 def _fixed(what: str) -> str:

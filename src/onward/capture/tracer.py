@@ -486,7 +486,8 @@ class Tracer:
             value = value.tensor.to(torch.float32) if value.kind is float else value.tensor
         value = self.plain.stand_in(value)
         if isinstance(value, SYMBOLIC):
-            value = self.dispatch(aten.scalar_tensor.default, (value,), {"dtype": _number_dtype(value)})
+            with self.within_an_op():
+                value = self.dispatch(aten.scalar_tensor.default, (value,), {"dtype": _number_dtype(value)})
         if not isinstance(value, Traced):
             value = self.plain.lift(value)
         return self.node_of(value), value.fact, value.example

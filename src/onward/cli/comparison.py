@@ -18,7 +18,16 @@ from onward.errors import ExportError, InputError, first_line
 from onward.files.inputs import axis_bounds, within
 from onward.mismatch import find_mismatch
 from onward.options import TrainingMode
-from onward.verify import Check, Session, Verification, output_steps, random_outputs, verify_run
+from onward.verify import (
+    Check,
+    Session,
+    Verification,
+    fresh,
+    output_steps,
+    random_outputs,
+    sizes_to_try,
+    verify_run,
+)
 from onward.write.words import dimensions
 
 from .feeds import Opened, feeds_of
@@ -58,7 +67,8 @@ class Comparison:
         return [self.call.leaves[place] for place in self.call.positions]
 
     def checks(self) -> Iterator[Check]:
-        """The example, then every axis with a name at two other sizes, within the bounds that the file tells of."""
+        """The example, fresh values, then every axis with a name at other sizes, within the bounds that the file tells
+        of."""
         random, steps = random_outputs(self.opened.model), output_steps(self.opened.model)
         for label, inputs in self._runs():
             try:
@@ -98,6 +108,9 @@ class Comparison:
 
     def _runs(self) -> Iterator[tuple[str, list[torch.Tensor]]]:
         yield "example", self.example
+        drawn = [fresh(each, seed) for seed, each in enumerate(self.example, 1)]
+        if not all(map(torch.equal, drawn, self.example)):
+            yield "fresh values", drawn
         declared = {str(value.name): dimensions(value.shape) for value in self.opened.model.graph.inputs}
         places = [
             {axis: size for axis, size in enumerate(declared[name]) if isinstance(size, str)} for name in self.names
@@ -109,7 +122,7 @@ class Comparison:
                     sizes.setdefault(name, tensor.size(axis))
         bounds = axis_bounds(self.opened.model)
         for name, size in sizes.items():
-            for other in dict.fromkeys(within(each, bounds.get(name)) for each in (1, size + 1)):
+            for other in dict.fromkeys(within(each, bounds.get(name)) for each in sizes_to_try(size)):
                 if other != size:
                     changed = [{axis: other for axis, each in axes.items() if each == name} for axes in places]
                     yield (

@@ -53,6 +53,9 @@ def export(
     allow_static_axes: Annotated[
         bool, typer.Option("--allow-static-axes", help="Write an axis that the model freezes as fixed.")
     ] = False,
+    allow_constant_outputs: Annotated[
+        bool, typer.Option("--allow-constant-outputs", help="Write an output that depends on no input as a constant.")
+    ] = False,
     verify: Annotated[bool, typer.Option("--verify/--no-verify", help="Compare onnxruntime with PyTorch.")] = True,
     report: Annotated[bool, typer.Option("--report", help="Write a page beside the file: m.html")] = False,
     function: Function = False,
@@ -101,6 +104,7 @@ def export(
                 training=onward.TrainingMode.TRAINING if training else None,
                 external_data=external_data,
                 allow_static_axes=allow_static_axes,
+                allow_constant_outputs=allow_constant_outputs,
             )
         except UnknownNameError as error:
             raise dynamic_axes.nobodys(axes, error) from error
@@ -151,18 +155,18 @@ def verification_data(verification: Any) -> dict[str, Any] | None:
         "runs": [check.label for check in ran],
         "skipped": {check.label: check.skipped for check in verification.checks if check.skipped is not None},
         "disagree": [str(each) for check in ran for each in check.comparisons if not each.ok],
+        "warnings": list(verification.warnings),
     }
 
 
 def _show(program: Any, verification: Any, data: dict[str, Any]) -> None:
     from onward.write.files import readable
 
-    print("\n".join(plain(line) for line in repr(program).splitlines()))
+    print("\n".join(plain(line) for line in repr(program).splitlines()[:-1]))  # the last line is told below
     for remark in data["remarks"]:
         print(f"note: {plain(remark)}")
     if verification is not None:
-        summary = str(verification).splitlines()[-1]
-        print(f"verified in onnxruntime: {plain(summary)}")
+        print(f"verified: {plain(verification.summary())}")
     else:
         print("not verified")
     print(f"{data['file']}: {readable(data['bytes'])}, {data['seconds']:.1f} s")

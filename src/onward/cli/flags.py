@@ -13,6 +13,7 @@ _FLAGS = [
     for pattern, flag in (
         (r"\bopset_version=(\d+)", r"--opset \1"),
         (r"\ballow_static_axes=True\b", "--allow-static-axes"),
+        (r"\bexport with allow_constant_outputs=True\b", "add --allow-constant-outputs"),
         (r"\bask for a fixed axis\b", "name the axis in neither --dynamic nor --input"),
         (r"\bout of dynamic_axes\b", "out of --dynamic"),
         (r"\bdynamic_axes\[('[^']*')\]\[(-?\d+)\]", r"--dynamic: axis \2 of \1"),

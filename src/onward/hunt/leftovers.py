@@ -23,7 +23,10 @@ def without_culprit(case: Case, outputs: Sequence[Any], compared: int) -> Explan
     """`outputs` are what the captured program gives."""
     alone = f"each of the {compared} values that PyTorch has too is right for PyTorch's inputs"
     if case.expected is not None and not all(each.ok for each in _held(case, case.expected, outputs)):
-        note = "the captured program does not compute what the model does: the model was not followed rightly"
+        note = (
+            "the captured program does not compute what the model does when it is called outside of the export: it "
+            "branches on a value that the trace kept, asks for the type of a tensor, or was not followed rightly"
+        )
         return Explanation("capture", compared=compared, notes=(f"{alone}, but {note}",))
     truth = outputs if case.expected is None else case.expected
     optimized, plain = (_answers(case, truth, optimize=optimize) for optimize in (True, False))

@@ -38,6 +38,8 @@ def render(
     measuring: Measuring | None = None,
 ) -> str:
     """The page as text."""
+    if verification is None and isinstance(program, Program):
+        verification = program.verification
     if measuring is None:
         measuring = measuring_of(program) if isinstance(program, Program) else Measuring()
     return page(measured_data(program, measuring, verification, more))

@@ -210,7 +210,7 @@ def _axes(axes: Sequence[Data]) -> str:
 
 def _verification(checks: Sequence[Data] | None) -> str:
     if checks is None:
-        return "<p>Not verified in this run.</p>"
+        return "<p>Not verified.</p>"
     rows = []
     for check in checks:
         error = check["error"]

@@ -86,6 +86,7 @@ class Comparison:
     mismatches        how many of `count` elements are beyond the tolerance
     step              of the grid that a quantised output lies on, or None
     further           how many elements are more than such a step away
+    tied              how many indices differ and name equal values, as `topk` may choose among
     worst_index       the element furthest beyond (or closest to) its tolerance, with both values
     """
 
@@ -105,6 +106,7 @@ class Comparison:
     actual: bool | int | float | complex | None = None
     step: float | None = None
     further: int = 0
+    tied: int = 0
 
     @property
     def ok(self) -> bool:
@@ -121,6 +123,8 @@ class Comparison:
         if self.step is not None and self.mismatches:
             steps = f"in steps of {self.step:.3g} {self.further} further than one"
             error = f"{error}, {self.count - self.mismatches} of {self.count} elements equal, {steps}"
+        if self.tied:
+            return f"output '{self.name}' agrees: {self.tied} of {self.count} indices differ and name equal values"
         if self.ok:
             return f"output '{self.name}' agrees: {error}"
         return (

@@ -36,6 +36,7 @@ class Verification:
 
     checks: tuple[Check, ...] = field(default=())
     explanation: Any = field(default=None, compare=False)  # of `verify(explain=True)`, or why runs disagree
+    warnings: tuple[str, ...] = ()  # what the export said that limits the file
 
     @property
     def ok(self) -> bool:
@@ -54,11 +55,11 @@ class Verification:
         """The first run that disagrees."""
         return next((check for check in self.checks if not check.ok), None)
 
-    def raise_unless_ok(self, warned: Sequence[str] = ()) -> None:
-        """`warned` is what the export has said of the model: of a branch that other sizes take, for example."""
+    def raise_unless_ok(self) -> None:
+        """Raise VerifyError if a run disagrees, or if none took place."""
         if self.ok:
             return
-        error = self._error(warned)
+        error = self._error(self.warnings)
         if self.explanation is not None:
             error.explain(self.explanation)
         raise error
@@ -93,9 +94,17 @@ class Verification:
                 rows.append((check.label, "", "", "", "", "", f"skipped: {check.skipped}"))
             rows.extend(_row(check.label, comparison) for comparison in check.comparisons)
         explained = self.explanation.lines() if self.explanation is not None else []
-        return "\n".join([*_aligned(rows), "", self._summary(), *explained])
+        return "\n".join([*_aligned(rows), "", self.summary(), *explained])
 
-    def _summary(self) -> str:
+    def summary(self) -> str:
+        """The verdict in one line: how many runs agree, how well, and how many warnings limit the file."""
+        verdict = self._verdict()
+        if not self.warnings:
+            return verdict
+        many = len(self.warnings) != 1
+        return f"{verdict}; {len(self.warnings)} warning{'s' * many} limit{'' if many else 's'} this file (see above)"
+
+    def _verdict(self) -> str:
         ran = [check for check in self.checks if check.skipped is None]
         failed = [check.label for check in ran if not check.ok]
         runs, agree = (f"{len(ran)} runs", "agree") if len(ran) != 1 else ("1 run", "agrees")
@@ -118,6 +127,8 @@ def _row(label: str, comparison: Comparison) -> tuple[str, ...]:
         return (label, comparison.name, kind, shape, "", "", comparison.problem)
     if comparison.random is not None:
         return (label, comparison.name, kind, shape, "", "", f"type and shape ok; values random ({comparison.random})")
+    if comparison.tied:
+        return (label, comparison.name, kind, shape, "", "", f"ok: {comparison.tied} indices name equal values")
     result = "ok" if comparison.ok else f"{comparison.mismatches} of {comparison.count} differ"
     if comparison.ok and comparison.mismatches:
         equal = comparison.count - comparison.mismatches

@@ -1,0 +1,235 @@
+"""All runs of a verification: the example, fresh values, other sizes, and data that gives other counts.
+
+The reference is `eager`, the model called by plain PyTorch. Nothing that the tracer computed is compared with: a
+mistake of the tracer would be on both sides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import torch
+
+from ..capture.axes import AxisSpace
+from ..capture.facts import OtherResults, Output, Port
+from ..errors import VerifyError, first_line
+from .compare import EXACT, Comparison, compare_output
+from .report import Check, Verification
+from .run import Judge, verify_run
+from .runtime import Session
+from .sizes import more_sizes, resize, sizes_to_try, too_large
+from .values import fresh, jittered, varied
+
+Eager = Callable[[Sequence[torch.Tensor]], Sequence[Output]]
+_UNSTABLE = (
+    "PyTorch's own answer changes as much when the inputs change in their last bits: it depends on a choice among "
+    "equal or nearly equal values"
+)
+_JITTERS = 3  # inputs with other last bits, for a run that disagrees
+_AT_LEAST = 2  # sizes of every axis that the model should have taken
+_MOST_DECIDED = 12  # runs at sizes where a decision changes
+_MOST_VARIED = 4  # runs with data that gives other counts
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is verified.
+
+    eager    the model's own answer to inputs; it raises whatever the model raises
+    random   outputs that depend on random numbers, and the operator that draws them
+    steps    outputs that were rounded to a grid, and how wide its steps are
+    judge    for the inputs of a run, what decides over indices that differ: they may name equal values
+    state    how many of the last inputs and outputs are the model's state
+    """
+
+    session: Session
+    inputs: Sequence[Port]
+    example: Sequence[torch.Tensor]
+    eager: Eager
+    random: Mapping[str, str] = field(default_factory=dict)
+    steps: Mapping[str, float] = field(default_factory=dict)
+    judge: Callable[[Sequence[torch.Tensor]], Judge] | None = None
+    state: int = 0
+
+    def check(self, label: str, given: Sequence[torch.Tensor], wanted: Sequence[Output]) -> Check:
+        """One run of the file, held against the model's answer."""
+        judge = self.judge(given) if self.judge is not None else None
+        try:
+            compared = verify_run(self.session, label, given, wanted, random=self.random, steps=self.steps, judge=judge)
+        except VerifyError as error:
+            error.inputs = tuple(given)
+            raise
+        found = Check(label, tuple(compared))
+        if found.ok:
+            return found
+        if self._is_unstable(found, given, wanted):
+            return Check(label, skipped=_UNSTABLE)
+        return replace(found, inputs=tuple(given), expected=tuple(wanted))
+
+    def _is_unstable(self, found: Check, given: Sequence[torch.Tensor], wanted: Sequence[Output]) -> bool:
+        """Whether PyTorch's own answers move as much when the inputs change in their last bits.
+
+        Then the model chooses among equal or nearly equal values, and no comparison of answers can tell who is right.
+        """
+        failed = {each.name.partition("[")[0] for each in found.comparisons if not each.ok}
+        names = self.session.output_names
+        moved: set[str] = set()
+        for seed in range(_JITTERS):
+            nearby = [jittered(each, seed) for each in given]
+            if all(map(torch.equal, nearby, given)):
+                return False
+            try:
+                others = self.eager(nearby)
+            except Exception:  # a model that refuses inputs so near is not stable, and this proves nothing
+                continue
+            for name, want, other in zip(names, wanted, others, strict=True):
+                if name in failed and not all(each.ok for each in compare_output(want, other, name)):
+                    moved.add(name)
+        return failed <= moved
+
+    def run(self, label: str, given: Sequence[torch.Tensor]) -> Iterator[Check]:
+        """A run with these inputs, and one more that starts from the state that it leaves.
+
+        A model that refuses the inputs gives one skipped check.
+        """
+        try:
+            wanted = self.eager(given)
+        except OtherResults as other:
+            problem = Comparison("results", torch.float32, (), EXACT, 0, problem=str(other))
+            yield Check(label, (problem,), inputs=tuple(given))
+            return
+        except Exception as error:  # whatever the model raises is its own refusal, and is told
+            yield Check(label, skipped=f"the model refuses it: {first_line(error)}")
+            return
+        yield self.check(label, given, wanted)
+        if self.state:
+            left = [
+                each for each in wanted[len(wanted) - self.state :] if isinstance(each, torch.Tensor)
+            ]  # all of them
+            following = [*given[: len(given) - self.state], *left]
+            yield from replace(self, state=0).run(f"{label}, next step", following)
+
+    @property
+    def arguments(self) -> int:
+        """How many of the inputs are no state."""
+        return len(self.example) - self.state
+
+
+def verify_runs(
+    subject: Subject,
+    axes: Mapping[str, tuple[int, ...]],
+    space: AxisSpace | None = None,
+    *,
+    decided: Sequence[Mapping[str, int]] = (),
+    counts_data: bool = False,
+) -> Verification:
+    """Verify a program.
+
+    axes         every dynamic axis with the sizes that it was traced at, the example's first
+    decided      sizes at which a decision of the model's Python code changes
+    counts_data  whether sizes depend on data, which is then varied
+    """
+    space = space or AxisSpace()
+    example = list(subject.example)
+    checks = list(subject.run("example", example))
+    if checks[0].skipped is not None:
+        raise VerifyError(
+            "the model itself cannot be called with the example, so nothing can be verified",
+            details=[str(checks[0].skipped)],
+            hint="call the model with the same arguments, outside of export, to see the error",
+        )
+    checks += _with_fresh_values(subject)
+    for axis, probed in axes.items():
+        checks += _along(subject, axis, probed, {name: each[0] for name, each in axes.items()}, space)
+    checks += _where_decided(subject, decided, {name: each[0] for name, each in axes.items()}, space, checks)
+    if counts_data:
+        checks += _with_varied_data(subject)
+    return Verification(tuple(checks))
+
+
+def _with_fresh_values(subject: Subject) -> Iterator[Check]:
+    """The example's sizes with other values. The state stays as it is: a position in a cache is no value to draw."""
+    arguments, state = subject.example[: subject.arguments], subject.example[subject.arguments :]
+    drawn = [fresh(each, seed) for seed, each in enumerate(arguments, 1)]
+    if not any(not _same(new, old) for new, old in zip(drawn, arguments, strict=True)):
+        return
+    yield from subject.run("fresh values", [*drawn, *state])
+
+
+def _same(first: torch.Tensor, second: torch.Tensor) -> bool:
+    return torch.equal(first, second)
+
+
+def _along(
+    subject: Subject, axis: str, probed: tuple[int, ...], start: Mapping[str, int], space: AxisSpace
+) -> Iterator[Check]:
+    """Other sizes of one axis. Where the model refuses most of the usual ones, others are looked for."""
+    low, high = space.limits([axis])
+    usual = sizes_to_try(probed[0], low, high)
+    done = 0
+    for size in usual:
+        for check in _at(subject, {axis: size}, start, space):
+            yield check
+            done += check.skipped is None
+    for size in more_sizes(probed[0], probed[1:], low, high):
+        if done >= _AT_LEAST:
+            return
+        if size in usual:
+            continue
+        for check in _at(subject, {axis: size}, start, space):
+            if check.skipped is None:  # refusals of sizes that nobody asked for would fill the table
+                yield check
+                done += 1
+
+
+def _at(subject: Subject, sizes: Mapping[str, int], start: Mapping[str, int], space: AxisSpace) -> Iterator[Check]:
+    label = ", ".join(f"{axis}={size}" for axis, size in sizes.items())
+    given = resize(subject.inputs, subject.example, space.expand({**start, **sizes}))
+    reason = too_large(given, subject.example)
+    if reason is not None:
+        yield Check(label, skipped=reason)
+    else:
+        yield from subject.run(label, given)
+
+
+def _where_decided(
+    subject: Subject,
+    decided: Sequence[Mapping[str, int]],
+    start: Mapping[str, int],
+    space: AxisSpace,
+    done: Sequence[Check],
+) -> Iterator[Check]:
+    """The sizes at which a recorded decision changes, as far as they were not tried yet."""
+    seen = {each.label for each in done}
+    tried = 0
+    for sizes in decided:
+        label = ", ".join(f"{axis}={size}" for axis, size in sizes.items())
+        if label in seen or not space.allows({**start, **sizes}) or tried == _MOST_DECIDED:
+            continue
+        seen.add(label)
+        tried += 1
+        yield from _at(subject, sizes, start, space)
+
+
+def _with_varied_data(subject: Subject) -> Iterator[Check]:
+    """Data that gives other counts than the example: nothing at all, everything, and in between.
+
+    Of inputs that lead to the same sizes as others before them, only the first are run.
+    """
+    arguments, state = subject.example[: subject.arguments], subject.example[subject.arguments :]
+    shapes: set[tuple[tuple[int, ...], ...]] = set()
+    for label, given in varied(arguments):
+        try:
+            wanted = subject.eager([*given, *state])
+        except OtherResults:
+            shape = None
+        except Exception as error:  # the model's own refusal
+            yield Check(f"data: {label}", skipped=f"the model refuses it: {first_line(error)}")
+            continue
+        else:
+            shape = tuple(tuple(each.shape) for each in wanted if isinstance(each, torch.Tensor))
+            if shape in shapes or len(shapes) == _MOST_VARIED:
+                continue
+            shapes.add(shape)
+        yield from subject.run(f"data: {label}", [*given, *state])

@@ -1,0 +1,120 @@
+"""Inputs with other values than the example's, drawn so that the model should take them too.
+
+A file that has the example's answer built in agrees on the example. It takes other values to find that out, and they
+have to be valid ones: ids within the vocabulary, flags that are 0 or 1, boundaries in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+
+_FEW = 16  # a tensor with no more different values than this, all whole or not finite, holds flags or categories
+_SMALLEST_FACTOR = 0.5
+
+
+def fresh(tensor: torch.Tensor, seed: int = 0) -> torch.Tensor:
+    """A tensor of the same shape and type with other values, drawn like those that it has.
+
+    Whole numbers, flags and masks are permuted, within the rows of the last axis where it has several entries, so that
+    every row keeps what it has. Other floating point numbers are drawn from the tensor's own and moved towards zero by
+    up to a half, so that they keep their sign and stay within the range. A sorted list stays sorted.
+    """
+    if not tensor.numel():
+        return tensor.clone()
+    draw = torch.Generator().manual_seed(seed)
+    if is_ordered(tensor):
+        return tensor.clone() if not _is_continuous(tensor) else _drawn(tensor, draw).sort().values
+    return _drawn(tensor, draw) if _is_continuous(tensor) else _permuted(tensor, draw)
+
+
+def _is_continuous(tensor: torch.Tensor) -> bool:
+    if tensor.is_complex():
+        return True
+    if not tensor.is_floating_point():
+        return False
+    values = tensor.double().reshape(-1)
+    finite = values[values.isfinite()]
+    special = bool((finite == finite.round()).all()) or finite.numel() < values.numel()
+    different = values.unique().numel()
+    return different == 1 or not (special and different <= _FEW)  # ones or zeros alone are somebody's stand-in for data
+
+
+def _drawn(tensor: torch.Tensor, draw: torch.Generator) -> torch.Tensor:
+    count = tensor.numel()
+    chosen = tensor.detach().reshape(-1)[torch.randint(count, (count,), generator=draw)]
+    factors = 1 - (1 - _SMALLEST_FACTOR) * torch.rand(count, generator=draw, dtype=torch.float64)
+    wide = torch.complex128 if tensor.is_complex() else torch.float64
+    drawn = chosen.to(wide) * factors
+    if not bool(tensor.any()):
+        drawn = factors.to(wide)  # of zeros alone nothing can be drawn
+    return drawn.to(tensor.dtype).reshape(tensor.shape)
+
+
+def _permuted(tensor: torch.Tensor, draw: torch.Generator) -> torch.Tensor:
+    rows = tensor.detach().reshape(-1, tensor.size(-1)) if tensor.dim() and tensor.size(-1) > 1 else None
+    if rows is None:
+        rows = tensor.detach().reshape(1, -1)
+    order = torch.rand(rows.shape, generator=draw).argsort(-1)
+    return rows.gather(-1, order).reshape(tensor.shape)
+
+
+def is_ordered(tensor: torch.Tensor) -> bool:
+    """Whether this is a list of at least two different numbers, the smallest first."""
+    if tensor.dim() != 1 or tensor.numel() < 2 or tensor.is_complex() or tensor.dtype is torch.bool:
+        return False
+    wide = tensor.double() if tensor.is_floating_point() else tensor.long()
+    return bool((wide[1:] >= wide[:-1]).all()) and bool(wide[0] < wide[-1])
+
+
+def varied(tensors: Sequence[torch.Tensor]) -> Iterator[tuple[str, list[torch.Tensor]]]:
+    """Inputs of the same shapes and types that differ as much as they can: counts that depend on data vary with them.
+
+    Each comes with what was done to the inputs.
+    """
+    yield "all negative, nothing marked", [_low(each) for each in tensors]
+    yield "all positive, everything marked", [_high(each) for each in tensors]
+    if any(map(_is_continuous, tensors)):
+        for label, factor in (("ten times as large", 10.0), ("near zero", 1e-3), ("other sign", -1.0)):
+            yield label, [_times(each, factor) if _is_continuous(each) else each.clone() for each in tensors]
+
+
+def _low(tensor: torch.Tensor) -> torch.Tensor:
+    """Large negative numbers, all different ones: equal ones would be ties. Of flags, the lowest for all."""
+    if _is_continuous(tensor) and not tensor.is_complex():
+        return _times(-tensor.abs(), 10.0)
+    return _filled(tensor, tensor.to(torch.int64).min() if tensor.numel() and not tensor.is_complex() else 0)
+
+
+def _high(tensor: torch.Tensor) -> torch.Tensor:
+    if _is_continuous(tensor) and not tensor.is_complex():
+        return _times(tensor.abs(), 10.0)
+    return _filled(tensor, tensor.to(torch.int64).max() if tensor.numel() and not tensor.is_complex() else 0)
+
+
+def _filled(tensor: torch.Tensor, value: Any) -> torch.Tensor:
+    """Flags that are all alike; True and False are what a mask may hold, whatever the example's has."""
+    return torch.full_like(tensor, bool(value) if tensor.dtype is torch.bool else value)
+
+
+def _times(tensor: torch.Tensor, factor: float) -> torch.Tensor:
+    wide = torch.complex128 if tensor.is_complex() else torch.float64
+    return (tensor.detach().to(wide) * factor).to(tensor.dtype)
+
+
+def jittered(tensor: torch.Tensor, seed: int) -> torch.Tensor:
+    """A tensor with rounding errors: every number moved by some units in the last place."""
+    size = _JITTER.get(tensor.dtype)
+    if size is None or not tensor.numel():
+        return tensor.clone()
+    noise = torch.randn(tensor.shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    wide = torch.complex128 if tensor.is_complex() else torch.float64
+    return (tensor.detach().to(wide) * (1 + size * noise)).to(tensor.dtype)
+
+
+_JITTER = {
+    torch.float64: 1e-14, torch.complex128: 1e-14, torch.float32: 1e-6, torch.complex64: 1e-6, torch.float16: 2e-3,
+    torch.bfloat16: 1e-2,
+}  # fmt: skip
