@@ -80,7 +80,7 @@ def test_what_a_killed_process_left_goes_with_the_next_write_and_not_before_it_i
 
 def test_the_number_of_a_process_may_belong_to_another_by_now(tmp_path) -> None:
     mine = leftovers.temporary_name("m.onnx")
-    machine, process, began = mine.split(".")[3].split("-")
+    _, process, began = mine.split(".")[3].split("-")
     earlier = mine.replace(f"-{process}-{began}.", f"-{process}-{int(began) - 1}.")
     for name in (mine, earlier):
         (tmp_path / name).touch()

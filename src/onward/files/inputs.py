@@ -10,7 +10,7 @@ import torch
 from onnx_ir.tensor_adapters import to_torch_dtype
 
 from ..capture.facts import Output
-from ..errors import BackendError, InputError, VerifyError
+from ..errors import BackendError, InputError, VerifyError, first_line
 
 _SIZES = (2, 1, 3, 4, 5, 6, 7, 8, 10, 16, 32, 64, 128, 224)
 _HINT = "give them: inputs={name: tensor, ...}"
@@ -45,6 +45,8 @@ def made_up_inputs(model: ir.Model, run: Callable[[Feeds], list[Output]]) -> tup
         try:
             return feeds, run(feeds)
         except (VerifyError, BackendError) as error:
+            if isinstance(error, BackendError) and error.exceeds_limit:
+                raise
             refused = refused or error
         if all(_is_static(value) for value in model.graph.inputs):
             break
@@ -66,7 +68,10 @@ def _feeds(model: ir.Model, size: int) -> Iterator[tuple[str, torch.Tensor]]:
         sizes = [
             each if isinstance(each, int) else within(size, bounds.get(str(each.value))) for each in value.shape or ()
         ]
-        yield str(value.name), _tensor(sizes, to_torch_dtype(value.dtype), generator)
+        try:
+            yield str(value.name), _tensor(sizes, to_torch_dtype(value.dtype), generator)
+        except (RuntimeError, TypeError) as error:  # of a size that no memory has, or a type that PyTorch has not
+            raise InputError(f"no input can be made up for '{value.name}': {first_line(error)}", hint=_HINT) from error
 
 
 def _tensor(sizes: list[int], dtype: torch.dtype, generator: torch.Generator) -> torch.Tensor:

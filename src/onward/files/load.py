@@ -6,6 +6,7 @@ each is an error here, before anything is read through it. Weights in data files
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,6 +16,7 @@ import onnx_ir as ir
 
 from ..errors import InputError
 from ..program import Program
+from .structure import check_structure
 
 AnyModel = str | os.PathLike[str] | bytes | onnx.ModelProto | ir.Model | Program
 Rewrite = Callable[[onnx.ModelProto, str | None], onnx.ModelProto]
@@ -74,6 +76,15 @@ def _from_proto(
     if not proto.HasField("graph") or not (proto.ir_version or proto.opset_import):
         raise InputError(f"{what} is no ONNX model: it has no graph", hint="is it cut short, or of another format?")
     folder = os.path.dirname(os.path.abspath(path)) if path is not None else None
+    is_in_order = check_structure(proto, what)
+    for tensor in _tensors(proto):
+        if any(size < 0 for size in tensor.dims):
+            raise InputError(f"{what} is malformed: the weight '{tensor.name}' has the size {list(tensor.dims)}")
+        if tensor.data_type == onnx.TensorProto.STRING and math.prod(tensor.dims) != len(tensor.string_data):
+            given = len(tensor.string_data)
+            raise InputError(
+                f"{what} is malformed: '{tensor.name}' has {list(tensor.dims)} strings, and {given} are there"
+            )
     if weights:
         for tensor in _tensors(proto):
             if tensor.data_location == onnx.TensorProto.EXTERNAL:
@@ -89,6 +100,8 @@ def _from_proto(
         model = ir.from_proto(proto)
     except Exception as error:  # whatever a malformed graph trips over
         raise InputError(f"{what} is malformed: {str(error).strip() or type(error).__name__}") from error
+    for root in () if is_in_order else (model.graph, *model.functions.values()):
+        root.sort()
     for held in tensors_of(model):
         if isinstance(held, ir.ExternalTensor) and folder is not None:
             held.base_dir = folder
