@@ -100,8 +100,9 @@ def _from_proto(
         model = ir.from_proto(proto)
     except Exception as error:  # whatever a malformed graph trips over
         raise InputError(f"{what} is malformed: {str(error).strip() or type(error).__name__}") from error
-    for root in () if is_in_order else (model.graph, *model.functions.values()):
-        root.sort()
+    if not is_in_order:
+        for root in (model.graph, *(function.graph for function in model.functions.values())):
+            root.sort()
     for held in tensors_of(model):
         if isinstance(held, ir.ExternalTensor) and folder is not None:
             held.base_dir = folder
