@@ -73,7 +73,7 @@ _REFUSED = {
     "a function that calls itself": (
         _model([helper.make_node("f", ["x"], ["y"], domain="own")],
                [_function("f", [helper.make_node("f", ["a"], ["b"], domain="own")])]),
-        "a function calls itself, or another that calls it",
+        "its functions call each other in a circle",
     ),
     "functions that double": (_calls(28, 2), "written out, have 268,435,456 nodes|written out, have 402,653,183 nodes"),
     "functions that go deep": (_calls(2000, 1), "more than 100 levels deep"),

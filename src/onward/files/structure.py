@@ -92,7 +92,7 @@ def _count(start: _Function, functions: dict[Key, _Function], what: str) -> None
         missing = next((each for each in called if not each.written_out), None)
         if missing is not None:
             if id(missing) in open_now:
-                raise InputError(f"{what} is malformed: a function calls itself, or another that calls it")
+                raise InputError(f"{what} is malformed: its functions call each other in a circle")
             path.append(missing)
             open_now.add(id(missing))
             continue
