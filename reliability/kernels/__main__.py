@@ -19,6 +19,11 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
+
+import torch
+
+from reliability.page import record
 
 from .sweep import sweep
 from .table import write
@@ -45,6 +50,17 @@ def main() -> None:
     print(f"{len(found)} operators, {sum(each['tried'] for each in found.values())} calls, {len(unsafe)} do not check")
     if options.write:
         write(found)
+        record("kernels", _figures(found))
+
+
+def _figures(found: dict[str, Any]) -> list[str]:
+    calls, refused = (sum(each[key] for each in found.values()) for key in ("tried", "refused"))
+    unsafe = sorted(name for name, each in found.items() if each["died"])
+    return [
+        f"{len(found)} operators, {calls:,} calls with sizes that do not fit (PyTorch {torch.__version__.split('+')[0]}): "
+        f"{refused:,} were refused. {len(unsafe)} operators died in guarded memory after all checks of onward, and are",
+        f"never run at sizes that are made up: {', '.join(f'`{name}`' for name in unsafe)}.",
+    ]
 
 
 def _again_with_guard() -> int:

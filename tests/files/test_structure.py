@@ -9,6 +9,7 @@ from onnx import TensorProto, helper
 import onward
 from onward.files import load
 from onward.files.inference import infer_by_onnx
+from onward.files.inputs import made_up_inputs
 from onward.report.contents import contents
 
 _OPSETS = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
@@ -78,9 +79,14 @@ _REFUSED = {
     "functions that double": (_calls(28, 2), "written out, have 268,435,456 nodes|written out, have 402,653,183 nodes"),
     "functions that go deep": (_calls(2000, 1), "more than 100 levels deep"),
     "an input from nowhere": (
-        _model([helper.make_node("Add", ["x", "nope"], ["y"])]), "an? Add reads 'nope', which nothing computes"
+        _model([helper.make_node("Add", ["x", "nope"], ["y"])]), "Add reads 'nope', which nothing computes"
     ),
     "an output from nowhere": (_model([helper.make_node("Relu", ["x"], ["z"])]), "nothing computes the output 'y'"),
+    "a body that hands on what is outside": (
+        _model([helper.make_node("If", ["true"], ["y"], else_branch=_RELU, then_branch=_branch("t", [], "x"))],
+               initializers=[_TRUE]),
+        "nothing computes the output 'x'",
+    ),
     "a weight of a negative size": (
         _model([helper.make_node("Relu", ["x"], ["y"])],
                initializers=[TensorProto(name="w", data_type=1, dims=[-1], raw_data=b"1234")]),
@@ -133,6 +139,24 @@ def test_sizes_are_still_followed_beside_long_vectors() -> None:
     shapes = {each.name: [size.dim_value for size in each.type.tensor_type.shape.dim] for each in graph.output}
     assert shapes == {"y": [2, 1], "sum": [1 << 40]}
     assert [node.op_type for node in graph.node] == ["Add", "Shape", "Concat", "Reshape"]
+
+
+@pytest.mark.parametrize("turns, ends", [(1 << 62, False), (3, True)])
+def test_a_loop_without_an_end_is_not_given_to_a_runtime(turns, ends) -> None:
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["c"], ["k"]), helper.make_node("Neg", ["s"], ["t"])],
+        "b",
+        [_value("i", [], TensorProto.INT64), _value("c", [], TensorProto.BOOL), _value("s", [2])],
+        [_value("k", [], TensorProto.BOOL), _value("t", [2])],
+    )
+    count = helper.make_tensor("count", TensorProto.INT64, [], [turns])
+    node = helper.make_node("Loop", ["count", "true", "x"], ["y"], "round", body=body)
+    model = load(_model([node], initializers=[count, _TRUE]))
+    if ends:
+        assert made_up_inputs(model, lambda feeds: ["ran"])[1] == ["ran"]
+    else:
+        with pytest.raises(onward.VerifyError, match="its Loop 'round' takes more than 1,000,000,000 turns"):
+            made_up_inputs(model, lambda feeds: pytest.fail("it ran"))
 
 
 def test_calls_of_functions_beyond_many_stay_closed(monkeypatch) -> None:

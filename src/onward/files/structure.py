@@ -39,8 +39,8 @@ def check_structure(proto: onnx.ModelProto, what: str) -> bool:
             raise InputError(f"{what} is malformed: version {opset.version} of the operators of {opset.domain!r}")
     _check_names(proto.graph, frozenset(), what)
     for function in proto.functions:
-        body = onnx.GraphProto(node=function.node, output=[onnx.ValueInfoProto(name=each) for each in function.output])
-        _check_names(body, frozenset(function.input), what)
+        ports = [[onnx.ValueInfoProto(name=name) for name in each] for each in (function.input, function.output)]
+        _check_names(onnx.GraphProto(node=function.node, input=ports[0], output=ports[1]), frozenset(), what)
     in_order = [_check_order(each.node, what) for each in (proto.graph, *proto.functions)]
     return all(in_order)
 
@@ -113,11 +113,11 @@ def _check_names(graph: onnx.GraphProto, outside: frozenset[str], what: str) -> 
     for node in graph.node:
         for name in node.input:
             if name not in inside:
-                raise InputError(f"{what} is malformed: a {node.op_type} reads {name!r}, which nothing computes")
+                raise InputError(f"{what} is malformed: {node.op_type} reads {name!r}, which nothing computes")
         for body in _bodies(node):
             _check_names(body, inside, what)
     for output in graph.output:
-        if output.name not in inside or not output.name:
+        if output.name not in known or not output.name:  # a body may not hand on what is outside, either
             raise InputError(f"{what} is malformed: nothing computes the output {output.name!r}")
 
 
