@@ -56,10 +56,13 @@ def main() -> None:
 def _figures(found: dict[str, Any]) -> list[str]:
     calls, refused = (sum(each[key] for each in found.values()) for key in ("tried", "refused"))
     unsafe = sorted(name for name, each in found.items() if each["died"])
+    version = torch.__version__.split("+")[0]
     return [
-        f"{len(found)} operators, {calls:,} calls with sizes that do not fit (PyTorch {torch.__version__.split('+')[0]}): "
-        f"{refused:,} were refused. {len(unsafe)} operators died in guarded memory after all checks of onward, and are",
-        f"never run at sizes that are made up: {', '.join(f'`{name}`' for name in unsafe)}.",
+        f"PyTorch {version}: {len(found)} operators, {calls:,} calls with sizes that do not fit, {refused:,} of them",
+        f"refused. {len(unsafe)} operators died in guarded memory after all checks of onward, and are never run at",
+        "sizes that are made up:",
+        "",
+        *(f"- `{name}`" for name in unsafe),
     ]
 
 

@@ -12,6 +12,9 @@ from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
+import onward.lower.ops  # noqa: F401  (it fills the registry)
+from onward.lower.registry import registry
+
 aten = torch.ops.aten
 Call = tuple[OpOverload, tuple[Any, ...], dict[str, Any]]
 _SAMPLES = 30  # of an entry of the database
@@ -66,7 +69,29 @@ def collect(names: list[str] | None = None) -> dict[OpOverload, list[Call]]:
     for run in itertools.chain(_database(names), [] if names else _others()):
         with torch.no_grad(), below_autograd(), found, contextlib.suppress(Exception):  # a sample that PyTorch refuses
             run()
-    return {op: list(calls.values()) for op, calls in found.calls.items() if isinstance(op, OpOverload)}
+    calls = {op: list(calls.values()) for op, calls in found.calls.items() if isinstance(op, OpOverload)}
+    return {**_plain_calls(), **calls}
+
+
+def _plain_calls() -> dict[OpOverload, list[Call]]:
+    """Calls of the operators that onward writes, made from their schemas; nobody has tried them."""
+    made = {}
+    for name in {key for each in vars(registry).values() if isinstance(each, dict) for key in each}:
+        space, _, rest = name.partition("::") if isinstance(name, str) else ("", "", "")
+        packet, _, overload = rest.partition(".")
+        op = getattr(getattr(getattr(torch.ops, space, None), packet, None), overload, None) if rest else None
+        if isinstance(op, OpOverload) and not op._schema.is_mutable:
+            needed = [each for each in op._schema.arguments if not each.has_default_value()]
+            args = tuple(_PLAIN.get(str(each.type)) for each in needed if not each.kwarg_only)
+            if all(str(each.type) in _PLAIN for each in needed):
+                made[op] = [(op, args, {each.name: _PLAIN[str(each.type)] for each in needed if each.kwarg_only})]
+    return made
+
+
+_PLAIN: dict[str, Any] = {
+    "Tensor": torch.rand(3, 4), "List[Tensor]": [torch.rand(3, 4)] * 2, "int": 1, "float": 0.5, "bool": False,
+    "number": 1, "List[int]": [1], "Optional[Tensor]": None, "Optional[int]": None, "Optional[float]": None,
+}  # fmt: skip
 
 
 def _database(names: list[str] | None) -> Iterator[Callable[[], Any]]:
@@ -240,6 +265,8 @@ def _quantised() -> Iterator[Callable[[], Any]]:
     yield lambda: aten.slow_conv_dilated2d(torch.randn(1, 3, 7, 7), torch.randn(4, 3, 3, 3), [3, 3], None, 1, 0, 2)
     yield lambda: aten.thnn_conv2d(torch.randn(1, 3, 5, 5), torch.randn(4, 3, 3, 3), [3, 3])
     yield lambda: aten._unique(x)
+    one = torch.tensor(1.0)
+    yield lambda: aten.fake_quantize_per_tensor_affine.tensor_qparams(x, one, torch.tensor(0), 0, 255)
     yield lambda: aten.conv_tbc(torch.randn(5, 2, 3), torch.randn(3, 3, 4), torch.randn(4))
     yield lambda: aten._convolution(
         torch.randn(1, 3, 5, 5), torch.randn(4, 3, 3, 3), None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1, False, False,

@@ -92,6 +92,15 @@ _REFUSED = {
                initializers=[TensorProto(name="w", data_type=1, dims=[-1], raw_data=b"1234")]),
         "the weight 'w' has the size \\[-1\\]",
     ),
+    "content of another type": (
+        _model([helper.make_node("Relu", ["x"], ["y"])],
+               initializers=[TensorProto(name="w", data_type=16, dims=[2], int64_data=[1, 2])]),
+        "the weight 'w' of type BFLOAT16 has its content in int64_data",
+    ),
+    "content of no type": (
+        _model([helper.make_node("Relu", ["x"], ["y"])], initializers=[TensorProto(name="w", dims=[0])]),
+        "the weight 'w' has no type",
+    ),
     "a version from nowhere": (
         _model([helper.make_node("Relu", ["x"], ["y"])], opsets=[helper.make_opsetid("", 1 << 40)]), "is malformed"
     ),

@@ -78,13 +78,7 @@ def _from_proto(
     folder = os.path.dirname(os.path.abspath(path)) if path is not None else None
     is_in_order = check_structure(proto, what)
     for tensor in _tensors(proto):
-        if any(size < 0 for size in tensor.dims):
-            raise InputError(f"{what} is malformed: the weight '{tensor.name}' has the size {list(tensor.dims)}")
-        if tensor.data_type == onnx.TensorProto.STRING and math.prod(tensor.dims) != len(tensor.string_data):
-            given = len(tensor.string_data)
-            raise InputError(
-                f"{what} is malformed: '{tensor.name}' has {list(tensor.dims)} strings, and {given} are there"
-            )
+        _check_content(tensor, what)
     if weights:
         for tensor in _tensors(proto):
             if tensor.data_location == onnx.TensorProto.EXTERNAL:
@@ -107,6 +101,39 @@ def _from_proto(
         if isinstance(held, ir.ExternalTensor) and folder is not None:
             held.base_dir = folder
     return model
+
+
+def _check_content(tensor: onnx.TensorProto, what: str) -> None:
+    """Sizes are sizes, and the content is where that of its type belongs."""
+    if any(size < 0 for size in tensor.dims):
+        raise InputError(f"{what} is malformed: the weight '{tensor.name}' has the size {list(tensor.dims)}")
+    if tensor.data_type == onnx.TensorProto.UNDEFINED:
+        raise InputError(f"{what} is malformed: the weight '{tensor.name}' has no type")
+    count = math.prod(tensor.dims)
+    if tensor.data_type == onnx.TensorProto.STRING and count != len(tensor.string_data):
+        told = f"'{tensor.name}' has {list(tensor.dims)} strings, and {len(tensor.string_data)} are there"
+        raise InputError(f"{what} is malformed: {told}")
+    if tensor.data_location == onnx.TensorProto.EXTERNAL or tensor.HasField("raw_data") or not count:
+        return
+    filled = [name for name in _FIELDS if getattr(tensor, name)]
+    if filled and _FIELD_OF.get(tensor.data_type, "int32_data") not in filled:
+        kind = onnx.TensorProto.DataType.Name(tensor.data_type) if tensor.data_type in _KNOWN else tensor.data_type
+        told = f"the weight '{tensor.name}' of type {kind} has its content in {filled[0]}"
+        raise InputError(f"{what} is malformed: {told}")
+
+
+_FIELDS = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data")
+_FIELD_OF = {
+    onnx.TensorProto.FLOAT: "float_data",
+    onnx.TensorProto.COMPLEX64: "float_data",
+    onnx.TensorProto.INT64: "int64_data",
+    onnx.TensorProto.DOUBLE: "double_data",
+    onnx.TensorProto.COMPLEX128: "double_data",
+    onnx.TensorProto.UINT32: "uint64_data",
+    onnx.TensorProto.UINT64: "uint64_data",
+    onnx.TensorProto.STRING: "string_data",
+}
+_KNOWN = frozenset(onnx.TensorProto.DataType.values())
 
 
 # Data files
