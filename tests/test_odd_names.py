@@ -32,7 +32,7 @@ def test_half_a_character_in_the_name_of_an_axis_is_refused(tmp_path) -> None:
 
 
 def test_half_a_character_in_a_key_of_a_result_is_spelled_out(tmp_path) -> None:
-    program = onward.export(Net(), (X,), tmp_path / "m.onnx", report=tmp_path / "m.html")
+    program = onward.export(Net(), (X,), tmp_path / "m.onnx", report=True, artifacts_dir=tmp_path)
     assert [value.name for value in program.model.graph.outputs] == ["\\ud800"]
     torch.testing.assert_close(program(X)[HALF], X * 2)
 
