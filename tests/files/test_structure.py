@@ -77,6 +77,9 @@ _REFUSED = {
         "its functions call each other in a circle",
     ),
     "functions that double": (_calls(28, 2), "written out, have 268,435,456 nodes|written out, have 402,653,183 nodes"),
+    "functions that double, and are not called": (
+        _model([helper.make_node("Relu", ["x"], ["y"])], _calls(28, 2).functions), "written out, have [0-9,]* nodes"
+    ),
     "functions that go deep": (_calls(2000, 1), "more than 100 levels deep"),
     "an input from nowhere": (
         _model([helper.make_node("Add", ["x", "nope"], ["y"])]), "Add reads 'nope', which nothing computes"

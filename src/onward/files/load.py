@@ -123,7 +123,7 @@ def _check_content(tensor: onnx.TensorProto, what: str) -> None:
 
 
 _FIELDS = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data")
-_FIELD_OF = {
+_FIELD_OF: dict[int, str] = {
     onnx.TensorProto.FLOAT: "float_data",
     onnx.TensorProto.COMPLEX64: "float_data",
     onnx.TensorProto.INT64: "int64_data",

@@ -46,7 +46,8 @@ def check_structure(proto: onnx.ModelProto, what: str) -> bool:
 
 
 def nodes_written_out(proto: onnx.ModelProto, what: str = "the model") -> int:
-    """How many nodes a model has once every call of a function is replaced by its nodes."""
+    """How many nodes a model has once every call of a function is replaced by its nodes; or a function that nobody
+    calls, for that is written out too."""
     if not proto.functions:
         return 0
     functions = {(each.domain, each.name, each.overload): _read(each.node) for each in proto.functions}
@@ -54,7 +55,7 @@ def nodes_written_out(proto: onnx.ModelProto, what: str = "the model") -> int:
     _count(main, functions, what)
     for each in functions.values():  # those that nobody calls may not go in circles either
         _count(each, functions, what)
-    return main.written_out
+    return max(each.written_out for each in (main, *functions.values()))
 
 
 def all_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
