@@ -160,9 +160,13 @@ class MissingDependencyError(ExportError, ImportError):
 
 
 class BackendError(ExportError):
-    """A model cannot be run on PyTorch: it is malformed, uses an unknown operator, or was given wrong inputs."""
+    """A model cannot be run on PyTorch: it is malformed, uses an unknown operator, or was given wrong inputs.
+
+    exceeds_limit  whether it takes more than `onward.backend.Limits` allow: other inputs would not help
+    """
 
     stage = "backend"
+    exceeds_limit = False
 
 
 def first_line(error: BaseException) -> str:

@@ -157,12 +157,19 @@ def test_strings_that_grow() -> None:
         rep.run(np.array(["a" * 2**12], object))
 
 
-def test_functions_that_unfold() -> None:
+@pytest.mark.parametrize(
+    "count, kind, message",
+    [
+        (14, BackendError, "the model unfolds into more than 10000 nodes"),
+        (40, onward.InputError, "written out, have 3,298,534,883,327 nodes, which nothing can run"),
+    ],
+)
+def test_functions_that_unfold(count, kind, message) -> None:
     head = '<domain: "my", opset_import: ["" : 20, "my" : 1]>'
-    levels = "".join(f"{head} f{n} (x) => (y) {{ a = my.f{n + 1} (x) y = my.f{n + 1} (a) }}" for n in range(40))
-    last = f"{head} f40 (x) => (y) {{ y = Identity (x) }}"
+    levels = "".join(f"{head} f{n} (x) => (y) {{ a = my.f{n + 1} (x) y = my.f{n + 1} (a) }}" for n in range(count))
+    last = f"{head} f{count} (x) => (y) {{ y = Identity (x) }}"
     model = graph(f"g (float[n] x) => (float[n] y) {{ y = my.f0 (x) }} {levels} {last}")
-    with pytest.raises(BackendError, match="the model unfolds into more than 10000 nodes"):
+    with pytest.raises(kind, match=message):
         prepare(model, limits=Limits(max_nodes=10_000))
 
 

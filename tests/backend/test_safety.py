@@ -163,7 +163,20 @@ def test_loops_without_an_end_are_refused() -> None:
 def test_a_run_that_takes_too_long_is_refused() -> None:
     rep = prepare(onnx.parser.parse_model(LOOP), limits=Limits(max_seconds=0.05))
     with pytest.raises(BackendError, match="the run takes more than 0.05 seconds"):
-        rep.run([X, np.array(2**62)])
+        rep.run([X, np.array(900_000)])
+
+
+def test_a_loop_that_says_itself_how_long_it_takes_is_refused_before_its_first_turn() -> None:
+    turns = []
+    rep = prepare(onnx.parser.parse_model(LOOP))
+    before = torch.neg
+    torch.neg = lambda x: turns.append(x) or before(x)
+    try:
+        with pytest.raises(BackendError, match="the loops take more than 1000000 turns") as caught:
+            rep.run([X, np.array(2**62)])
+    finally:
+        torch.neg = before
+    assert caught.value.exceeds_limit and not turns
 
 
 # Data files

@@ -62,14 +62,20 @@ class Limits:
     def check_weight(self, name: str, elements: int, total_bytes: int) -> None:
         """One weight's elements, and the bytes of all up to it."""
         if elements > self.max_elements:
-            raise BackendError(f"the weight {name!r} has {elements} elements{_allowed(self.max_elements)}", hint=_HINT)
+            raise _exceeded(f"the weight {name!r} has {elements} elements{_allowed(self.max_elements)}")
         most = self.max_bytes if self.max_bytes is not None else available_bytes()
         if total_bytes > most:
-            raise BackendError(f"the weights up to {name!r} have {total_bytes} bytes{_allowed(most)}", hint=_HINT)
+            raise _exceeded(f"the weights up to {name!r} have {total_bytes} bytes{_allowed(most)}")
 
 
 DEFAULT = Limits()
 _HINT = "if it is meant to, allow more: prepare(model, limits=onward.backend.Limits(...))"
+
+
+def _exceeded(what: str) -> BackendError:
+    error = BackendError(what, hint=_HINT)
+    error.exceeds_limit = True
+    return error
 
 
 def _allowed(most: int) -> str:
@@ -110,12 +116,17 @@ class Guard:
         """A loop goes round."""
         self._turns += count
         if self._turns > self._limits.max_loop_turns:
-            raise BackendError(f"the loops take more than {self._limits.max_loop_turns} turns", hint=_HINT)
+            raise _exceeded(f"the loops take more than {self._limits.max_loop_turns} turns")
         self._check_time()
+
+    def turns_ahead(self, count: float) -> None:
+        """A loop is known to go round so often: there is no need to wait for it."""
+        if self._turns + count > self._limits.max_loop_turns:
+            raise _exceeded(f"the loops take more than {self._limits.max_loop_turns} turns")
 
     def check_elements(self, count: float) -> None:
         if count > self._limits.max_elements:
-            raise BackendError(f"a tensor of {int(count)} elements{_allowed(self._limits.max_elements)}", hint=_HINT)
+            raise _exceeded(f"a tensor of {int(count)} elements{_allowed(self._limits.max_elements)}")
 
     def check_bytes(self, more: int) -> None:
         """Compare with the memory that the run may take; `more` are about to be taken."""
@@ -125,12 +136,12 @@ class Guard:
             self._most_bytes = available_bytes() if given is None else given
         taken = max(0, resident_bytes() - self._before)
         if taken + more > self._most_bytes:
-            raise BackendError(f"the run takes {taken + more} bytes{_allowed(self._most_bytes)}", hint=_HINT)
+            raise _exceeded(f"the run takes {taken + more} bytes{_allowed(self._most_bytes)}")
         self._fresh = 0
 
     def _check_time(self) -> None:
         if self._until is not None and time.monotonic() > self._until:
-            raise BackendError(f"the run takes more than {self._limits.max_seconds} seconds", hint=_HINT)
+            raise _exceeded(f"the run takes more than {self._limits.max_seconds} seconds")
 
     def _remember(self, key: Any) -> None:
         if len(self._remembered) >= _MOST_REMEMBERED:
@@ -171,6 +182,13 @@ def turn(count: int = 1) -> None:
     guard = active()
     if guard is not None:
         guard.turn(count)
+
+
+def turns_ahead(count: float) -> None:
+    """Called by loops that are known to go on for so many turns."""
+    guard = active()
+    if guard is not None:
+        guard.turns_ahead(count)
 
 
 def about_to_make(*sizes: Any) -> None:

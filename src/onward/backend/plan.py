@@ -88,7 +88,9 @@ def _take(step: Step, values: list[Any], guard: Guard | None) -> None:
             result = guard.call(step, arguments, attributes)
     except ExportError as error:
         if isinstance(error, BackendError) and error.module is None:
-            raise BackendError(error.what, module=step.where, hint=error.hint) from error
+            located = BackendError(error.what, module=step.where, hint=error.hint)
+            located.exceeds_limit = error.exceeds_limit
+            raise located from error
         raise
     except Exception as error:  # whatever PyTorch says about sizes and types of the values
         raise BackendError(

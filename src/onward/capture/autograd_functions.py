@@ -24,6 +24,7 @@ from ..errors import CaptureError, first_line
 from .facts import FunctionCall, Slot
 from .layouts import LARGEST_REAL_PROBE, Layout, ProbeFailure
 from .resizing import resized
+from .size_checks import Checked
 from .sizes import SYMBOLIC
 from .source import user_source
 from .tensor import Traced
@@ -135,7 +136,8 @@ def function_layouts(call: FunctionCall, values: tuple[Any, ...], sizes: list[An
         raise ProbeFailure(f"{elements} elements are too many to run its forward on")
     given = tuple(_at(value, size) for value, size in zip(values, sizes, strict=True))
     try:
-        out = call(*given)
+        with Checked():
+            out = call(*given)
     except CaptureError:
         raise
     except Exception as error:

@@ -10,6 +10,7 @@ from torch import fx
 from torch.utils._pytree import tree_map
 
 from .facts import CapturedProgram, TensorFact
+from .size_checks import check_sizes
 
 aten = torch.ops.aten
 
@@ -75,6 +76,7 @@ def run_node(node: fx.Node, values: Mapping[fx.Node, Any], widen: Callable[[Any]
     args, kwargs = fx.map_arg((node.args, node.kwargs), values.__getitem__)
     if widen is not None:
         args, kwargs = tree_map(widen, (args, kwargs))
+    check_sizes(node.target, args, kwargs)
     return _BY_VALUE.get(node.target, node.target)(*args, **kwargs)
 
 

@@ -184,7 +184,19 @@ def checked_names(parameter: str, names: Sequence[Any] | None) -> list[str]:
                 f"{parameter} must be a list of non-empty strings, and it has {name!r}",
                 hint="the names of the first few are enough; those without one are named for you",
             )
+        check_writable(parameter, name)
     return list(names or [])
+
+
+def check_writable(what: str, text: str) -> None:
+    """Refuse half of a pair of surrogates, which no file can hold: what became of bytes that are no UTF-8."""
+    if text != as_written(text):
+        raise InputError(f"{what} has {text!r}, which is no text that a file can hold", hint="use another name")
+
+
+def as_written(text: str) -> str:
+    """A text as a file can hold it: lone surrogates are spelled out."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def unique_names(names: list[str]) -> list[str]:

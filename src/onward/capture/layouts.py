@@ -1,8 +1,10 @@
 """What an op does to sizes, asked of PyTorch's own kernels.
 
-A probe other than the example holds no data, only a `Layout`. An op is run on `meta` tensors of those layouts; where
-the meta kernel is missing or stricter than the real one, the real kernel runs on zeros of that size. Answers are
-remembered: a network of equal layers asks every question once. The most common ops have a shortcut (`rules.py`).
+A probe other than the example holds no data, only a `Layout`. An op is run on `meta` tensors of those layouts. Where
+the meta kernel is missing or stricter than the real one, the real kernel runs on zeros of that size, but only if it is
+known to check its sizes (`_checking_kernels.py`): some do not, and write past the end of memory (`size_checks.py`).
+Answers are remembered: a network of equal layers asks every question once. The most common ops have a shortcut
+(`rules.py`).
 """
 
 from __future__ import annotations
@@ -15,7 +17,9 @@ import torch
 from torch._ops import OpOverload
 
 from ..errors import first_line
+from ._checking_kernels import CHECKING_KERNELS
 from .rules import ProbeFailure, rule_for
+from .size_checks import SizesDoNotFit, check_sizes
 from .traits import traits
 
 if TYPE_CHECKING:
@@ -37,6 +41,11 @@ class Layout(NamedTuple):
     size: tuple[int, ...]
     stride: tuple[int, ...]
     dtype: torch.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The size, under the name that tensors have for it."""
+        return self.size
 
     @staticmethod
     def of(tensor: torch.Tensor) -> Layout:
@@ -115,11 +124,19 @@ class LayoutKernels:
 
     def _compute(self, op: OpOverload, args: tuple, kwargs: dict[str, Any]) -> Any:
         meta_error: Exception | None = None
+        try:
+            check_sizes(op, args, kwargs)
+        except SizesDoNotFit as error:
+            raise ProbeFailure(str(error)) from error
         if runs_on_meta(op):
             try:
                 return self._call(op, args, kwargs, _META)
             except (RuntimeError, NotImplementedError, TypeError, ValueError, IndexError, AssertionError) as error:
                 meta_error = error
+        if not _may_run(op, meta_error):
+            raise ProbeFailure(
+                first_line(meta_error) if meta_error is not None else "it does not say what it does to sizes"
+            ) from meta_error
         elements = sum(math.prod(layout.size) for layout in _layouts((args, tuple(kwargs.values()))))
         if elements > LARGEST_REAL_PROBE:
             raise ProbeFailure(
@@ -151,6 +168,23 @@ def runs_on_meta(op: OpOverload) -> bool:
     The kernel of anybody else's op, if it is registered for all devices, would be handed a null pointer as data.
     """
     return op.namespace in _PYTORCHS_OWN or op.has_kernel_for_dispatch_key(torch._C.DispatchKey.Meta)
+
+
+def _may_run(op: OpOverload, meta_error: Exception | None) -> bool:
+    """Whether the real kernel may be run on zeros of sizes that its meta kernel, if it has one, has refused.
+
+    One of PyTorch's may if it was seen to check its sizes. Anybody else's may unless its own fake kernel has refused.
+    """
+    if op.namespace in _PYTORCHS_OWN:
+        return str(op) in CHECKING_KERNELS
+    return meta_error is None or isinstance(meta_error, NotImplementedError) or _has_no_fake(op)
+
+
+def _has_no_fake(op: OpOverload) -> bool:
+    """Whether `torch.library.custom_op` made the op, and nobody has registered a fake kernel for it: then the kernel
+    that PyTorch puts in its place does nothing but raise."""
+    made = torch._library.custom_ops.OPDEFS.get(op._schema.name)
+    return made is not None and made._abstract_fn is None
 
 
 def _map(value: Any, function: Callable[[Any], Any]) -> Any:

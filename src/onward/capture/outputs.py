@@ -8,7 +8,7 @@ from ..errors import InputError
 from .decisions import Decisions
 from .dims import DimTable
 from .facts import ListFact, SymDim, TensorFact, caution
-from .inputs import AxisNames, check_axis, checked_names, nobodys_axes, unique_names
+from .inputs import AxisNames, as_written, check_axis, checked_names, nobodys_axes, unique_names
 from .tree import Path
 
 
@@ -37,7 +37,7 @@ def name_outputs(paths: Sequence[Path], chosen: Sequence[str] | None, taken: Seq
 def _default(path: Path) -> str:
     if not path:
         return "output"
-    return "_".join(path) if not path[0].isdigit() else "_".join(("output", *path))
+    return as_written("_".join(path) if not path[0].isdigit() else "_".join(("output", *path)))
 
 
 def name_output_axes(

@@ -39,7 +39,7 @@ class Traced(torch.Tensor):
 
     @staticmethod
     def __new__(cls, real: torch.Tensor, *_: Any) -> Traced:
-        return torch.Tensor._make_wrapper_subclass(
+        made = torch.Tensor._make_wrapper_subclass(
             cls,
             real.size(),
             strides=real.stride(),
@@ -48,6 +48,9 @@ class Traced(torch.Tensor):
             device=real.device,
             dispatch_sizes_strides_policy="sizes",
         )
+        # There is no memory behind it. Code in C++ that asks for it gets an exception in place of a null pointer.
+        torch._C._set_throw_on_mutable_data_ptr(made)
+        return made
 
     def __init__(self, real: torch.Tensor, layouts: tuple[Layout, ...], fact: TensorFact, tracer: Tracer) -> None:
         self.example, self.layouts, self.fact, self.tracer = real, layouts, fact, tracer
@@ -66,6 +69,21 @@ class Traced(torch.Tensor):
             if tracer is not None:
                 return tracer.dispatch(func, args, kwargs or {})
         raise TypeError(f"{func} was called on a traced tensor that cannot be found among its arguments")
+
+    def data_ptr(self) -> int:
+        """Memory that is read or written past PyTorch's operators is read and written past the graph."""
+        raise self._no_memory("data_ptr()")
+
+    def __dlpack__(self, **kwargs: Any) -> Any:
+        raise self._no_memory("__dlpack__()")
+
+    def _no_memory(self, call: str) -> Exception:
+        return self.tracer.cannot(
+            f"{call} asks for the memory of a tensor that depends on the inputs",
+            call.removesuffix("()"),
+            "stay with torch operations on tensors; a library that needs the memory can be called from a custom "
+            "operator (torch.library.custom_op)",
+        )
 
     def __repr__(self) -> str:  # type: ignore[override]
         dims = ", ".join(map(str, self.fact.shape))

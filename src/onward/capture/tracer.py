@@ -32,6 +32,7 @@ from .packed import Packings
 from .plain import PlainTensors
 from .pools import POOLS, whole_axis
 from .queries import DATA_QUERIES, METADATA_QUERIES, NUMBER_QUERIES, SQUEEZES, note_empty_slice, note_squeeze
+from .size_checks import check_sizes
 from .sizes import SYMBOLIC, AxisOf, Computed, NumberOf, Origin, Size, size_lines, symbol, written
 from .source import ScopeStack, user_source
 from .tensor import Traced
@@ -359,6 +360,7 @@ class Tracer:
             real_args = _protect(real_args, positions)
             if any(self.plain.is_adopted(args[place]) for place in positions):
                 self.writes.update_statistics(op, args)
+        check_sizes(op, real_args, real_kwargs)  # the example may be one that was made larger
         with _conjugating() if _is_made_of_others(op) else contextlib.nullcontext():
             out = op(*real_args, **real_kwargs)
         if isinstance(out, torch.Tensor) and (out.is_conj() or out.is_neg()):

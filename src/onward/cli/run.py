@@ -23,6 +23,7 @@ EPILOG = f"""Examples:
   onward run m.onnx                                      on inputs made up from what the file declares
   onward run m.onnx -i "x:f32[4,3,224,224]" -o out.npz
   onward run m.onnx -i x=picture.npy --backend onward    on PyTorch instead of onnxruntime
+  onward run m.onnx --backend onward --max-seconds 600   a file that takes minutes there
 
 {EXIT_CODES}
 """
@@ -44,6 +45,10 @@ def run(
     backend: Annotated[
         Runtime, typer.Option(metavar="NAME", help="What runs it: onnxruntime or onward.")
     ] = Runtime.onnxruntime,
+    max_seconds: Annotated[
+        float,
+        typer.Option(metavar="SECONDS", min=0.001, help="With --backend onward: stop a run that takes longer."),
+    ] = 60,
     seed: Seed = 0,
     force: Force = False,
     as_json: Json = False,
@@ -57,7 +62,7 @@ def run(
         check_free(output, force)
     opened = open_file(model)
     with working(f"running {model}"):
-        names, results, seconds = _results(opened, given, backend)
+        names, results, seconds = _results(opened, given, backend, max_seconds)
     rows = [row for name, result in zip(names, results, strict=True) for row in _rows(name, result)]
     if output is not None:
         _write(output, dict(rows))
@@ -66,16 +71,16 @@ def run(
     return Answer(data, lambda: _show(data))
 
 
-def _results(opened: Opened, given: Any, backend: Runtime) -> tuple[list[str], list[Any], float]:
+def _results(opened: Opened, given: Any, backend: Runtime, max_seconds: float) -> tuple[list[str], list[Any], float]:
     from onward.verify import Session
 
     from .feeds import feeds_of
 
     names = [str(value.name) for value in opened.model.graph.outputs]
     if backend is Runtime.onward:
-        from onward.backend import prepare
+        from onward.backend import Limits, prepare
 
-        prepared = prepare(opened.path)
+        prepared = prepare(opened.path, limits=Limits(max_seconds=max_seconds))
         feeds = feeds_of(opened, given, lambda feeds: [*prepared.run(feeds)])
         start = time.perf_counter()
         results = [*prepared.run(feeds)]

@@ -6,6 +6,7 @@ each is an error here, before anything is read through it. Weights in data files
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,6 +16,7 @@ import onnx_ir as ir
 
 from ..errors import InputError
 from ..program import Program
+from .structure import check_structure
 
 AnyModel = str | os.PathLike[str] | bytes | onnx.ModelProto | ir.Model | Program
 Rewrite = Callable[[onnx.ModelProto, str | None], onnx.ModelProto]
@@ -74,6 +76,9 @@ def _from_proto(
     if not proto.HasField("graph") or not (proto.ir_version or proto.opset_import):
         raise InputError(f"{what} is no ONNX model: it has no graph", hint="is it cut short, or of another format?")
     folder = os.path.dirname(os.path.abspath(path)) if path is not None else None
+    is_in_order = check_structure(proto, what)
+    for tensor in _tensors(proto):
+        _check_content(tensor, what)
     if weights:
         for tensor in _tensors(proto):
             if tensor.data_location == onnx.TensorProto.EXTERNAL:
@@ -89,10 +94,46 @@ def _from_proto(
         model = ir.from_proto(proto)
     except Exception as error:  # whatever a malformed graph trips over
         raise InputError(f"{what} is malformed: {str(error).strip() or type(error).__name__}") from error
+    if not is_in_order:
+        for root in (model.graph, *(function.graph for function in model.functions.values())):
+            root.sort()
     for held in tensors_of(model):
         if isinstance(held, ir.ExternalTensor) and folder is not None:
             held.base_dir = folder
     return model
+
+
+def _check_content(tensor: onnx.TensorProto, what: str) -> None:
+    """Sizes are sizes, and the content is where that of its type belongs."""
+    if any(size < 0 for size in tensor.dims):
+        raise InputError(f"{what} is malformed: the weight '{tensor.name}' has the size {list(tensor.dims)}")
+    if tensor.data_type == onnx.TensorProto.UNDEFINED:
+        raise InputError(f"{what} is malformed: the weight '{tensor.name}' has no type")
+    count = math.prod(tensor.dims)
+    if tensor.data_type == onnx.TensorProto.STRING and count != len(tensor.string_data):
+        told = f"'{tensor.name}' has {list(tensor.dims)} strings, and {len(tensor.string_data)} are there"
+        raise InputError(f"{what} is malformed: {told}")
+    if tensor.data_location == onnx.TensorProto.EXTERNAL or tensor.HasField("raw_data") or not count:
+        return
+    filled = [name for name in _FIELDS if getattr(tensor, name)]
+    if filled and _FIELD_OF.get(tensor.data_type, "int32_data") not in filled:
+        kind = onnx.TensorProto.DataType.Name(tensor.data_type) if tensor.data_type in _KNOWN else tensor.data_type
+        told = f"the weight '{tensor.name}' of type {kind} has its content in {filled[0]}"
+        raise InputError(f"{what} is malformed: {told}")
+
+
+_FIELDS = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data")
+_FIELD_OF: dict[int, str] = {
+    onnx.TensorProto.FLOAT: "float_data",
+    onnx.TensorProto.COMPLEX64: "float_data",
+    onnx.TensorProto.INT64: "int64_data",
+    onnx.TensorProto.DOUBLE: "double_data",
+    onnx.TensorProto.COMPLEX128: "double_data",
+    onnx.TensorProto.UINT32: "uint64_data",
+    onnx.TensorProto.UINT64: "uint64_data",
+    onnx.TensorProto.STRING: "string_data",
+}
+_KNOWN = frozenset(onnx.TensorProto.DataType.values())
 
 
 # Data files

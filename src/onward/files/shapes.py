@@ -19,12 +19,12 @@ import onnx_ir as ir
 import torch
 
 from ..capture.facts import Dim, SymDim
-from ..errors import InputError, first_line
 from ..lower import dims as tables
 from ..options import OLDEST_OPSET
 from ..passes.weights import as_torch
 from ..write.skeleton import initializers, make_skeleton
 from ..write.tensors import pieces
+from .inference import infer_by_onnx
 
 _READ_BYTES = 4096  # what a shape or a list of axes may take; anything larger is a weight, and stays where it is
 _WRONG_IN_ONNX = ("STFT",)  # onnx 1.23 counts both sides of a one-sided spectrum
@@ -77,21 +77,12 @@ def _infer_by_onnx(model: ir.Model) -> None:
     named = set(_names(model))
     suspects = [node for node in model.graph if node.op_type in _WRONG_IN_ONNX and node.domain == ""]
     if suspects:
-        _take_over(model.graph, _by_onnx(_without_weights(model)), None)
+        _take_over(model.graph, infer_by_onnx(_without_weights(model)), None)
     proto = _without_weights(model)
     for node in proto.graph.node if suspects else ():
         if node.op_type in _WRONG_IN_ONNX and node.domain == "":
             node.op_type = "Unknown"
-    _take_over(model.graph, _by_onnx(proto), named)
-
-
-def _by_onnx(proto: onnx.ModelProto) -> onnx.GraphProto:
-    try:
-        return onnx.shape_inference.infer_shapes(proto, data_prop=True).graph
-    except Exception as error:  # its classes share no base but this, and some are plain RuntimeErrors
-        raise InputError(
-            f"the model contradicts itself: {first_line(error)}", hint="onnx.checker may say more"
-        ) from error
+    _take_over(model.graph, infer_by_onnx(proto), named)
 
 
 def _without_weights(model: ir.Model) -> onnx.ModelProto:

@@ -171,6 +171,8 @@ def _parsed(name: str) -> Section:
         raise InputError(f"cannot read the configuration '{name}': {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise InputError(f"'{name}' is not a text file in UTF-8: {error.reason}") from error
+    except RecursionError as error:
+        raise InputError(f"the configuration '{name}' is nested too deeply to be read") from error
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         problem = getattr(error, "problem", None) or str(error)

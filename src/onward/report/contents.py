@@ -24,6 +24,7 @@ from .sizes import Sized, Sizes, called, named_bodies, opened, with_sizes
 from .texts import preview, settings, type_name
 
 Json = dict[str, Any]
+_MOST_CALLS = 2000  # of functions that are opened: each has shapes of its own, and functions call functions
 
 
 @dataclass
@@ -93,7 +94,10 @@ def contents(
         },
         "compatibility": [],
         "error_note": None,
-        "notes": [f"shapes are not known: {sized.problem}"] if sized.problem else [],
+        "notes": [
+            *([f"shapes are not known: {sized.problem}"] if sized.problem else []),
+            *([f"only {_MOST_CALLS} of {writer.calls} calls of functions are opened"] if writer.is_cut_short else []),
+        ],
         "sections": [],
     }
     makers = {
@@ -108,6 +112,11 @@ class _Writer:
     values: list[Json] = field(default_factory=list)
     index: dict[ir.Value, int] = field(default_factory=dict)
     outputs: set[ir.Value] = field(default_factory=set)
+    calls: int = 0  # of functions
+
+    @property
+    def is_cut_short(self) -> bool:
+        return self.calls > _MOST_CALLS
 
     def add(self, value: ir.Value, sized: Sized, kind: str = "inner") -> int:
         """The place of a value in the list; it is entered there if it is new."""
@@ -163,7 +172,8 @@ class _Writer:
 
     def _graphs(self, node: ir.Node, sized: Sized) -> Iterator[Json]:
         function = called(node, sized.model)
-        if function is not None:
+        self.calls += function is not None
+        if function is not None and self.calls <= _MOST_CALLS:
             body = opened(node, function, sized)
             yield self._graph(function.name, body.model.graph, body)
         for name, graph in named_bodies(node):

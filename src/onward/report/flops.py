@@ -65,7 +65,7 @@ class Unknown(Exception):
 def flops_of(node: ir.Node, sized: Sized, inner: Sequence[Sequence[Count]], *, is_call: bool) -> Count:
     """The count of one node; `inner` are those of the nodes in the graphs that it holds."""
     if is_call:
-        return _sum(inner[0])
+        return _sum(inner[0]) if inner else None  # a call that was not opened
     if inner:
         return _of_body(node, sized, inner)
     rule = RULES.get((node.domain, node.op_type))

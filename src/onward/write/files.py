@@ -3,7 +3,8 @@
 Everything is written to temporary files in the target's own directory and renamed into place when complete. With a
 data file there are two renames, the data first. If anything goes wrong between them in this process, an interrupt
 included, the old data file is put back. What remains is the process being killed, or the machine losing power, in the
-microseconds between the two renames: then the old model would sit beside the new data.
+microseconds between the two renames: then the old model would sit beside the new data. Temporary files of a process
+that was killed are removed by the next one that writes the same file (`leftovers.py`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import contextlib
 import errno
 import io
 import os
-import secrets
 import shutil
 import stat
 from collections.abc import Callable, Iterator
@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Any, BinaryIO
 
 from onward.errors import InputError, WriteError
+from onward.write.leftovers import remove_leftovers, temporary_name
 
 _GATHER_BYTES = 256 << 10  # smaller writes are collected up to this size
 _SLICE_BYTES = 16 << 20  # larger ones are cut, so that progress is told and an interrupt is heard
@@ -81,12 +82,12 @@ class Replacement:
     def __init__(self, path: str) -> None:
         self.path = os.path.realpath(path)
         directory, name = os.path.split(self.path)
-        # 40 characters of the name at most: a name near the file system's limit must still fit with the ending.
-        self._temporary = os.path.join(directory, f".{name[:40]}.{secrets.token_hex(6)}.tmp")
+        self._temporary = os.path.join(directory, temporary_name(name))
         self._backup = self._temporary[: -len("tmp")] + "old"
         self.file: BinaryIO | None = None
 
     def __enter__(self) -> Replacement:
+        remove_leftovers(self.path)
         try:
             self.file = open(self._temporary, "xb", buffering=0)
             with contextlib.suppress(FileNotFoundError):
@@ -121,6 +122,7 @@ class Replacement:
             except OSError:  # a file system without hard links
                 os.replace(self.path, self._backup)
         os.replace(self._temporary, self.path)
+        remove_leftovers(self.path, backups=True)
 
     def roll_back(self) -> None:
         """Bring the old file back if the new one has taken its place; without an old one, remove the new one."""

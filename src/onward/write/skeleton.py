@@ -14,7 +14,7 @@ from typing import Any
 import onnx
 import onnx_ir as ir
 
-from onward.errors import WriteError
+from onward.errors import InputError, WriteError, first_line
 from onward.write.tensors import identity
 
 _TICKET_BYTES = 8
@@ -41,7 +41,10 @@ def make_skeleton(model: ir.Model, *, merge_ties: bool) -> Skeleton:
     """Serialise everything but the data; with `merge_ties`, tied weights appear under one name only."""
     renamed = _ties(model.graph) if merge_ties else {}
     tensors: list[ir.TensorProtocol] = []
-    proto = ir.serde.serialize_model(_ModelView(model, renamed, tensors))  # type: ignore[arg-type]
+    try:
+        proto = ir.serde.serialize_model(_ModelView(model, renamed, tensors))  # type: ignore[arg-type]
+    except ir.serde.SerdeError as error:
+        raise _explained(error) from error
     if renamed:
         _rename(proto.graph, renamed)
     for graph in _graphs(proto):
@@ -51,6 +54,17 @@ def make_skeleton(model: ir.Model, *, merge_ties: bool) -> Skeleton:
                 initializer.ClearField("raw_data")
                 initializer.string_data.extend(_strings(text))
     return Skeleton(proto, tuple(tensors))
+
+
+def _explained(error: Exception) -> InputError:
+    """What keeps a model from being written, without the objects that onnx_ir was looking at."""
+    cause: BaseException = error
+    while cause.__cause__ is not None:
+        cause = cause.__cause__
+    if isinstance(cause, UnicodeEncodeError):
+        text = f"{cause.object!r} is no text that a file can hold"
+        return InputError(f"a name of the model cannot be written: {text}", hint="use another name")
+    return InputError(f"the model cannot be written: {first_line(cause)}")
 
 
 def has_subgraphs(node: onnx.NodeProto) -> bool:

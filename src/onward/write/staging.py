@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator
 
 from onward.errors import ExportError
 from onward.write.files import Replacement, check_path, check_stream, commit_pair, told_clearly
+from onward.write.leftovers import remove_leftovers, temporary_folder
 
 
 @contextlib.contextmanager
@@ -22,8 +22,10 @@ def publish(target: str | os.PathLike[str]) -> Iterator[str]:
     path = os.path.abspath(os.fsdecode(target))
     check_path(path)
     directory, name = os.path.split(path)
+    remove_leftovers(path)
+    staging = os.path.join(directory, temporary_folder(name))
     with told_clearly(path, 0):
-        staging = tempfile.mkdtemp(prefix=".onward-", dir=directory)
+        os.mkdir(staging, 0o700)
     try:
         staged = os.path.join(staging, name)
         with _told_of(path, staged):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -37,6 +38,8 @@ def loop(count: Any, condition: Any, *carried: Any, body: BoundBody) -> tuple[An
     state = list(carried)
     collected: list[list[Any]] = [[] for _ in body.plan.results[1 + len(state) :]]
     turn = 0
+    if going and _goes_on(body, condition is None):
+        limits.turns_ahead(math.inf if most is None else most)
     while going and (most is None or turn < most):
         limits.turn()
         keep, *results = body(torch.tensor(turn), torch.tensor(True), *state)
@@ -46,6 +49,17 @@ def loop(count: Any, condition: Any, *carried: Any, body: BoundBody) -> tuple[An
         going = True if condition is None and keep is None else bool(number(keep))
         turn += 1
     return *state, *(_stacked(items) if items else torch.empty(0) for items in collected)
+
+
+def _goes_on(body: BoundBody, without_condition: bool) -> bool:
+    """Whether a body says that there will be another turn, always: it hands on what it was told, or a constant."""
+    plan, slot = body.plan, body.plan.results[0]
+    if slot < 0:
+        return without_condition
+    makers = {step.outputs[0]: step for step in plan.steps if step.op == "Identity" and step.outputs}
+    while slot in makers:
+        slot = makers[slot].inputs[0]
+    return slot == plan.inputs[1] or any(slot == place and bool(number(value)) for place, value in plan.constants)
 
 
 def _stacked(items: list[Any], axis: int = 0) -> Tensor:
