@@ -125,7 +125,8 @@ def write_journal(request: Request, sizes: Mapping[str, int], *, sizes_as_number
                 request.model(*args, **kwargs)
             return journal
         except Exception:
-            freedom = tracer.elsewhere.data_sizes.without_conversions()
+            data_sizes = tracer.elsewhere.data_sizes
+            freedom = data_sizes.without_conversions() or data_sizes.without_numbers()
             if freedom is None:
                 raise
 
@@ -167,9 +168,9 @@ def run(request: Request, plan: Plan, pen: Comparison | None = None) -> Captured
     except (ExportError, CannotThaw, KeyboardInterrupt):
         raise
     except Exception as error:
-        less = tracer.elsewhere.data_sizes.without_conversions()
+        less = tracer.elsewhere.data_sizes.without_conversions() or tracer.elsewhere.data_sizes.without_numbers()
         if less is not None and not isinstance(error, ProbeRejected):
-            raise ProbeRejected("int() or float()", user_source(), "", str(error), less) from error
+            raise ProbeRejected("item(), int() or float()", user_source(), "", str(error), less) from error
         if tracer.decisions.freezes and pen is None:
             raise Frozen(tracer.decisions.freezes, plan.freedom) from error
         if isinstance(error, ProbeRejected):

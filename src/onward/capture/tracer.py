@@ -188,7 +188,7 @@ class Tracer:
             self.plain.note_read(op, nodes[0][0], DATA_QUERIES[op], answer)
             return answer
         is_number = op in NUMBER_QUERIES and isinstance(answer, (bool, int, float))
-        if is_number and not self.elsewhere.data_sizes.keeps_line():
+        if is_number and self.elsewhere.data_sizes.gives_number():
             return self.number(self.create(aten.item.default, nodes[0]), answer)
         self.decisions.value_read(DATA_QUERIES[op], answer)
         return answer
