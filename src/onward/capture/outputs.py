@@ -9,6 +9,7 @@ from .decisions import Decisions
 from .dims import DimTable
 from .facts import ListFact, SymDim, TensorFact, caution
 from .inputs import AxisNames, check_axis, checked_names, nobodys_axes, unique_names
+from .names import encodable
 from .tree import Path
 
 
@@ -28,7 +29,7 @@ def name_outputs(paths: Sequence[Path], chosen: Sequence[str] | None, taken: Seq
         raise InputError(
             f"{', '.join(map(repr, clash))} names more than one input or output", hint="every one needs its own name"
         )
-    rest = [_default(path) for path in paths[len(chosen) :]]
+    rest = [encodable(_default(path)) for path in paths[len(chosen) :]]
     rest = [f"{name}_out" if name in taken else name for name in rest]  # a state that goes in and comes out
     names = unique_names([*taken, *chosen, *rest])[len(taken) :]
     return tuple(names)

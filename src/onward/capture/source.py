@@ -16,6 +16,7 @@ import numpy
 import torch
 
 from .facts import ModuleCall, Scope, Source
+from .names import encodable
 
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -108,7 +109,7 @@ class ScopeStack:
     """The modules that are running, innermost last, as Scope objects (one per module call path, reused)."""
 
     def __init__(self, root: torch.nn.Module | None, name: str) -> None:
-        self._paths = {id(module): path for path, module in root.named_modules()} if root is not None else {}
+        self._paths = {id(m): encodable(path) for path, m in root.named_modules()} if root is not None else {}
         self._root = Scope("", (("", name),))
         self._scripts: dict[Any, tuple[str, tuple[tuple[str, str], ...]]] = {}  # modules inside scripts
         self._stack: list[Scope] = [self._root]

@@ -67,7 +67,13 @@ class Traced(torch.Tensor):
                 return tracer.dispatch(func, args, kwargs or {})
         raise TypeError(f"{func} was called on a traced tensor that cannot be found among its arguments")
 
+    def __copy__(self) -> torch.Tensor:
+        """`copy.copy(x)`: another tensor on the same memory."""
+        return torch.ops.aten.alias.default(self)
+
     def __repr__(self) -> str:  # type: ignore[override]
+        if torch._C._is_torch_function_mode_enabled():  # the model writes it down: python_side.py
+            return torch.Tensor.__repr__(self)
         dims = ", ".join(map(str, self.fact.shape))
         return f"Traced([{dims}], {self.fact.dtype})"
 

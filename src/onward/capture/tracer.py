@@ -81,6 +81,7 @@ class Tracer:
         self.script_attributes: dict[tuple[Any, str], Any] = {}  # what scripts read from their modules, or assigned
         self.sizes_as_numbers = False  # `x.shape` holds plain numbers: see numbers_of_sizes.py
         self.draws_numbers = False  # whether an op is random
+        self.wants_gradients = False  # whether the model asked for gradients inside of itself
         self.copies_into_lists = False  # whether tensors went into lists that hold copies of them
         self._aside = False  # ops are ours, on plain tensors, and concern nobody
         self._depth = 0  # inside an op of the model, ours are not the model's

@@ -10,9 +10,7 @@ import torch
 from .core import Value
 
 
-def by_planes(
-    g: Any, x: Value, y: Value, dtype: torch.dtype, combine: Callable[[Any, Value, Value], Value]
-) -> Value:
+def by_planes(g: Any, x: Value, y: Value, dtype: torch.dtype, combine: Callable[[Any, Value, Value], Value]) -> Value:
     """Each integer as a row of its bits along a new last axis, combined there and weighed together again."""
     info = torch.iinfo(dtype)
     bits = g.cast(combine(g, _planes(g, x, info.bits), _planes(g, y, info.bits)), torch.int64)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ...errors import CaptureError
+from ..complaints import ScriptRaised
 from ..elsewhere import ProbeRejected
 from ..sizes import SYMBOLIC, is_from_data
 from ..source import at_source
@@ -260,12 +261,7 @@ class Interpreter:
 
     def _raise(self, node: Any, values: dict[int, Any]) -> None:
         text = str(values[next(iter(node.inputs())).unique()])
-        raise CaptureError(
-            f"the script raises an error for the example: {text}",
-            source=self._tracer.where(),
-            module=self._tracer.scopes.current.path or None,
-            hint="call it with the same arguments to see the error without the export",
-        )
+        raise ScriptRaised(text, self._tracer.where(), self._tracer.scopes.current.path or None)
 
     def _python(self, node: Any, values: dict[int, Any]) -> None:
         """A function that TorchScript was told to leave to Python: it is traced like any Python."""
