@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def encodable(text: str) -> str:
-    """The text with what UTF-8 has no form for written out: a lone surrogate, as in the name of a file on some disks."""
+    """The text with what UTF-8 has no form for written out: a lone surrogate, as in names of files on some disks."""
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 

@@ -129,7 +129,7 @@ def _no_gradients(tracer: Tracer, what: str) -> Exception:
     return tracer.cannot(
         f"{what} asks for gradients inside the model, and a trace has no autograd graph",
         what,
-        "use torch.func.grad, vjp or jacrev, whose derivatives are traced, or write the derivative with tensor operations",
+        "use torch.func.grad, which is traced, or write the derivative with tensor operations",
     )
 
 

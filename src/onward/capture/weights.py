@@ -113,7 +113,7 @@ def _state(module: torch.nn.Module) -> list[Weight]:
 
 def _check_weight(key: str, tensor: torch.Tensor, kind: str) -> None:
     """Refuse what has no memory that a file could hold."""
-    if isinstance(tensor, torch.nn.parameter.UninitializedTensorMixin):
+    if torch.nn.parameter.is_lazy(tensor):
         raise InputError(
             f"the {kind} {key!r} has no shape yet: it belongs to a lazy module that was never called",
             hint="call the model once first, with inputs like the example's",

@@ -364,15 +364,15 @@ class Sizes(Core):
     def _logical(self, op: str, *numbers: Any) -> Value:
         return self.node(op, [self.cast(self._one(number), torch.bool) for number in numbers])
 
-    def _bitwise(self, op: str, *numbers: Any) -> Value:
+    def _bitwise(self, op: str, a: Any, b: Any) -> Value:
         """`&`, `|`, `^`: of truth values the logical operator, and bit by bit if a whole number is among them."""
-        ones = [self._one(number) for number in numbers]
+        ones = [self._one(number) for number in (a, b)]
         if all(self.dtype(one) is torch.bool for one in ones):
             return self.node(op, ones)
         whole = [self.cast(one, torch.int64) for one in ones]
         if self.opset >= 18:
             return self.node(f"Bitwise{op}", whole)
-        return by_planes(self, *whole, torch.int64, lambda g, x, y: g.node(op, [x, y]))
+        return by_planes(self, whole[0], whole[1], torch.int64, lambda g, x, y: g.node(op, [x, y]))
 
     def _power_of_two(self, places: Any) -> Value:
         """2 ** places as a whole number, for shifts."""

@@ -50,7 +50,8 @@ def _not(value: Any) -> Any:
 
 def _round(value: Any) -> Any:
     """`round`: TorchScript's is a float, as what it is given."""
-    return torch.sym_float(round(value)) if isinstance(value, SYMBOLIC) else float(round(value))
+    rounded = round(value)
+    return torch.sym_float(rounded) if isinstance(rounded, SYMBOLIC) else float(rounded)
 
 
 def _number(function: Callable[..., torch.Tensor]) -> Callable[..., Any]:
@@ -83,8 +84,8 @@ MATH: dict[str, Callable[..., Any]] = {
     **{
         f"aten::{name}": _number(getattr(torch, name))
         for name in (
-            "exp", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh",
-            "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "lgamma", "atan2", "fmod", "copysign",
+            "exp", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh",
+            "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "lgamma", "atan2", "fmod", "copysign",
         )
     },
 }  # fmt: skip

@@ -55,4 +55,5 @@ def text_of(node: Any, inputs: list[Any]) -> Any:
     writing.output().setType(node.output().type())
     graph.insertNode(writing)
     graph.registerOutput(writing.output())
-    return torch._C._jit_interpret_graph(graph, tuple(map(plain, inputs)))
+    interpret: Any = torch._C._jit_interpret_graph  # type: ignore[attr-defined]
+    return interpret(graph, tuple(map(plain, inputs)))
