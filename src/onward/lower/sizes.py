@@ -145,6 +145,12 @@ class Sizes(Core):
 
     # What lowerings ask for
 
+    def like(self, x: Value, value: Any) -> Value:
+        """A number of x's dtype, as a 0-d tensor: a constant, or one computed from sizes."""
+        if isinstance(value, SizeValue):
+            return self.cast(self.scalar(value), self.dtype(x))
+        return super().like(x, value)
+
     def size(self, size: Any) -> Value:
         """A size as an int64 tensor of shape [1] (float64 or bool for a SizeValue of that kind)."""
         return self.shape([size]) if isinstance(size, (int, SymDim)) and not isinstance(size, bool) else self._one(size)
