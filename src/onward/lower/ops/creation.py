@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -132,7 +133,7 @@ def _truncated(g: Emitter, bound: Any) -> Any:
     return SizeValue.of(int, bound) if isinstance(bound, SizeValue) else int(bound)
 
 
-def _whole_arange(g: Emitter, start: Scalar, end: Scalar, step: Scalar) -> Value:
+def _whole_arange(g: Emitter, start: Any, end: Any, step: Any) -> Value:
     """Integers between ends with fractions. PyTorch drops the fractions before it counts up; how many numbers there
     are it finds before that, except for int64."""
     first, last, each = (_truncated(g, bound) for bound in (start, end, step))
@@ -140,14 +141,14 @@ def _whole_arange(g: Emitter, start: Scalar, end: Scalar, step: Scalar) -> Value
         return g.arange(first, last, each, torch.int64)
     if any(isinstance(bound, Value) for bound in (start, end, step)):
         raise g.unsupported(f"arange with tensors of floating point as bounds of {g.out_dtype}")
-    count: Any = math.ceil((end - start) / step) if not _varies(start, end, step) else _count(start, end, step)
+    count = math.ceil((end - start) / step) if not _varies(start, end, step) else _count(start, end, step)
     places = g.arange(0, count, 1, torch.int64)
     return g.cast(g.op.Add(g.op.Mul(places, g.as_value(each)), g.as_value(first)), g.out_dtype)
 
 
-def _count(start: Scalar, end: Scalar, step: Scalar) -> SizeValue:
+def _count(start: Any, end: Any, step: Any) -> SizeValue:
     """How many numbers a range has, by its ends as they are; one of them depends on sizes."""
-    span: Any = SizeValue.of(operator.sub, end, start) if _varies(end, start) else end - start  # type: ignore[operator]
+    span = SizeValue.of(operator.sub, end, start) if _varies(end, start) else end - start
     return SizeValue.of(math.ceil, SizeValue.of(operator.truediv, span, step))
 
 

@@ -56,13 +56,18 @@ def outer(g: Emitter, x: Value, y: Value) -> Value:
 def addmm(g: Emitter, bias: Value, x: Value, y: Value, *, beta: Scalar = 1, alpha: Scalar = 1) -> Value:
     """addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     counted = None if beta == 0 else bias
-    known = all(isinstance(factor, (int, float)) for factor in (beta, alpha))  # Gemm's factors are attributes
+    known = isinstance(beta, (int, float)) and isinstance(alpha, (int, float))  # Gemm's factors are attributes
     if not known or not _gemm_serves(g, x, counted):
         return _scaled_sum(g, bias, g.op.MatMul(x, y), beta, alpha)
     x, flip_x = _untransposed(x)
     y, flip_y = _untransposed(y)
-    factors = {"alpha": None if alpha == 1 else float(alpha), "beta": None if beta in (0, 1) else float(beta)}
+    factors = {"alpha": None if alpha == 1 else _plain(alpha), "beta": None if beta in (0, 1) else _plain(beta)}
     return g.op.Gemm(x, y, counted, transA=flip_x, transB=flip_y, **factors)
+
+
+def _plain(factor: Scalar) -> float:
+    assert isinstance(factor, (int, float))
+    return float(factor)
 
 
 def _untransposed(x: Value) -> tuple[Value, int | None]:
