@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import functools
 import linecache
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -170,4 +171,4 @@ def gradient_hook(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]
     """A hook on a gradient is never called in a forward pass."""
     if not isinstance(args[0], Traced):
         return NotImplemented
-    return None if func is torch.Tensor.retain_grad else RemovableHandle({})
+    return None if func is torch.Tensor.retain_grad else RemovableHandle(OrderedDict())

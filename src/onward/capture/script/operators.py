@@ -54,6 +54,13 @@ def _round(value: Any) -> Any:
     return torch.sym_float(rounded) if isinstance(rounded, SYMBOLIC) else float(rounded)
 
 
+def _power(base: Any, exponent: Any) -> Any:
+    """`**`: with an exponent that is not known, of floats; PyTorch's whole numbers would ask for its sign."""
+    if isinstance(exponent, SYMBOLIC):
+        return _real(base) ** _real(exponent)
+    return base**exponent
+
+
 def _number(function: Callable[..., torch.Tensor]) -> Callable[..., Any]:
     """A function of tensors as one of numbers that depend on data or on a size."""
 
@@ -75,7 +82,7 @@ MATH: dict[str, Callable[..., Any]] = {
     "aten::divmod": lambda one, other: (one // other, one % other),
     "aten::gcd": lambda one, other: torch.gcd(_as_whole(one), _as_whole(other)).item(),
     "aten::modf": lambda x: (x - _real(_whole(x)), _real(_whole(x))),
-    "aten::ldexp": lambda x, exponent: x * _real(2**exponent),
+    "aten::ldexp": lambda x, exponent: x * _power(2.0, exponent),
     "aten::isnan": lambda x: x != x,
     "aten::isinf": lambda x: abs(_real(x)) == math.inf,
     "aten::isfinite": lambda x: abs(_real(x)) < math.inf,
@@ -155,7 +162,7 @@ PLAIN: dict[str, Callable[..., Any]] = {
     "aten::div": operator.truediv,
     "aten::floordiv": operator.floordiv,
     "aten::remainder": operator.mod,
-    "aten::pow": operator.pow,
+    "aten::pow": _power,
     "aten::neg": operator.neg,
     "aten::abs": abs,
     "prim::abs": abs,
