@@ -201,3 +201,32 @@ def numbers_of_data(x: Tensor) -> Tensor:
     total = float(x.abs().sum())
     whole, rest = divmod(int(total), 2)
     return x * math.tanh(total) + whole * 10 + rest + math.fmod(total, 3) + math.ldexp(1.0, whole % 4)
+
+
+@row(X, SIZES, BOTH)
+def loops_that_end_early_inside_loops(x: Tensor) -> Tensor:
+    total = 0
+    for i in range(x.size(0)):
+        for j in range(x.size(1)):
+            if bool(x[i, j] > 1):
+                break
+            if bool(x[i, j] < -1):
+                continue
+            total += i * j + 1
+    return x * total
+
+
+@row(X, SIZES, BOTH)
+def some_and_all(x: Tensor) -> Tensor:
+    some, both = any([x.size(0) > 3, bool(x.sum() > 0)]), all([x.size(1) > 1, bool(x.sum() < 2)])
+    return x * (int(some) + 2 * int(both) + 4 * int(some ^ both))
+
+
+def _beside(x: Tensor) -> Tensor:
+    return x * 2
+
+
+@row(X, SIGNS)
+def what_runs_beside(x: Tensor) -> Tensor:
+    future = torch.jit.fork(_beside, x)
+    return torch.jit.wait(future) + 1

@@ -162,8 +162,15 @@ class DataSizes:
         """Whether a number that the present line reads from a tensor may be one that the graph computes."""
         line = user_source()
         if line in self.freedom.kept:
+            if len(self._tracer.levels) > 1:  # not even the example has this answer in every turn
+                raise self._tracer.cannot(
+                    "a number that is read from a tensor inside a branch or a loop that is kept has to be a plain one",
+                    "item",
+                    "compute with tensors there, or give the loop a number of turns that is known",
+                )
             return False
-        self._asked.add(line)
+        if len(self._tracer.levels) == 1:
+            self._asked.add(line)
         return True
 
     def keeps_line(self) -> bool:

@@ -134,6 +134,8 @@ class Interpreter:
             raise self._unknown(kind)
         if len(names) != len(inputs) or _writes_to_containers(operator):
             raise self._unknown(kind)
+        if any(isinstance(inputs[place], SYMBOLIC) for place in _dtype_places(operator)):
+            raise self._unknown(kind)  # a dtype that depends on data
         positional = [plain(value) for value, name in zip(inputs, names, strict=True) if name is None]
         named = {name: plain(value) for value, name in zip(inputs, names, strict=True) if name is not None}
         return operator(*positional, **named)
@@ -226,6 +228,10 @@ class Interpreter:
             self._tracer.scopes.leave()
         outputs = [value.unique() for value in node.outputs()]
         values.update([(outputs[0], result)] if len(outputs) == 1 else zip(outputs, result, strict=True))
+
+    def _fork(self, node: Any, values: dict[int, Any]) -> None:
+        """`torch.jit.fork`: what runs beside comes in order, and `wait` finds it ready."""
+        values[node.output().unique()] = self.run(node.g("Subgraph"), [values[each.unique()] for each in node.inputs()])
 
     # --- structures ------------------------------------------------------------------------------------------------
     def _unpack(self, node: Any, values: dict[int, Any]) -> None:
@@ -392,6 +398,17 @@ def _writes_to_containers(operator: Any) -> bool:
     return any(str(each.type).startswith(("List[", "Dict[")) for each in written)
 
 
+@functools.cache
+def _dtype_places(operator: Any) -> tuple[int, ...]:
+    """Where an operator takes a dtype, a layout or a memory format, which are numbers in a script."""
+    kinds = ("ScalarType", "Layout", "MemoryFormat")
+    return tuple(
+        place
+        for place, each in enumerate(operator._schema.arguments)
+        if str(each.real_type).removeprefix("Optional[").removesuffix("]") in kinds
+    )
+
+
 def _is_unsaid(value: Any) -> bool:
     """Whether a value depends on data or on a size, or may: what a text of it says, nobody knows."""
     if isinstance(value, (list, tuple)):
@@ -480,6 +497,7 @@ _SPECIAL = {
     "prim::GetAttr": Interpreter._get_attribute,
     "prim::SetAttr": Interpreter._set_attribute,
     CALL_METHOD: Interpreter._call_method,
+    "prim::fork": Interpreter._fork,
     "prim::TupleUnpack": Interpreter._unpack,
     "prim::ListUnpack": Interpreter._unpack,
     "prim::DictConstruct": Interpreter._dictionary,

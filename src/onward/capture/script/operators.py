@@ -128,6 +128,15 @@ def _both(one: Any, other: Any) -> Any:
     return one & other
 
 
+def _exclusive(one: Any, other: Any) -> Any:
+    """`^`: PyTorch's truth values have none."""
+    if isinstance(other, torch.SymBool) and isinstance(one, bool):
+        one, other = other, one
+    if not isinstance(one, torch.SymBool):
+        return one ^ other
+    return (_not(one) if other else one) if isinstance(other, bool) else either(one, _not(other), other)
+
+
 def _convolution(x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
     """What `torch.jit.optimize_for_inference` makes of a convolution."""
     return (torch.conv1d, torch.conv2d, torch.conv3d)[x.dim() - 3](x, weight, bias, stride, padding, dilation, groups)
@@ -174,7 +183,7 @@ PLAIN: dict[str, Callable[..., Any]] = {
     "aten::ge": operator.ge,
     "aten::__and__": operator.and_,
     "aten::__or__": operator.or_,
-    "aten::__xor__": operator.xor,
+    "aten::__xor__": _exclusive,
     "aten::__lshift__": operator.lshift,
     "aten::__rshift__": operator.rshift,
     "aten::__not__": _not,
@@ -191,8 +200,8 @@ PLAIN: dict[str, Callable[..., Any]] = {
     "aten::index": lambda x, item: x.index(item),
     "aten::count": _count,
     "aten::sum": sum,
-    "aten::any": any,
-    "aten::all": all,
+    "aten::any": lambda values: _not(functools.reduce(_both, map(_not, map(_truth, values)), True)),
+    "aten::all": lambda values: functools.reduce(_both, map(_truth, values), True),
 }
 
 
@@ -330,6 +339,7 @@ GENERAL: dict[str, Callable[..., Any]] = {
     "aten::__range_length": _range_length,
     "aten::__derive_index": lambda index, start, step: start + index * step,
     "prim::tolist": lambda x, *kind: numbers_in(x),
+    "aten::wait": lambda x: x,
     "prim::Print": lambda *values: None,
     "aten::warn": lambda *values: None,
     "aten::manual_seed": lambda *values: None,
