@@ -177,7 +177,7 @@ def _tensor(data: ScriptList, dtype: Any = None, device: Any = None, requires_gr
     return rows.clone() if dtype is None else rows.to(dtype)
 
 
-def _slice(items: ScriptList, start: Any, end: Any, step: int = 1) -> ScriptList:
+def _slice(items: ScriptList, start: Any, end: Any, step: Any = 1) -> ScriptList:
     if type(step) is int and step == -1 and start is None and end is None:
         return list_with(_rows(items).reversed())
     if not isinstance(step, int) or step < 1:
