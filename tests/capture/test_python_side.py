@@ -194,3 +194,22 @@ def test_nested_compile_regions_are_called() -> None:
         return x.sin() * factor
 
     _silent(lambda x: region(x, 2.0) + region(x, 3.0))
+
+
+def test_the_text_of_a_librarys_error_freezes_nothing() -> None:
+    def model(x: Tensor) -> Tensor:
+        return torch.nn.functional.pad(x, (1, 1), mode="reflect").unflatten(0, (2, -1)).flatten(0, 1).movedim(0, 7)
+
+    with pytest.raises(onward.CaptureError, match="Dimension out of range") as caught:
+        onward.export(model, (X,), input_names=["x"], dynamic_axes=BATCH)
+    assert not isinstance(caught.value, onward.FrozenAxisError)
+
+
+def test_the_text_of_ones_own_error_freezes_nothing() -> None:
+    def model(x: Tensor) -> Tensor:
+        if x.dim() == 2:
+            raise ValueError(f"{x.shape} and {x.shape[0]:3d} rows")
+        return x
+
+    with pytest.raises(onward.CaptureError, match=r"ValueError in forward: torch.Size\(\[2, 3\]\) and   2 rows"):
+        onward.export(model, (X,), input_names=["x"], dynamic_axes=BATCH)

@@ -3,9 +3,6 @@ gradients."""
 
 from __future__ import annotations
 
-import ast
-import functools
-import linecache
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +10,7 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils.hooks import RemovableHandle
 
-from .facts import Source
+from .checks import is_shown_at
 from .intercepts import intercepts
 from .source import user_source
 from .tensor import Traced
@@ -21,8 +18,6 @@ from .weights import is_made_of_weights
 
 if TYPE_CHECKING:
     from .tracer import Tracer
-
-_SHOWING = frozenset({"print", "debug", "info", "warning", "warn", "error", "exception", "critical", "log", "write"})
 
 
 # --- texts -----------------------------------------------------------------------------------------------------------
@@ -54,37 +49,6 @@ def _text(tracer: Tracer, tensor: Traced, write: Any) -> str:
     with _disable_current_modes(), torch._C.DisableTorchFunction():
         written: str = write(tensor.example.detach())
     return written
-
-
-def is_shown_at(source: Source | None) -> bool:
-    """Whether the text that a line makes is only shown: by `print`, a logger, a warning, or an error."""
-    if source is None:
-        return False
-    return source.line in _showing_lines(source.file, tuple(linecache.getlines(source.file)))
-
-
-@functools.lru_cache(maxsize=16)
-def _showing_lines(file: str, lines: tuple[str, ...]) -> frozenset[int]:
-    try:
-        tree = ast.parse("".join(lines), file)
-    except (SyntaxError, ValueError):  # a cell of a notebook with commands in it, or no Python at all
-        return frozenset()
-    found: set[int] = set()
-    others: set[int] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.stmt) and not hasattr(node, "body"):
-            (found if _shows(node) else others).update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
-    return frozenset(found - others)
-
-
-def _shows(statement: ast.stmt) -> bool:
-    if isinstance(statement, (ast.Raise, ast.Assert)):
-        return True
-    if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
-        return False
-    function = statement.value.func
-    name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", None)
-    return name in _SHOWING
 
 
 # --- copies ----------------------------------------------------------------------------------------------------------

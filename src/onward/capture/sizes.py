@@ -17,6 +17,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import fx
 
+from .checks import is_shown_at
+from .source import user_source, writing_line
+
 if TYPE_CHECKING:
     from .tracer import Tracer
 
@@ -125,7 +128,8 @@ class Size:
 
     def _graph_repr(self) -> str:
         """Python writes the number: into a message, or into the name of something that it looks for."""
-        return repr(self.tracer.decisions.commit(self))
+        shown = is_shown_at(user_source()) or is_shown_at(writing_line())  # by the model, or by a library that it calls
+        return repr(self.values[0] if shown else self.tracer.decisions.commit(self))
 
     def hash(self) -> int:
         return hash(self.values)

@@ -96,6 +96,14 @@ def user_source() -> Source | None:
     return None
 
 
+def writing_line() -> Source | None:
+    """The innermost line on the stack that is neither ours nor that of PyTorch's symbolic numbers: it writes a text."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith((_OURS, _TORCH + "__init__.py")):
+        frame = frame.f_back
+    return None if frame is None else Source(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+
+
 def warn_user(text: str, category: type[Warning], source: Source | None = None) -> None:
     """A warning at a line of the user's: the one that is given, runs in the model, or called export."""
     place = source or user_source()
