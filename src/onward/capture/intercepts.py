@@ -235,12 +235,6 @@ def tensor_of(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) ->
     if isinstance(data, Traced) or not _has_symbol(data):
         with tracer.within_an_op():
             return func(*args, **kwargs)
-    if (dtype or _dtype_of(data)).is_complex:
-        raise tracer.cannot(
-            f"{func.__name__}() makes complex numbers of sizes or of tensors",
-            func.__name__,
-            "use torch.complex on two real tensors",
-        )
 
     def build(value: Any) -> torch.Tensor:
         if isinstance(value, (list, tuple)):
@@ -251,6 +245,12 @@ def tensor_of(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) ->
 
     with tracer.within_an_op():
         dtype = dtype or _dtype_of(data)
+        if dtype.is_complex:
+            raise tracer.cannot(
+                f"{func.__name__}() makes complex numbers of sizes or of tensors",
+                func.__name__,
+                "use torch.complex on two real tensors",
+            )
         return build(data)
 
 
