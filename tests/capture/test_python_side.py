@@ -161,6 +161,12 @@ def test_derivatives_of_torch_func_are_traced() -> None:
     _silent(lambda x: torch.func.grad(lambda z: (z**2).sum())(x))
     _silent(lambda x: torch.func.jacrev(torch.sin)(x[0]))
 
+    def pulled_back(x: Tensor) -> Tensor:
+        value, pull = torch.func.vjp(torch.sin, x)
+        return pull(value)[0]
+
+    _silent(pulled_back)
+
 
 def test_what_only_concerns_gradients_changes_nothing() -> None:
     layer = torch.nn.Linear(3, 3)

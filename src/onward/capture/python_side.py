@@ -12,6 +12,7 @@ from torch.utils.hooks import RemovableHandle
 
 from .checks import is_shown_at
 from .intercepts import intercepts
+from .memory import leaves
 from .source import user_source
 from .tensor import Traced
 from .weights import is_made_of_weights
@@ -101,7 +102,8 @@ def _no_gradients(tracer: Tracer, what: str) -> Exception:
 @intercepts(torch.autograd.grad, torch.autograd.backward, torch.Tensor.backward)
 def gradients(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """`torch.autograd.grad(y, x)`, `y.backward()`. What `torch.func` calls is its own affair: it records by itself."""
-    if torch._C._functorch.peek_interpreter_stack() is not None:
+    tensors = [each for each in leaves((args, tuple(kwargs.values()))) if isinstance(each, torch.Tensor)]
+    if torch._C._functorch.peek_interpreter_stack() is not None or any(each.requires_grad for each in tensors):
         return NotImplemented
     what = "backward()" if func.__name__ == "backward" else "torch.autograd.grad"
     raise _no_gradients(tracer, what)
