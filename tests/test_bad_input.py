@@ -160,7 +160,7 @@ TYPES: dict[str, tuple[Any, str]] = {
     ),
     "a dict at the end with a wrong key": (
         (X, {"scal": 2.0}),
-        "Model raised TypeError in forward: unsupported operand type(s) for *: 'Traced' and 'dict'\n"
+        "Model raised TypeError in forward: unsupported operand type(s) for *: 'Tensor' and 'dict'\n"
         f"  at {FORWARD}\n  the dict at the end of args was passed for 'scale': "
         f"not all of its keys (scal) are parameters of the model\n  {CALL_IT}",
     ),

@@ -181,7 +181,8 @@ def test_code_that_takes_no_size_at_all_says_so_and_where_sizes_part() -> None:
     assert str(caught.value) == (
         f"function raised TypeError in forward: unhashable type: non-nested SymInt\n  at {__file__}:{line}\n"
         "  with plain numbers for sizes: the model fails at batch = 4, height = 43, width = 106: 43\n"
-        "  call the model with the same arguments to see the error without the export"
+        "  the model works when it is called without the export, so this is a limit of onward: write this line with "
+        "tensor operations"
     )
 
 

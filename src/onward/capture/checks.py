@@ -2,6 +2,8 @@
 
 A trace goes on behind such a line as the example does, so nothing of it is in the graph. That makes no result wrong, as
 a branch that is frozen can: inputs that fail the check are computed like all others. What a line is, its source tells.
+
+Lines that only show something are told here too: what `print` writes decides nothing.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import linecache
 
 from .facts import Source
 
+_SHOWING = frozenset({"print", "debug", "info", "warning", "warn", "error", "exception", "critical", "log", "write"})
 _CALLS = ("_assert", "_check", "_check_is_all_true", "_check_tensor_all")
 
 
@@ -25,9 +28,8 @@ def check_at(source: Source | None) -> str | None:
 @functools.lru_cache(maxsize=16)
 def _checks(file: str, lines: tuple[str, ...]) -> dict[int, str]:
     """The lines of a file whose conditions guard a check and nothing else."""
-    try:
-        tree = ast.parse("".join(lines), file)
-    except (SyntaxError, ValueError):  # a cell of a notebook with commands in it, or no Python at all
+    tree = _parsed(file, lines)
+    if tree is None:
         return {}
     found: dict[int, str] = {}
     others: set[int] = set()
@@ -54,3 +56,40 @@ def _condition(node: ast.AST) -> tuple[ast.AST, str | None]:
 def _lines(node: ast.AST) -> range:
     first = getattr(node, "lineno", 0)
     return range(first, (getattr(node, "end_lineno", None) or first) + 1)
+
+
+def _parsed(file: str, lines: tuple[str, ...]) -> ast.Module | None:
+    try:
+        return ast.parse("".join(lines), file)
+    except (SyntaxError, ValueError):  # a cell of a notebook with commands in it, or no Python at all
+        return None
+
+
+def is_shown_at(source: Source | None) -> bool:
+    """Whether the text that a line makes is only shown: by `print`, a logger, a warning, or an error."""
+    if source is None:
+        return False
+    return source.line in _showing_lines(source.file, tuple(linecache.getlines(source.file)))
+
+
+@functools.lru_cache(maxsize=16)
+def _showing_lines(file: str, lines: tuple[str, ...]) -> frozenset[int]:
+    tree = _parsed(file, lines)
+    if tree is None:
+        return frozenset()
+    found: set[int] = set()
+    others: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.stmt) and not hasattr(node, "body"):
+            (found if _shows(node) else others).update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    return frozenset(found - others)
+
+
+def _shows(statement: ast.stmt) -> bool:
+    if isinstance(statement, (ast.Raise, ast.Assert)):
+        return True
+    if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
+        return False
+    function = statement.value.func
+    name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", None)
+    return name in _SHOWING

@@ -84,17 +84,54 @@ def no_sizes_left(example: dict[str, int]) -> RefusedSizesError:
     )
 
 
-def model_raised(name: str, error: Exception, model: Any, call: Call) -> CaptureError:
-    """The model's own error, with the line of the user's code and the module that it came from."""
+class ScriptRaised(RuntimeError):
+    """A script ran into a `raise` of its own; `source` is the line, for which there is no Python frame."""
+
+    def __init__(self, text: str, source: str | None, module: str | None) -> None:
+        super().__init__(text)
+        self.source, self.module = source, module
+
+
+def model_raised(name: str, error: Exception, plain: Exception | None, model: Any, call: Call) -> CaptureError:
+    """The model's own error, with the line of the user's code and the module that it came from.
+
+    `plain` is what the model raises when it is called without the export; None if it raises nothing.
+    """
+    shown = error if plain is None else plain
+    source, module = _place_of(shown, model)
+    if source is None:  # of a script, which has no Python frames
+        source, module = _place_of(error, model)
+    raised = CaptureError(
+        _raised_text(name, error if isinstance(error, ScriptRaised) else shown),
+        source=source,
+        module=module,
+        details=call.remarks,
+        hint=_OURS if plain is None else _THEIRS,
+    )
+    raised.__cause__ = shown
+    return raised
+
+
+_THEIRS = "call the model with the same arguments to see the error without the export"
+_OURS = (
+    "the model works when it is called without the export, so this is a limit of onward: write this line with tensor "
+    "operations"
+)
+
+
+def _raised_text(name: str, error: Exception) -> str:
+    message = (str(error).strip() or "no message").splitlines()[0]
+    if isinstance(error, ScriptRaised):
+        return f"the script raises an error for the example: {message}"
+    return f"{name} raised {type(error).__name__} in forward: {message}"
+
+
+def _place_of(error: Exception, model: Any) -> tuple[str | None, str | None]:
+    """The line of the user's code and the module that an error came from."""
+    if isinstance(error, ScriptRaised):
+        return error.source, error.module
     steps = list(traceback.walk_tb(error.__traceback__))
     lines = [f"{frame.f_code.co_filename}:{line}" for frame, line in steps if not is_library(frame.f_code)]
     paths = {id(module): path for path, module in model.named_modules()} if isinstance(model, torch.nn.Module) else {}
     modules = [paths[id(owner)] for frame, _ in steps if id(owner := frame.f_locals.get("self")) in paths]
-    message = (str(error).strip() or "no message").splitlines()[0]
-    return CaptureError(
-        f"{name} raised {type(error).__name__} in forward: {message}",
-        source=lines[-1] if lines else None,
-        module=(modules[-1] or None) if modules else None,
-        details=call.remarks,
-        hint="call the model with the same arguments to see the error without the export",
-    )
+    return lines[-1] if lines else None, (modules[-1] or None) if modules else None

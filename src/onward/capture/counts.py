@@ -44,6 +44,12 @@ def logspace(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> 
     def call(start: Any, end: Any, steps: Any, base: float = 10.0, *, out: Any = None, **rest: Any) -> Any:
         if not isinstance(_count(steps), SYMBOLIC) or out is not None:
             return NotImplemented
+        if rest.get("dtype") is not None and not rest["dtype"].is_floating_point:
+            raise tracer.cannot(
+                "torch.logspace() makes integers, and how many depends on a size or on data",
+                "logspace",
+                "make it of a floating-point dtype, and convert it as the model needs it",
+            )
         return torch.pow(base, linspace(tracer, torch.linspace, (start, end, steps), rest))
 
     return call(*args, **kwargs)

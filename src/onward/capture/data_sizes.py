@@ -85,6 +85,7 @@ class DataSizes:
         self._tracer, self._dims, self._probes = tracer, tracer.dims, tracer.probes
         self.freedom = freedom
         self.has_slices = self.has_sizes = self.has_conversions = False
+        self._asked: set[Source | None] = set()  # lines that were given numbers which are no plain ones
         self._twins_of: dict[fx.Graph, _Twins] = {}
         self._known: dict[Any, tuple[int, ...]] = {}
         self._patterns = _patterns(self._probes - 1)
@@ -151,6 +152,26 @@ class DataSizes:
     def without_conversions(self) -> Freedom | None:
         """The next to try after the model failed, perhaps because `int(tensor)` gave it no plain number."""
         return replace(self.freedom, conversions=False) if self.has_conversions else None
+
+    def without_numbers(self) -> Freedom | None:
+        """The next to try after the model failed, perhaps because `x.item()` gave it no plain number: `~n`, `n.real`,
+        `hash(n)`, `f"{n:3d}"`."""
+        return replace(self.freedom, kept=self.freedom.kept | self._asked) if self._asked else None
+
+    def gives_number(self) -> bool:
+        """Whether a number that the present line reads from a tensor may be one that the graph computes."""
+        line = user_source()
+        if line in self.freedom.kept:
+            if len(self._tracer.levels) > 1:  # not even the example has this answer in every turn
+                raise self._tracer.cannot(
+                    "a number that is read from a tensor inside a branch or a loop that is kept has to be a plain one",
+                    "item",
+                    "compute with tensors there, or give the loop a number of turns that is known",
+                )
+            return False
+        if len(self._tracer.levels) == 1:
+            self._asked.add(line)
+        return True
 
     def keeps_line(self) -> bool:
         """Whether the present line's numbers are to stay the example's."""

@@ -15,6 +15,7 @@ an `autograd.Function` with a `symbolic` is a node whose target is a `FunctionCa
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,6 +26,7 @@ from torch import fx
 from .axes import AxisSpace, Bounds
 from .derived import Derived
 from .inputs import Call
+from .names import encodable
 from .tree import Path, Structure, flatten
 from .weights import Weights
 
@@ -117,7 +119,12 @@ class Source:
     function: str
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
+        return f"{encodable(self.file)}:{self.line}"
+
+    @property
+    def short(self) -> str:
+        """The name of the file and the line, as a file can hold it."""
+        return f"{encodable(os.path.basename(self.file))}:{self.line}"
 
 
 @dataclass(frozen=True, slots=True)

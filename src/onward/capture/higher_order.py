@@ -109,10 +109,13 @@ def associative_scan_of(tracer: Tracer, original: Callable[..., Any]) -> Callabl
 
 
 def call_at_once(tracer: Tracer, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    """In place of PyTorch's compiler, to which torch.cond and its kin give themselves first."""
+    """In place of PyTorch's compiler, to which torch.cond, nested_compile_region and their kin are given first."""
     if getattr(function, "__name__", "") == "_cond_op_wrapper":  # the operator itself takes no nested operands
         with _disable_current_modes():
             return _cond(tracer, *args)
+    if getattr(function, "__name__", "") == "_invoke_subgraph_placeholder_wrapper":  # it would come back here
+        inner, inner_args, inner_kwargs = args
+        return inner(*inner_args, **inner_kwargs)
     return function(*args, **(kwargs or {}))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +12,7 @@ import torch
 
 from ..errors import InputError, UnknownNameError
 from .axes import AxisSpace
+from .names import encodable, is_encodable
 from .signature import is_script, script_signature
 from .tree import Path, Structure, flatten
 from .weights import Weight, parameter_count
@@ -70,7 +72,8 @@ def bind_call(function: Any, args: Any, kwargs: Mapping[str, Any] | None, input_
     keys = unique_names([_leaf_name(path, parameter_names) for path in structure.paths])
     for i in positions:
         _check_tensor(keys[i], leaves[i])
-    names, weight_names = _chosen_names(function, [keys[i] for i in positions], input_names)
+    _check_device([leaves[i] for i in positions])
+    names, weight_names = _chosen_names(function, [encodable(keys[i]) for i in positions], input_names)
     remarks = _remarks(given, args, parameter_names, keys, leaves)
     parameters = signature.parameters.values() if signature else ()
     defaults = {each.name: each.default for each in parameters if each.default is not each.empty}
@@ -78,11 +81,31 @@ def bind_call(function: Any, args: Any, kwargs: Mapping[str, Any] | None, input_
 
 
 def _check_tensor(name: str, tensor: torch.Tensor) -> None:
-    if tensor.layout is not torch.strided or tensor.is_quantized:
-        kind = "quantized" if tensor.is_quantized else str(tensor.layout).removeprefix("torch.")
+    if tensor.is_nested or tensor.layout is not torch.strided or tensor.is_quantized:
+        kind = "quantized" if tensor.is_quantized else "nested" if tensor.is_nested else str(tensor.layout)
         raise InputError(
-            f"the tensor for {name!r} is {kind}, and inputs of an ONNX model are dense",
+            f"the tensor for {name!r} is {kind.removeprefix('torch.').removeprefix('_')}, and inputs of an ONNX model "
+            "are dense",
             hint="pass a dense tensor, and convert it inside the model if need be",
+        )
+    if _PARTIAL.fullmatch(str(tensor.dtype)):
+        raise InputError(
+            f"the tensor for {name!r} is of {tensor.dtype}, which PyTorch has no operators for",
+            hint="pass it as torch.uint8, and take the bits apart inside the model",
+        )
+
+
+# Types of less than a byte, or of bits without a meaning: PyTorch cannot even copy most of them.
+_PARTIAL = re.compile(r"torch\.(u?int[1-7]|bits\d+(x\d+)?|quint\dx\d|float4\w*)")
+
+
+def _check_device(tensors: list[torch.Tensor]) -> None:
+    """Under the default device "meta" every tensor that is made without a device has no data, ours among them."""
+    if torch.get_default_device().type == "meta" and any(each.device.type != "meta" for each in tensors):
+        raise InputError(
+            'the default device is "meta", on which tensors have no data, and the example is on '
+            f"{next(each.device.type for each in tensors if each.device.type != 'meta')!r}",
+            hint='export outside of `with torch.device("meta")`, or call torch.set_default_device(None) first',
         )
 
 
@@ -184,19 +207,15 @@ def checked_names(parameter: str, names: Sequence[Any] | None) -> list[str]:
                 f"{parameter} must be a list of non-empty strings, and it has {name!r}",
                 hint="the names of the first few are enough; those without one are named for you",
             )
-        check_writable(parameter, name)
+        if not is_encodable(name):
+            raise _not_encodable(parameter, name)
     return list(names or [])
 
 
-def check_writable(what: str, text: str) -> None:
-    """Refuse half of a pair of surrogates, which no file can hold: what became of bytes that are no UTF-8."""
-    if text != as_written(text):
-        raise InputError(f"{what} has {text!r}, which is no text that a file can hold", hint="use another name")
-
-
-def as_written(text: str) -> str:
-    """A text as a file can hold it: lone surrogates are spelled out."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+def _not_encodable(parameter: str, name: str) -> InputError:
+    return InputError(
+        f"{parameter} has the name {name!r}, which has no form in UTF-8", hint="leave out the lone surrogates"
+    )
 
 
 def unique_names(names: list[str]) -> list[str]:
@@ -287,6 +306,8 @@ def _axis_names(name: str, axes: Any, rank: int | None) -> AxisNames:
             )
         if not isinstance(label, str) or not label:
             raise InputError(f"dynamic_axes[{name!r}][{axis}] must be a name, not {label!r}", hint='such as "batch"')
+        if not is_encodable(label):
+            raise _not_encodable(f"dynamic_axes[{name!r}]", label)
         place = axis if rank is None else check_axis(name, axis, rank)
         if result.setdefault(place, label) != label:
             raise InputError(

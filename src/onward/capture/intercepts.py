@@ -226,6 +226,8 @@ def tensor_of(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) ->
     if func is torch.as_tensor and isinstance(data, torch.Tensor):
         return NotImplemented
     dtype = kwargs.get("dtype")
+    if func is torch.Tensor.new_tensor and dtype is None and not isinstance(data, torch.Tensor):
+        dtype = args[0].dtype  # where torch.tensor goes by the numbers
     if tracer.pen is not None and not isinstance(data, torch.Tensor):
         if isinstance(data, numpy.ndarray) and data.dtype.kind in "biuf":
             dtype, data = dtype or torch.from_numpy(data).dtype, data.tolist()
@@ -243,6 +245,12 @@ def tensor_of(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) ->
 
     with tracer.within_an_op():
         dtype = dtype or _dtype_of(data)
+        if dtype.is_complex:
+            raise tracer.cannot(
+                f"{func.__name__}() makes complex numbers of sizes or of tensors",
+                func.__name__,
+                "use torch.complex on two real tensors",
+            )
         return build(data)
 
 
@@ -257,6 +265,8 @@ def _dtype_of(data: Any) -> torch.dtype:
         return data.dtype
     if isinstance(data, (bool, torch.SymBool)):
         return torch.bool
+    if isinstance(data, complex):
+        return torch.promote_types(torch.get_default_dtype(), torch.complex32)
     return torch.get_default_dtype() if isinstance(data, (float, torch.SymFloat)) else torch.int64
 
 

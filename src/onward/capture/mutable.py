@@ -241,6 +241,24 @@ def answers(
         return [*outputs, *written, *(present_buffer(model, each).detach().clone() for each in call.state)]
 
 
+def error_when_called(model: Any, call: Call) -> Exception | None:
+    """What the model raises when it is simply called with copies of these arguments, with gradients and without; None
+    if it works in one of the two ways. It stays as it is."""
+    return _error_with(model, call, gradients=True) and _error_with(model, call, gradients=False)
+
+
+def _error_with(model: Any, call: Call, *, gradients: bool) -> Exception | None:
+    given = [each.detach().clone() for each in call.tensors]
+    args, kwargs = call.arguments(given)
+    state = dict(zip((each.key for each in call.state), given[len(call.positions) :], strict=True))
+    try:
+        with own_state(model, state), torch.set_grad_enabled(gradients), without_fast_path():
+            model(*args, **kwargs)
+    except Exception as error:
+        return error
+    return None
+
+
 def _homes(model: Any, weight: Weight) -> list[tuple[torch.nn.Module, str]]:
     """The modules that have a buffer, and its name there."""
     module = owner(model)

@@ -8,7 +8,8 @@ from ..errors import InputError
 from .decisions import Decisions
 from .dims import DimTable
 from .facts import ListFact, SymDim, TensorFact, caution
-from .inputs import AxisNames, as_written, check_axis, checked_names, nobodys_axes, unique_names
+from .inputs import AxisNames, check_axis, checked_names, nobodys_axes, unique_names
+from .names import encodable
 from .tree import Path
 
 
@@ -28,7 +29,7 @@ def name_outputs(paths: Sequence[Path], chosen: Sequence[str] | None, taken: Seq
         raise InputError(
             f"{', '.join(map(repr, clash))} names more than one input or output", hint="every one needs its own name"
         )
-    rest = [_default(path) for path in paths[len(chosen) :]]
+    rest = [encodable(_default(path)) for path in paths[len(chosen) :]]
     rest = [f"{name}_out" if name in taken else name for name in rest]  # a state that goes in and comes out
     names = unique_names([*taken, *chosen, *rest])[len(taken) :]
     return tuple(names)
@@ -37,7 +38,7 @@ def name_outputs(paths: Sequence[Path], chosen: Sequence[str] | None, taken: Seq
 def _default(path: Path) -> str:
     if not path:
         return "output"
-    return as_written("_".join(path) if not path[0].isdigit() else "_".join(("output", *path)))
+    return "_".join(path) if not path[0].isdigit() else "_".join(("output", *path))
 
 
 def name_output_axes(

@@ -59,7 +59,9 @@ class Body:
                 values[node] = _as_declared(next(given), node.meta["val"])
             elif node.op == "call_function":
                 args, kwargs = fx.map_arg((node.args, node.kwargs), values.__getitem__)
-                values[node] = node.target(*args, **kwargs)
+                # A number that goes through a loop without any turn comes out as it went in.
+                is_number = node.target is torch.ops.aten.item.default and not isinstance(args[0], torch.Tensor)
+                values[node] = args[0] if is_number else node.target(*args, **kwargs)
             else:
                 return tuple(fx.map_arg(node.args[0], values.__getitem__))
         raise ValueError("the body has no output")

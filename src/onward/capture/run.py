@@ -25,7 +25,16 @@ from .journal import CannotThaw, Comparison, Journal
 from .layouts import Layout, LayoutKernels, dense_like
 from .lengths import lengths_followed
 from .memory import storage
-from .mutable import answers, assigned_buffers, check_state, note_lost_writes, place_state, state_after, state_names
+from .mutable import (
+    answers,
+    assigned_buffers,
+    check_state,
+    error_when_called,
+    note_lost_writes,
+    place_state,
+    state_after,
+    state_names,
+)
 from .outputs import name_output_axes, name_outputs
 from .packed import packing_followed
 from .probes import PROBES, Plan
@@ -69,6 +78,14 @@ class Request:
     output_axes: Mapping[str, AxisNames]
     weights: Weights = field(default_factory=Weights)
     space: AxisSpace = field(default_factory=AxisSpace)
+    # Of the model called without the export, once somebody asks: shared by all copies of a request.
+    _plain_errors: list[Exception | None] = field(default_factory=list, compare=False)
+
+    def plain_error(self) -> Exception | None:
+        """What the model raises for the example when it is called outside of everything of ours; None if nothing."""
+        if not self._plain_errors:
+            self._plain_errors.append(error_when_called(self.model, self.call))
+        return self._plain_errors[0]
 
     @property
     def name(self) -> str:
@@ -126,7 +143,8 @@ def write_journal(request: Request, sizes: Mapping[str, int], *, sizes_as_number
                 journal.leave(tracer, flatten(request.model(*args, **kwargs))[0])
             return journal
         except Exception:
-            freedom = tracer.elsewhere.data_sizes.without_conversions()
+            data_sizes = tracer.elsewhere.data_sizes
+            freedom = data_sizes.without_conversions() or data_sizes.without_numbers()
             if freedom is None:
                 raise
 
@@ -169,17 +187,17 @@ def run(request: Request, plan: Plan, pen: Comparison | None = None) -> Captured
     except (ExportError, CannotThaw, KeyboardInterrupt):
         raise
     except Exception as error:
-        less = tracer.elsewhere.data_sizes.without_conversions()
+        less = tracer.elsewhere.data_sizes.without_conversions() or tracer.elsewhere.data_sizes.without_numbers()
         if less is not None and not isinstance(error, ProbeRejected):
-            raise ProbeRejected("int() or float()", user_source(), "", str(error), less) from error
+            raise ProbeRejected("item(), int() or float()", user_source(), "", str(error), less) from error
         if tracer.decisions.freezes and pen is None:
             raise Frozen(tracer.decisions.freezes, plan.freedom) from error
         if isinstance(error, ProbeRejected):
             raise
-        raised = model_raised(name, error, request.model, call)
+        raised = model_raised(name, error, request.plain_error(), request.model, call)
         if plan.sizes:
             raise Stuck(raised) from error
-        raise raised from error
+        raise raised from raised.__cause__
     if pen is not None:
         pen.finish()
     elif tracer.decisions.freezes:
@@ -247,7 +265,7 @@ def _check_lists(request: Request, program: CapturedProgram) -> None:
     try:
         wanted = answers(request.model, request.call, program.results, program.example_inputs)
     except Exception as error:
-        raise model_raised(request.name, error, request.model, request.call) from error
+        raise model_raised(request.name, error, error, request.model, request.call) from error
     if not alike(wanted, program.example_outputs):
         raise CaptureError(
             f"{request.name} writes in place to a tensor of a list whose length depends on data, and the list would "

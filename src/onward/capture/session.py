@@ -20,7 +20,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-from . import counts, multihead  # noqa: F401  (they register their interceptions)
+from . import counts, multihead, python_side  # noqa: F401  (they register their interceptions)
 from .autograd_functions import intercepted
 from .graph_modules import call_graph, has_origins
 from .higher_order import associative_scan_of, call_at_once

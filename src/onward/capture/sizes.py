@@ -17,6 +17,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import fx
 
+from .checks import is_shown_at
+from .source import user_source, writing_line
+
 if TYPE_CHECKING:
     from .tracer import Tracer
 
@@ -109,10 +112,10 @@ class Size:
         return self.values[0] if self.is_int() and self.tracer.decisions.is_settled(self) else None
 
     def maybe_as_float(self) -> float | None:
-        return self.values[0] if self.is_uniform and self.is_float() else None
+        return self.values[0] if self.is_float() and self.tracer.decisions.is_settled(self) else None
 
     def maybe_as_bool(self) -> bool | None:
-        return self.values[0] if self.is_uniform and self.is_bool() else None
+        return self.values[0] if self.is_bool() and self.tracer.decisions.is_settled(self) else None
 
     def nested_int(self) -> int | None:
         return None
@@ -125,7 +128,8 @@ class Size:
 
     def _graph_repr(self) -> str:
         """Python writes the number: into a message, or into the name of something that it looks for."""
-        return repr(self.tracer.decisions.commit(self)) if self.from_data else str(self)
+        shown = is_shown_at(user_source()) or is_shown_at(writing_line())  # by the model, or by a library that it calls
+        return repr(self.values[0] if shown else self.tracer.decisions.commit(self))
 
     def hash(self) -> int:
         return hash(self.values)
@@ -215,6 +219,7 @@ _METHODS: dict[str, Callable[..., Any]] = {
     "or_": operator.or_,
     "bitwise_and": operator.and_,
     "bitwise_or": operator.or_,
+    "bitwise_xor": operator.xor,
     "lshift": operator.lshift,
     "rshift": operator.rshift,
     "sym_ite": torch.sym_ite,
@@ -250,9 +255,13 @@ _SIGNS = {
     operator.le: "<=",
     operator.gt: ">",
     operator.ge: ">=",
-    operator.and_: "and",
-    operator.or_: "or",
+    operator.and_: "&",
+    operator.or_: "|",
+    operator.xor: "^",
+    operator.lshift: "<<",
+    operator.rshift: ">>",
 }
+_OF_TRUTHS = {"&": "and", "|": "or"}
 
 _PYTHONS_NAMES = {"trunc": "int", "sym_int": "int", "sym_float": "float", "sym_max": "max", "sym_min": "min"}
 
@@ -265,6 +274,7 @@ def written(size: Size) -> str:
         operands = [written(operand) for operand in size.origin.operands]
         sign = _SIGNS.get(size.origin.function)
         if sign and len(operands) == 2:
+            sign = _OF_TRUTHS.get(sign, sign) if size.is_bool() else sign
             operands = [f"({each})" if _is_open(each) else each for each in operands]
             return f"{operands[0]} {sign} {operands[1]}"
         name = size.origin.function.__name__

@@ -16,6 +16,7 @@ import numpy
 import torch
 
 from .facts import ModuleCall, Scope, Source
+from .names import encodable
 
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -95,6 +96,14 @@ def user_source() -> Source | None:
     return None
 
 
+def writing_line() -> Source | None:
+    """The innermost line on the stack that is neither ours nor that of PyTorch's symbolic numbers: it writes a text."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith((_OURS, _TORCH + "__init__.py")):
+        frame = frame.f_back
+    return None if frame is None else Source(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+
+
 def warn_user(text: str, category: type[Warning], source: Source | None = None) -> None:
     """A warning at a line of the user's: the one that is given, runs in the model, or called export."""
     place = source or user_source()
@@ -108,7 +117,7 @@ class ScopeStack:
     """The modules that are running, innermost last, as Scope objects (one per module call path, reused)."""
 
     def __init__(self, root: torch.nn.Module | None, name: str) -> None:
-        self._paths = {id(module): path for path, module in root.named_modules()} if root is not None else {}
+        self._paths = {id(m): encodable(path) for path, m in root.named_modules()} if root is not None else {}
         self._root = Scope("", (("", name),))
         self._scripts: dict[Any, tuple[str, tuple[tuple[str, str], ...]]] = {}  # modules inside scripts
         self._stack: list[Scope] = [self._root]

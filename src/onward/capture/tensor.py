@@ -85,7 +85,13 @@ class Traced(torch.Tensor):
             "operator (torch.library.custom_op)",
         )
 
+    def __copy__(self) -> torch.Tensor:
+        """`copy.copy(x)`: another tensor on the same memory."""
+        return torch.ops.aten.alias.default(self)
+
     def __repr__(self) -> str:  # type: ignore[override]
+        if torch._C._is_torch_function_mode_enabled():  # the model writes it down: python_side.py
+            return torch.Tensor.__repr__(self)
         dims = ", ".join(map(str, self.fact.shape))
         return f"Traced([{dims}], {self.fact.dtype})"
 

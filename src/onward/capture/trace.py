@@ -168,7 +168,7 @@ def _first_that_works(request: Request, *, in_short: bool = False) -> CapturedPr
             return _settled(request, plan, program, after_freeze=frozen is not None)
         except Stuck as error:
             if not plan.enlarged:
-                raise error.error from error
+                raise error.error from error.error.__cause__
         except ProbeRejected as error:
             rejected.append((plan, error))
         except CannotThaw as cannot:

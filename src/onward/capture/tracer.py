@@ -82,6 +82,7 @@ class Tracer:
         self.script_attributes: dict[tuple[Any, str], Any] = {}  # what scripts read from their modules, or assigned
         self.sizes_as_numbers = False  # `x.shape` holds plain numbers: see numbers_of_sizes.py
         self.draws_numbers = False  # whether an op is random
+        self.wants_gradients = False  # whether the model asked for gradients inside of itself
         self.copies_into_lists = False  # whether tensors went into lists that hold copies of them
         self._aside = False  # ops are ours, on plain tensors, and concern nobody
         self._depth = 0  # inside an op of the model, ours are not the model's
@@ -189,7 +190,7 @@ class Tracer:
             self.plain.note_read(op, nodes[0][0], DATA_QUERIES[op], answer)
             return answer
         is_number = op in NUMBER_QUERIES and isinstance(answer, (bool, int, float))
-        if is_number and not self.elsewhere.data_sizes.keeps_line():
+        if is_number and self.elsewhere.data_sizes.gives_number():
             return self.number(self.create(aten.item.default, nodes[0]), answer)
         self.decisions.value_read(DATA_QUERIES[op], answer)
         return answer

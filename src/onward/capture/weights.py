@@ -13,6 +13,7 @@ from torch._ops import OpOverload
 
 from ..errors import InputError
 from ..options import ExportOptions
+from .names import encodable
 from .traits import traits
 
 
@@ -47,9 +48,9 @@ def weights_of(model: Any, *, live: bool = False, fed: bool = False, names: Sequ
     for weight in _state(module):
         name = next(chosen, None) if weight.kind == "parameter" else None
         if name is None:
-            name, number = weight.key, 1
+            name, number = weight.name, 1
             while name in taken:
-                name, number = f"{weight.key}_{number}", number + 1
+                name, number = f"{weight.name}_{number}", number + 1
         taken.add(name)
         state.append(dataclasses.replace(weight, name=name))
     return Weights(tuple(state), live, fed)
@@ -99,12 +100,30 @@ def _state(module: torch.nn.Module) -> list[Weight]:
                 if tensor is None:
                     continue
                 key = f"{path}.{name}" if path else name
+                _check_weight(key, tensor, kind)
                 known = found.get(id(tensor))
                 if known is not None:
                     found[id(tensor)] = dataclasses.replace(known, aliases=(*known.aliases, key))
                 else:
-                    found[id(tensor)] = Weight(key, key, tensor, kind, kind == "parameter" or name not in hidden)
+                    found[id(tensor)] = Weight(
+                        encodable(key), key, tensor, kind, kind == "parameter" or name not in hidden
+                    )
     return list(found.values())
+
+
+def _check_weight(key: str, tensor: torch.Tensor, kind: str) -> None:
+    """Refuse what has no memory that a file could hold."""
+    if torch.nn.parameter.is_lazy(tensor):
+        raise InputError(
+            f"the {kind} {key!r} has no shape yet: it belongs to a lazy module that was never called",
+            hint="call the model once first, with inputs like the example's",
+        )
+    if tensor.is_nested or tensor.layout is not torch.strided:
+        form = "nested" if tensor.is_nested else str(tensor.layout).removeprefix("torch.").removeprefix("_")
+        raise InputError(
+            f"the {kind} {key!r} is a {form} tensor, and tensors of an ONNX model are dense",
+            hint="keep it in the model as a dense tensor: to_dense(), or to_padded_tensor() for a nested one",
+        )
 
 
 def is_made_of_weights(node: Any) -> bool:

@@ -10,6 +10,7 @@ import onnx_ir as ir
 import torch
 from onnx_ir.tensor_adapters import TorchTensor
 
+from onward.errors import LoweringError, first_line
 from onward.lower import dtypes
 
 SMALL = 64  # constants up to this many elements are shared by value
@@ -42,7 +43,12 @@ def share_key(tensor: torch.Tensor) -> tuple[Any, ...] | None:
     """What two small constants have in common if they are the same; None for those too big to compare."""
     if tensor.numel() > SMALL or tensor.device.type == "meta":
         return None
-    flat = torch.empty(tensor.numel(), dtype=tensor.dtype).copy_(tensor.detach().reshape(-1)).view(torch.uint8)
+    if not tensor.dtype.is_complex:
+        dtypes.to_onnx(tensor.dtype)
+    try:
+        flat = torch.empty(tensor.numel(), dtype=tensor.dtype).copy_(tensor.detach().reshape(-1)).view(torch.uint8)
+    except NotImplementedError as error:  # types of a few bits, which PyTorch itself cannot copy
+        raise LoweringError(f"a constant of {tensor.dtype} cannot be read: {first_line(error)}") from error
     return tensor.dtype, tuple(tensor.shape), bytes(flat.tolist())
 
 

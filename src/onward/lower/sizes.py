@@ -17,6 +17,7 @@ import onnx_ir as ir
 import torch
 
 from onward.capture.facts import Dim, SymDim
+from onward.lower.bits import by_planes
 from onward.lower.core import Core, Value
 
 
@@ -143,6 +144,12 @@ class Sizes(Core):
             self._doubtful.update(values for values in made if self._axis_of(values) is None)
 
     # What lowerings ask for
+
+    def like(self, x: Value, value: Any) -> Value:
+        """A number of x's dtype, as a 0-d tensor: a constant, or one computed from sizes."""
+        if isinstance(value, SizeValue):
+            return self.cast(self.scalar(value), self.dtype(x))
+        return super().like(x, value)
 
     def size(self, size: Any) -> Value:
         """A size as an int64 tensor of shape [1] (float64 or bool for a SizeValue of that kind)."""
@@ -363,6 +370,30 @@ class Sizes(Core):
     def _logical(self, op: str, *numbers: Any) -> Value:
         return self.node(op, [self.cast(self._one(number), torch.bool) for number in numbers])
 
+    def _bitwise(self, op: str, a: Any, b: Any) -> Value:
+        """`&`, `|`, `^`: of truth values the logical operator, and bit by bit if a whole number is among them."""
+        ones = [self._one(number) for number in (a, b)]
+        if all(self.dtype(one) is torch.bool for one in ones):
+            return self.node(op, ones)
+        whole = [self.cast(one, torch.int64) for one in ones]
+        if self.opset >= 18:
+            return self.node(f"Bitwise{op}", whole)
+        return by_planes(self, whole[0], whole[1], torch.int64, lambda g, x, y: g.node(op, [x, y]))
+
+    def _power_of_two(self, places: Any) -> Value:
+        """2 ** places as a whole number, for shifts."""
+        if isinstance(places, int):
+            return self.const([1 << places])
+        table = self.const([1 << place for place in range(63)], torch.int64)
+        return self.op.Gather(table, self._one(places), axis=0)
+
+    def _shift_left(self, a: Any, places: Any) -> Value:
+        return self.op.Mul(self.cast(self._one(a), torch.int64), self._power_of_two(places))
+
+    def _shift_right(self, a: Any, places: Any) -> Value:
+        """Towards minus infinity, as dividing with the floor is."""
+        return self._floor_divide(a, self._power_of_two(places))
+
     def _if_then_else(self, condition: Any, a: Any, b: Any) -> Value:
         return self.op.Where(self.cast(self._one(condition), torch.bool), *self._operands(a, b))
 
@@ -382,10 +413,39 @@ def size_of(x: ir.Value, axis: int, values: tuple[int, ...]) -> SizeValue:
 def _round(g: Any, a: Any, digits: int | None = None) -> Value:
     """To the nearest whole number, or to so many digits; the rounding itself is the emitter's."""
     x = g._one(a)
-    if digits is None or not g.dtype(x).is_floating_point:
+    is_float = g.dtype(x).is_floating_point
+    if digits is None or (not is_float and digits >= 0):
         return g.cast(g.round(x), torch.int64)
-    scale = g.like(x, 10.0**digits)
-    return g.op.Div(g.round(g.op.Mul(x, scale)), scale)
+    x = g.cast(x, torch.float64)
+    scale = g.const([10.0 ** abs(digits)], torch.float64)
+    if digits >= 0:
+        return g.op.Div(_nearest_of_product(g, x, 10**digits), scale)
+    tens = g.op.Mul(g.round(g.op.Div(x, scale)), scale)
+    return tens if is_float else g.cast(tens, torch.int64)
+
+
+def _nearest_of_product(g: Any, x: Value, scale: int) -> Value:
+    """The whole number nearest to x * scale, by the exact product: 0.15 * 10 is below 1.5, and its float64 is not.
+
+    Where the product in float64 is halfway between two whole numbers, what it lacks decides (Dekker's product).
+    """
+    product = g.op.Mul(x, g.const([float(scale)], torch.float64))
+    many = g.op.Mul(x, g.const([134217729.0], torch.float64))  # 2**27 + 1 parts 53 bits in halves
+    high = g.op.Sub(many, g.op.Sub(many, x))
+    low = g.op.Sub(x, high)
+    upper = float(scale >> 27 << 27)
+    lower = float(scale) - upper
+    parts = [(high, upper), (high, lower), (low, upper), (low, lower)]
+    terms = [g.op.Mul(part, g.const([factor], torch.float64)) for part, factor in parts]
+    lacking = g.op.Sub(terms[0], product)
+    for term in terms[1:]:
+        lacking = g.op.Add(lacking, term)
+    below = g.op.Floor(product)
+    is_halfway = g.equal(g.op.Sub(product, below), g.const([0.5], torch.float64))
+    zero = g.const([0.0], torch.float64)
+    above = g.op.Add(below, g.const([1.0], torch.float64))
+    decided = g.where(g.op.Greater(lacking, zero), above, g.where(g.op.Less(lacking, zero), below, g.round(product)))
+    return g.where(is_halfway, decided, g.round(product))
 
 
 _FUNCTIONS: dict[Any, Callable[..., Value]] = {
@@ -405,8 +465,12 @@ _FUNCTIONS: dict[Any, Callable[..., Value]] = {
     operator.gt: lambda g, a, b: g._compare("Greater", a, b),
     operator.le: lambda g, a, b: g._compare("Greater", a, b, negate=True),
     operator.ge: lambda g, a, b: g._compare("Less", a, b, negate=True),
-    operator.and_: lambda g, a, b: g._logical("And", a, b),
-    operator.or_: lambda g, a, b: g._logical("Or", a, b),
+    operator.and_: lambda g, a, b: g._bitwise("And", a, b),
+    operator.or_: lambda g, a, b: g._bitwise("Or", a, b),
+    operator.xor: lambda g, a, b: g._bitwise("Xor", a, b),
+    operator.invert: lambda g, a: g.op.Sub(g.const([-1]), g.cast(g._one(a), torch.int64)),
+    operator.lshift: Sizes._shift_left,
+    operator.rshift: Sizes._shift_right,
     operator.not_: lambda g, a: g._logical("Not", a),
     torch.sym_not: lambda g, a: g._logical("Not", a),
     torch.sym_max: lambda g, a, b: g._binary("Max", a, b),

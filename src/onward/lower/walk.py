@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import operator
-import os
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -377,7 +376,7 @@ class _Walk:
         if place.scope is not None and place.scope.classes:
             metadata["onward.classes"] = str(place.scope)
         if place.source is not None:
-            metadata["onward.source"] = f"{os.path.basename(place.source.file)}:{place.source.line}"
+            metadata["onward.source"] = place.source.short
         for node in nodes:
             if FENCE in node.metadata_props:
                 continue

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -94,7 +93,7 @@ def _files(captured: CapturedProgram) -> Iterator[tuple[str, str]]:
     for node in captured.graph.nodes:
         source: Any = node.meta.get("source")
         if source is not None:
-            yield f"{os.path.basename(source.file)}:{source.line}", source.file
+            yield source.short, source.file
 
 
 def _prove(axes: list[Json], captured: CapturedProgram | None, verification: Verification | None) -> None:

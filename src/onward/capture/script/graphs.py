@@ -15,6 +15,7 @@ import torch
 from ..facts import Source
 
 CALL_METHOD = "onward::call_method"
+_CONTEXT_METHODS = {"prim::Enter": ("__enter__", 0), "prim::Exit": ("__exit__", 3)}  # how many are None: no error
 _PLACE = re.compile(r'File "(?P<file>.+?)", line (?P<line>\d+)(, in (?P<function>\S+))?')
 
 
@@ -31,6 +32,8 @@ def _hide_method_calls(graph: Any, block: Any) -> None:
     for node in list(block.nodes()):
         for inner in node.blocks():
             _hide_method_calls(graph, inner)
+        if node.kind() in _CONTEXT_METHODS:
+            node = _as_method_call(graph, node)
         if node.kind() != "prim::CallMethod" or not _is_module(next(iter(node.inputs())).type()):
             continue
         hidden = graph.create(CALL_METHOD, list(node.inputs()), node.outputsSize())
@@ -43,9 +46,31 @@ def _hide_method_calls(graph: Any, block: Any) -> None:
         node.destroy()
 
 
+def _as_method_call(graph: Any, node: Any) -> Any:
+    """`with manager as x:` calls two methods of the manager; TorchScript has kinds of their own for them."""
+    name, absent = _CONTEXT_METHODS[node.kind()]
+    nothing = [graph.create("prim::Constant", 1) for _ in range(absent)]
+    for each in nothing:
+        each.output().setType(torch._C.NoneType.get())
+        each.insertBefore(node)
+    called = graph.create("prim::CallMethod", [node.input(), *(each.output() for each in nothing)], 1)
+    called.s_("name", name)
+    called.insertBefore(node)
+    called.copyMetadata(node)
+    called.output().setType(node.output().type())
+    node.output().replaceAllUsesWith(called.output())
+    node.destroy()
+    return called
+
+
 def _is_module(kind: Any) -> bool:
     """Modules, and interfaces that modules have; a class of the script's own has an `__init__` to be compiled."""
     return not hasattr(kind, "method_names") or "__init__" not in kind.method_names()
+
+
+def is_pytorchs_module(module: Any) -> bool:
+    """Whether a module inside a script is of a class of `torch.nn`."""
+    return str(module._type().qualified_name()).startswith("__torch__.torch.nn.modules.")
 
 
 def source_of(node: Any) -> Source | None:

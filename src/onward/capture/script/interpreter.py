@@ -14,17 +14,19 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ...errors import CaptureError
+from ..complaints import ScriptRaised
 from ..elsewhere import ProbeRejected
 from ..sizes import SYMBOLIC, is_from_data
 from ..source import at_source
 from .columns import NotAlike
 from .containers import Attributes, Snapshot
 from .flow import Flow
-from .graphs import CALL_METHOD, prepared, source_of
+from .graphs import CALL_METHOD, is_pytorchs_module, prepared, source_of
 from .list_operators import concerns, on_rows, parted, unbound
 from .lists import ScriptDict, ScriptList, ScriptObject, adopt, plain
-from .operators import AS_TEXT, GENERAL, ON_CONTAINERS, PLAIN
+from .operators import GENERAL, MATH, ON_CONTAINERS, PLAIN
 from .optionals import Maybe, concerns_optionals, on_optionals
+from .texts import WRITING, UnknownText, concerns_texts, on_texts, text_of
 
 if TYPE_CHECKING:
     from ..tracer import Tracer
@@ -39,12 +41,19 @@ class Interpreter:
         self._tracer = tracer
         self._attributes = attributes  # what the script read from its modules, or assigned to them
         self._open: list[Snapshot] = []  # of the branches and loops that are being traced
+        self._in_pytorchs = False  # whether the code is that of a module of PyTorch's own
 
     def run(self, graph: Any, inputs: Sequence[Any]) -> Any:
         """The result of a graph: one value, or a tuple."""
         graph = prepared(graph)
         values = dict(zip([value.unique() for value in graph.inputs()], map(adopt, inputs), strict=True))
-        results = self._block(graph, values)
+        outer = self._in_pytorchs
+        if inputs and isinstance(inputs[0], torch._C.ScriptModule):
+            self._in_pytorchs = is_pytorchs_module(inputs[0])
+        try:
+            results = self._block(graph, values)
+        finally:
+            self._in_pytorchs = outer
         return results[0] if len(results) == 1 else tuple(results)
 
     def _block(self, block: Any, values: dict[int, Any]) -> list[Any]:
@@ -67,9 +76,18 @@ class Interpreter:
             raise self._unlike(kind, error) from error
         outputs = [value.unique() for value in node.outputs()]
         if len(outputs) == 1:
-            values[outputs[0]] = result
-        else:
-            values.update(zip(outputs, result or (), strict=False))
+            values[outputs[0]] = self._as_declared(node, kind, result)
+        elif outputs:
+            values.update(zip(outputs, result, strict=True))
+
+    def _as_declared(self, node: Any, kind: str, result: Any) -> Any:
+        """A number of the type that the script declares: `2 ** n` is a float there, and Python has an int."""
+        wanted = _DECLARED.get(node.output().type().kind())
+        if wanted is None or isinstance(result, _NUMBERS[wanted]) or not isinstance(result, _ANY_NUMBER):
+            return result
+        if wanted == "float":
+            return torch.sym_float(result) if isinstance(result, SYMBOLIC) else float(result)
+        raise self._unknown(kind)
 
     def _compute(self, node: Any, kind: str, inputs: list[Any]) -> Any:
         if len(inputs) > 1 and isinstance(inputs[0], dict) and isinstance(inputs[1], SYMBOLIC):
@@ -79,6 +97,13 @@ class Interpreter:
             if result is NotImplemented:
                 raise self._may_be_none(kind)
             return result
+        if concerns_texts(inputs):
+            result = on_texts(kind, inputs)
+            if result is NotImplemented:
+                raise self._text_unknown(kind)
+            return result
+        if kind in WRITING:
+            return UnknownText() if any(map(_is_unsaid, inputs)) else text_of(node, inputs)
         if concerns(kind, inputs):
             result = on_rows(kind, inputs)
             if result is NotImplemented:
@@ -89,11 +114,10 @@ class Interpreter:
         has_tensor = any(isinstance(each, torch.Tensor) for each in inputs)
         if kind in ON_CONTAINERS and inputs and isinstance(inputs[0], (list, tuple, dict, str)):
             return ON_CONTAINERS[kind](*inputs)
-        if kind in PLAIN and not has_tensor and not _needs_kernel(inputs):
-            if kind in AS_TEXT and any(map(_depends, inputs)):
-                raise self._unknown(kind)  # of a number that the example alone has
+        table = MATH if kind in MATH and any(isinstance(each, SYMBOLIC) for each in inputs) else PLAIN
+        if kind in table and not has_tensor and not _needs_kernel(inputs):
             try:
-                return PLAIN[kind](*inputs)
+                return table[kind](*inputs)
             except (AttributeError, TypeError) as error:
                 if any(isinstance(each, SYMBOLIC) for each in inputs):
                     raise self._unknown(kind) from error
@@ -108,6 +132,10 @@ class Interpreter:
         operator, names = _overload(node.schema())
         if operator is None or (_gives_numbers(operator) and any(map(_depends, inputs))):
             raise self._unknown(kind)
+        if len(names) != len(inputs) or _writes_to_containers(operator):
+            raise self._unknown(kind)
+        if any(isinstance(inputs[place], SYMBOLIC) for place in _dtype_places(operator)):
+            raise self._unknown(kind)  # a dtype that depends on data
         positional = [plain(value) for value, name in zip(inputs, names, strict=True) if name is None]
         named = {name: plain(value) for value, name in zip(inputs, names, strict=True) if name is not None}
         return operator(*positional, **named)
@@ -119,6 +147,15 @@ class Interpreter:
             source=self._tracer.where(),
             module=self._tracer.scopes.current.path or None,
             hint="write this part with tensor operations, or export the module that was scripted",
+        )
+
+    def _text_unknown(self, kind: str) -> CaptureError:
+        return CaptureError(
+            f"TorchScript's {kind} is given a text that depends on data or on a size",
+            op=kind,
+            source=self._tracer.where(),
+            module=self._tracer.scopes.current.path or None,
+            hint="a text has no form in ONNX: compare the number itself, or give the axis a fixed size",
         )
 
     def _may_be_none(self, kind: str) -> CaptureError:
@@ -192,6 +229,10 @@ class Interpreter:
         outputs = [value.unique() for value in node.outputs()]
         values.update([(outputs[0], result)] if len(outputs) == 1 else zip(outputs, result, strict=True))
 
+    def _fork(self, node: Any, values: dict[int, Any]) -> None:
+        """`torch.jit.fork`: what runs beside comes in order, and `wait` finds it ready."""
+        values[node.output().unique()] = self.run(node.g("Subgraph"), [values[each.unique()] for each in node.inputs()])
+
     # --- structures ------------------------------------------------------------------------------------------------
     def _unpack(self, node: Any, values: dict[int, Any]) -> None:
         items = values[node.input().unique()]
@@ -214,16 +255,19 @@ class Interpreter:
         value = values[node.input().unique()]
         if isinstance(value, Maybe):
             raise self._may_be_none("prim::isinstance")
-        values[node.output().unique()] = any(_fits(value, str(kind)) for kind in node.tys("types"))
+        answers = [_fits(value, kind) for kind in node.tys("types")]
+        if None in answers and True not in answers:
+            raise self._unknown("prim::isinstance")
+        values[node.output().unique()] = True in answers
+
+    def _requires_grad(self, node: Any, values: dict[int, Any]) -> None:
+        """In PyTorch's own modules as in training: nn.TransformerEncoder has kernels of its own for inference."""
+        tensor = values[node.input().unique()]
+        values[node.output().unique()] = self._in_pytorchs or tensor.requires_grad
 
     def _raise(self, node: Any, values: dict[int, Any]) -> None:
         text = str(values[next(iter(node.inputs())).unique()])
-        raise CaptureError(
-            f"the script raises an error for the example: {text}",
-            source=self._tracer.where(),
-            module=self._tracer.scopes.current.path or None,
-            hint="call it with the same arguments to see the error without the export",
-        )
+        raise ScriptRaised(text, self._tracer.where(), self._tracer.scopes.current.path or None)
 
     def _python(self, node: Any, values: dict[int, Any]) -> None:
         """A function that TorchScript was told to leave to Python: it is traced like any Python."""
@@ -342,30 +386,90 @@ def _needs_kernel(inputs: list[Any]) -> bool:
     return any(isinstance(each, (list, tuple)) and any(isinstance(x, torch.Tensor) for x in each) for each in inputs)
 
 
+@functools.cache
+def _writes_to_containers(operator: Any) -> bool:
+    """Whether an operator changes a list or a dict that it is given: it would change a copy of ours.
+
+    Those with many tensors in a list change the tensors.
+    """
+    if operator.name().startswith("aten::_foreach"):
+        return False
+    written = [each for each in operator._schema.arguments if each.alias_info is not None and each.alias_info.is_write]
+    return any(str(each.type).startswith(("List[", "Dict[")) for each in written)
+
+
+@functools.cache
+def _dtype_places(operator: Any) -> tuple[int, ...]:
+    """Where an operator takes a dtype, a layout or a memory format, which are numbers in a script."""
+    kinds = ("ScalarType", "Layout", "MemoryFormat")
+    return tuple(
+        place
+        for place, each in enumerate(operator._schema.arguments)
+        if str(each.real_type).removeprefix("Optional[").removesuffix("]") in kinds
+    )
+
+
+def _is_unsaid(value: Any) -> bool:
+    """Whether a value depends on data or on a size, or may: what a text of it says, nobody knows."""
+    if isinstance(value, (list, tuple)):
+        return getattr(value, "rows", None) is not None or any(map(_is_unsaid, value))
+    if isinstance(value, dict):
+        return any(map(_is_unsaid, value.values()))
+    return isinstance(value, torch.Tensor) or _depends(value)
+
+
 _NUMBERS: dict[str, tuple[type, ...]] = {
     "int": (int, torch.SymInt),
     "float": (float, torch.SymFloat),
     "bool": (bool, torch.SymBool),
 }
+_ANY_NUMBER = (bool, int, float, *SYMBOLIC)
+_DECLARED = {"FloatType": "float", "IntType": "int", "BoolType": "bool"}
 
 
-def _fits(value: Any, kind: str) -> bool:
-    """`isinstance` for TorchScript's types."""
-    if kind == "NoneType":
+def _fits(value: Any, kind: Any) -> bool | None:
+    """`isinstance` for TorchScript's types; None if the value does not tell: an empty list is of any type."""
+    name = kind.kind()
+    if name == "NoneType":
         return value is None
-    if kind == "Tensor":
+    if name == "TensorType":
         return isinstance(value, torch.Tensor)
-    if kind in _NUMBERS:
-        return isinstance(value, _NUMBERS[kind]) and (kind == "bool" or not isinstance(value, _NUMBERS["bool"]))
-    if kind == "str":
+    if name in _DECLARED:
+        wanted = _DECLARED[name]
+        return isinstance(value, _NUMBERS[wanted]) and (wanted == "bool" or not isinstance(value, _NUMBERS["bool"]))
+    if name == "NumberType":
+        return isinstance(value, _ANY_NUMBER)
+    if name == "StringType":
         return isinstance(value, str)
-    if kind.startswith(("List", "AnyList")) or kind.endswith("[]"):
-        return isinstance(value, list)
-    if kind.startswith(("Tuple", "AnyTuple", "(")):
-        return isinstance(value, tuple)
-    if kind.startswith("Dict"):
-        return isinstance(value, dict)
-    return not isinstance(value, (torch.Tensor, int, float, str, list, tuple, dict, type(None)))
+    if name in ("AnyListType", "AnyTupleType"):
+        return isinstance(value, list if name == "AnyListType" else tuple)
+    if name == "ListType":
+        return isinstance(value, list) and _all_fit(value, kind.getElementType())
+    if name == "TupleType":
+        kinds = kind.elements()
+        same = isinstance(value, tuple) and len(value) == len(kinds)
+        return same and _together([_fits(each, inner) for each, inner in zip(value, kinds, strict=True)])
+    if name == "DictType":
+        return isinstance(value, dict) and _all_fit(list(value.values()), kind.getValueType())
+    if name == "OptionalType":
+        return True if value is None else _fits(value, kind.getElementType())
+    if name == "UnionType":
+        answers = [_fits(value, each) for each in kind.containedTypes()]
+        return True if True in answers else None if None in answers else False
+    if name == "DeviceObjType":
+        return isinstance(value, torch.device)
+    if isinstance(value, (torch.Tensor, *_ANY_NUMBER, str, list, tuple, dict, type(None))):
+        return False
+    return None
+
+
+def _all_fit(values: list[Any], kind: Any) -> bool | None:
+    rows = getattr(values, "rows", None)
+    return None if not values or rows is not None else _together([_fits(each, kind) for each in values])
+
+
+def _together(answers: list[bool | None]) -> bool | None:
+    return False if False in answers else None if None in answers else True
 
 
 @functools.cache
@@ -393,10 +497,12 @@ _SPECIAL = {
     "prim::GetAttr": Interpreter._get_attribute,
     "prim::SetAttr": Interpreter._set_attribute,
     CALL_METHOD: Interpreter._call_method,
+    "prim::fork": Interpreter._fork,
     "prim::TupleUnpack": Interpreter._unpack,
     "prim::ListUnpack": Interpreter._unpack,
     "prim::DictConstruct": Interpreter._dictionary,
     "prim::isinstance": Interpreter._is_instance,
+    "prim::requires_grad": Interpreter._requires_grad,
     "prim::RaiseException": Interpreter._raise,
     "prim::PythonOp": Interpreter._python,
     "prim::If": Interpreter._if,

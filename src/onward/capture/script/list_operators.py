@@ -177,6 +177,14 @@ def _tensor(data: ScriptList, dtype: Any = None, device: Any = None, requires_gr
     return rows.clone() if dtype is None else rows.to(dtype)
 
 
+def _slice(items: ScriptList, start: Any, end: Any, step: Any = 1) -> ScriptList:
+    if type(step) is int and step == -1 and start is None and end is None:
+        return list_with(_rows(items).reversed())
+    if not isinstance(step, int) or step < 1:
+        raise NotAlike("it is sliced with a step that is not a number above 0")
+    return list_with(_rows(items, start).slice(start, end, step))
+
+
 def _contains(items: ScriptList, value: Any) -> Any:
     return (_rows(items).only == value).sum().item() > 0  # `any` of nothing is an error in some runtimes
 
@@ -192,7 +200,7 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
     "aten::add": _joined,
     "aten::len": lambda items: _rows(items).length(),
     "aten::__getitem__": lambda items, index: _rows(items, index).get(index),
-    "aten::slice": lambda items, start, end, step=1: list_with(_rows(items, start).slice(start, end, step)),
+    "aten::slice": _slice,
     "aten::_set_item": _set,
     "aten::insert": _insert,
     "aten::pop": _pop,

@@ -39,6 +39,7 @@ from .columns import (
     tracer_of,
     without,
 )
+from .enumerations import ENUMERATED, number_of
 
 if TYPE_CHECKING:
     from ..tracer import Tracer
@@ -275,7 +276,9 @@ def list_with(rows: Rows) -> ScriptList:
 
 
 def adopt(value: Any) -> Any:
-    """Python's lists and dicts, wherever they are in a value, as those of the script."""
+    """Python's lists and dicts, wherever they are in a value, as those of the script; dtypes as its numbers."""
+    if isinstance(value, ENUMERATED):
+        return number_of(value)
     if isinstance(value, TracedList):
         return list_with(Rows(Element(flatten(0)[1], (value.fact,)), (value,)))
     if isinstance(value, TracedNumbers):

@@ -13,8 +13,9 @@ def with_names(value: Any, kind: Any) -> Any:
     name = kind.kind()
     if name == "TupleType" and type(value) is tuple:
         items = [with_names(each, inner) for each, inner in zip(value, kind.elements(), strict=True)]
-        fields = tuple(_fields(kind.str()))
-        return _named_tuple(kind.annotation_str.rpartition(".")[2], fields)(*items) if fields else tuple(items)
+        fields, label = tuple(_fields(kind.str())), kind.annotation_str.rpartition(".")[2]
+        # The results of `topk`, `max(dim)` and the like have names inside a script, and are plain tuples outside.
+        return _named_tuple(label, fields)(*items) if fields and label.isidentifier() else tuple(items)
     if name == "ListType" and type(value) is list:
         return [with_names(each, kind.getElementType()) for each in value]
     if name == "DictType" and type(value) is dict:

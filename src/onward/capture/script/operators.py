@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Callable
@@ -11,6 +12,7 @@ import torch
 
 from ..sizes import SYMBOLIC, either
 from .columns import counted
+from .enumerations import dtype_of, format_of, number_of
 from .list_operators import numbers_in
 from .lists import UNINITIALIZED, ScriptObject
 
@@ -46,6 +48,95 @@ def _not(value: Any) -> Any:
     return torch.sym_not(value) if isinstance(value, torch.SymBool) else not value
 
 
+def _round(value: Any) -> Any:
+    """`round`: TorchScript's is a float, as what it is given."""
+    rounded = round(value)
+    return torch.sym_float(rounded) if isinstance(rounded, SYMBOLIC) else float(rounded)
+
+
+def _power(base: Any, exponent: Any) -> Any:
+    """`**`: with an exponent that is not known, of floats; PyTorch's whole numbers would ask for its sign."""
+    if isinstance(exponent, SYMBOLIC):
+        return _real(base) ** _real(exponent)
+    return base**exponent
+
+
+def _number(function: Callable[..., torch.Tensor]) -> Callable[..., Any]:
+    """A function of tensors as one of numbers that depend on data or on a size."""
+
+    def compute(*numbers: Any) -> Any:
+        return function(*(torch.scalar_tensor(each, dtype=torch.float64) for each in numbers)).item()
+
+    return compute
+
+
+def _as_whole(number: Any) -> torch.Tensor:
+    return torch.scalar_tensor(number, dtype=torch.int64)
+
+
+# Functions of `math`, for numbers that depend on data or on a size; others are computed by TorchScript's own.
+MATH: dict[str, Callable[..., Any]] = {
+    "aten::sqrt": lambda x: torch.sym_sqrt(x),
+    "aten::fabs": lambda x: torch.sym_float(abs(x)),
+    "aten::gamma": _number(lambda x: torch.lgamma(x).exp()),
+    "aten::divmod": lambda one, other: (one // other, one % other),
+    "aten::gcd": lambda one, other: torch.gcd(_as_whole(one), _as_whole(other)).item(),
+    "aten::modf": lambda x: (x - _real(_whole(x)), _real(_whole(x))),
+    "aten::ldexp": lambda x, exponent: x * _power(2.0, exponent),
+    "aten::isnan": lambda x: x != x,
+    "aten::isinf": lambda x: abs(_real(x)) == math.inf,
+    "aten::isfinite": lambda x: abs(_real(x)) < math.inf,
+    "aten::degrees": _number(torch.rad2deg),
+    "aten::radians": _number(torch.deg2rad),
+    **{
+        f"aten::{name}": _number(getattr(torch, name))
+        for name in (
+            "exp", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh",
+            "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "lgamma", "atan2", "fmod", "copysign",
+        )
+    },
+}  # fmt: skip
+
+
+def _equal(one: Any, other: Any) -> Any:
+    """`==`, of lists too: with sizes among their items, the answer is a number that depends on them."""
+    if not isinstance(one, list) or not isinstance(other, list):
+        return one == other
+    if len(one) != len(other):
+        return False
+    return functools.reduce(_both, map(_equal, one, other), True)
+
+
+def _contains(container: Any, item: Any) -> Any:
+    if not isinstance(container, list) or not any(isinstance(each, SYMBOLIC) for each in (item, *container)):
+        return item in container
+    return _not(functools.reduce(_both, [_not(each == item) for each in container], True))
+
+
+def _count(container: Any, item: Any) -> Any:
+    if not any(isinstance(each, SYMBOLIC) for each in (item, *container)):
+        return container.count(item)
+    return sum(_whole(each == item) for each in container)
+
+
+def _both(one: Any, other: Any) -> Any:
+    """`one and other` of truth values."""
+    if isinstance(one, bool):
+        return other if one else False
+    if isinstance(other, bool):
+        return one if other else False
+    return one & other
+
+
+def _exclusive(one: Any, other: Any) -> Any:
+    """`^`: PyTorch's truth values have none."""
+    if isinstance(other, torch.SymBool) and isinstance(one, bool):
+        one, other = other, one
+    if not isinstance(one, torch.SymBool):
+        return one ^ other
+    return (_not(one) if other else one) if isinstance(other, bool) else either(one, _not(other), other)
+
+
 def _convolution(x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
     """What `torch.jit.optimize_for_inference` makes of a convolution."""
     return (torch.conv1d, torch.conv2d, torch.conv3d)[x.dim() - 3](x, weight, bias, stride, padding, dilation, groups)
@@ -68,6 +159,10 @@ def _numel(x: torch.Tensor) -> Any:
     return math.prod(_sizes(x))
 
 
+def _is_contiguous(x: torch.Tensor, memory_format: int = 0) -> bool:
+    return x.is_contiguous(memory_format=format_of(memory_format))
+
+
 # Operators on numbers, strings, lists and dicts: by name, if no argument is a tensor.
 PLAIN: dict[str, Callable[..., Any]] = {
     "aten::add": operator.add,
@@ -76,56 +171,38 @@ PLAIN: dict[str, Callable[..., Any]] = {
     "aten::div": operator.truediv,
     "aten::floordiv": operator.floordiv,
     "aten::remainder": operator.mod,
-    "aten::pow": operator.pow,
+    "aten::pow": _power,
     "aten::neg": operator.neg,
     "aten::abs": abs,
     "prim::abs": abs,
-    "aten::eq": operator.eq,
-    "aten::ne": operator.ne,
+    "aten::eq": _equal,
+    "aten::ne": lambda one, other: _not(_equal(one, other)),
     "aten::lt": operator.lt,
     "aten::le": operator.le,
     "aten::gt": operator.gt,
     "aten::ge": operator.ge,
     "aten::__and__": operator.and_,
     "aten::__or__": operator.or_,
-    "aten::__xor__": operator.xor,
+    "aten::__xor__": _exclusive,
     "aten::__lshift__": operator.lshift,
     "aten::__rshift__": operator.rshift,
     "aten::__not__": _not,
     "aten::floor": math.floor,
     "aten::ceil": math.ceil,
-    "aten::round": round,
-    "aten::sqrt": lambda x: torch.sym_sqrt(x) if isinstance(x, SYMBOLIC) else math.sqrt(x),
-    "aten::exp": math.exp,
-    "aten::log": math.log,
+    "aten::round": _round,
     "prim::min": lambda *values: min(*values),
     "prim::max": lambda *values: max(*values),
     "aten::keys": lambda x: list(x.keys()),
     "aten::values": lambda x: list(x.values()),
     "aten::items": lambda x: list(x.items()),
     "aten::get": lambda x, key, default=None: x.get(key, default),
-    "aten::__contains__": lambda container, item: item in container,
-    "aten::format": lambda text, *values: text.format(*values),
-    "aten::str": str,
-    "aten::join": lambda text, parts: text.join(parts),
-    "aten::ord": ord,
-    "aten::chr": chr,
-    "aten::lower": str.lower,
-    "aten::upper": str.upper,
-    "aten::startswith": lambda text, prefix, start=0, end=-1: text.startswith(prefix),
-    "aten::endswith": lambda text, suffix, start=0, end=-1: text.endswith(suffix),
+    "aten::__contains__": _contains,
     "aten::index": lambda x, item: x.index(item),
-    "aten::count": lambda x, item: x.count(item),
+    "aten::count": _count,
     "aten::sum": sum,
-    "aten::any": any,
-    "aten::all": all,
+    "aten::any": lambda values: _not(functools.reduce(_both, map(_not, map(_truth, values)), True)),
+    "aten::all": lambda values: functools.reduce(_both, map(_truth, values), True),
 }
-
-
-# Operators that write numbers down.
-AS_TEXT = frozenset(
-    {"aten::format", "aten::str", "aten::percentFormat", "aten::chr", "aten::hex", "aten::oct", "aten::bin"}
-)
 
 
 def _getitem(container: Any, index: Any) -> Any:
@@ -170,6 +247,10 @@ def _sorted(container: list[Any], reverse: bool = False) -> list[Any]:
     return items
 
 
+def _remove(container: list[Any], value: Any) -> None:
+    container.remove(value)
+
+
 def _sort(container: list[Any], reverse: bool = False) -> None:
     container[:] = _sorted(container, reverse)
 
@@ -195,6 +276,7 @@ ON_CONTAINERS: dict[str, Callable[..., Any]] = {
     "aten::extend": _extend,
     "aten::insert": _insert,
     "aten::pop": lambda container, *where: container.pop(*where),
+    "aten::remove": _remove,
     "aten::reverse": _reverse,
     "aten::sort": _sort,
     "aten::sorted": _sorted,
@@ -227,23 +309,21 @@ GENERAL: dict[str, Callable[..., Any]] = {
     "aten::len": lambda x: _size(x, 0) if isinstance(x, torch.Tensor) else len(x),
     "aten::is_floating_point": lambda x: x.is_floating_point(),
     "aten::is_complex": lambda x: x.is_complex(),
-    "aten::is_contiguous": lambda x, *format_: True,
+    "aten::is_contiguous": _is_contiguous,
     "aten::device": lambda *args: torch.device(*args),
     "prim::NumToTensor": lambda x: torch.scalar_tensor(x, dtype=_dtype_of_number(x)),
-    "aten::as_tensor": lambda data, dtype=None, device=None: torch.as_tensor(data, dtype=_dtype(dtype)),
-    "aten::tensor": lambda data, dtype=None, device=None, grad=False: torch.tensor(data, dtype=_dtype(dtype)),
+    "aten::as_tensor": lambda data, dtype=None, device=None: torch.as_tensor(data, dtype=dtype_of(dtype)),
+    "aten::tensor": lambda data, dtype=None, device=None, grad=False: torch.tensor(data, dtype=dtype_of(dtype)),
     "prim::TupleConstruct": lambda *items: tuple(items),
     "prim::ListConstruct": lambda *items: list(items),
     "prim::TupleIndex": lambda items, index: items[index],
     "prim::unchecked_cast": lambda x: x,
     "prim::unchecked_unwrap_optional": lambda x: x,
     "aten::_unwrap_optional": lambda x: x,
-    "prim::dtype": lambda x: x.dtype,
+    "prim::dtype": lambda x: number_of(x.dtype),
     "prim::device": lambda x: x.device,
-    "prim::layout": lambda x: x.layout,
-    # As in training, so that nn.TransformerEncoder and others do not choose a kernel of their own for inference.
-    "prim::requires_grad": lambda x: True,
-    "aten::is_grad_enabled": lambda: True,
+    "prim::layout": lambda x: number_of(x.layout),
+    "aten::is_grad_enabled": lambda: True,  # as where a model is simply called; `torch.no_grad()` changes no numbers
     "prim::is_cuda": lambda x: False,
     "prim::is_mkldnn": lambda x: False,
     "prim::is_quantized": lambda x: False,
@@ -259,24 +339,16 @@ GENERAL: dict[str, Callable[..., Any]] = {
     "aten::__range_length": _range_length,
     "aten::__derive_index": lambda index, start, step: start + index * step,
     "prim::tolist": lambda x, *kind: numbers_in(x),
+    "aten::wait": lambda x: x,
     "prim::Print": lambda *values: None,
     "aten::warn": lambda *values: None,
     "aten::manual_seed": lambda *values: None,
+    "prim::EnumValue": lambda x: x.value,
+    "prim::EnumName": lambda x: x.name,
     "prim::StringIndex": lambda text, index: text[index],
     "aten::set_grad_enabled": lambda value: None,
     "prim::rangelist": lambda n: list(range(n)),
 }
-
-
-# How TorchScript writes dtypes in constants: by their numbers.
-_DTYPES = {
-    0: torch.uint8, 1: torch.int8, 2: torch.int16, 3: torch.int32, 4: torch.int64, 5: torch.float16, 6: torch.float32,
-    7: torch.float64, 8: torch.complex32, 9: torch.complex64, 10: torch.complex128, 11: torch.bool, 15: torch.bfloat16,
-}  # fmt: skip
-
-
-def _dtype(value: torch.dtype | int | None) -> torch.dtype | None:
-    return _DTYPES[value] if isinstance(value, int) else value
 
 
 def _dtype_of_number(value: Any) -> torch.dtype:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -109,14 +110,46 @@ def arange(g: Emitter, end: Scalar, dtype: object = None) -> Value:
 def arange_start_step(g: Emitter, start: Scalar, end: Scalar, step: Scalar = 1, dtype: object = None) -> Value:
     """arange.start_step(Scalar start, Scalar end, Scalar step=1, *, ScalarType? dtype=None, ...) -> Tensor"""
     bounds = (start, end, step)
+    if not g.out_dtype.is_floating_point and not all(_is_whole(g, bound) for bound in bounds):
+        return _whole_arange(g, start, end, step)
     whole = all(isinstance(bound, int) or (isinstance(bound, SizeValue) and bound.kind is int) for bound in bounds)
     if whole or not _varies(*bounds) or any(isinstance(bound, Value) for bound in bounds):
         return g.arange(start, end, step, g.out_dtype)
     # Range adds up the step, and with it its rounding errors: count instead, then scale.
-    span = SizeValue.of(operator.sub, end, start) if _varies(end, start) else end - start
-    count = SizeValue.of(math.ceil, SizeValue.of(operator.truediv, span, step))
-    places = g.arange(0, count, 1, torch.int64)
+    places = g.arange(0, _count(start, end, step), 1, torch.int64)
     return _ramp(g, places, start, step)
+
+
+def _is_whole(g: Emitter, bound: Scalar | Value) -> bool:
+    if isinstance(bound, Value):
+        return not g.dtype(bound).is_floating_point
+    return isinstance(bound, int) or (isinstance(bound, SizeValue) and bound.kind is not float)
+
+
+def _truncated(g: Emitter, bound: Any) -> Any:
+    """A bound without its fraction."""
+    if isinstance(bound, Value):
+        return g.cast(bound, torch.int64)
+    return SizeValue.of(int, bound) if isinstance(bound, SizeValue) else int(bound)
+
+
+def _whole_arange(g: Emitter, start: Any, end: Any, step: Any) -> Value:
+    """Integers between ends with fractions. PyTorch drops the fractions before it counts up; how many numbers there
+    are it finds before that, except for int64."""
+    first, last, each = (_truncated(g, bound) for bound in (start, end, step))
+    if g.out_dtype is torch.int64:
+        return g.arange(first, last, each, torch.int64)
+    if any(isinstance(bound, Value) for bound in (start, end, step)):
+        raise g.unsupported(f"arange with tensors of floating point as bounds of {g.out_dtype}")
+    count = math.ceil((end - start) / step) if not _varies(start, end, step) else _count(start, end, step)
+    places = g.arange(0, count, 1, torch.int64)
+    return g.cast(g.op.Add(g.op.Mul(places, g.as_value(each)), g.as_value(first)), g.out_dtype)
+
+
+def _count(start: Any, end: Any, step: Any) -> SizeValue:
+    """How many numbers a range has, by its ends as they are; one of them depends on sizes."""
+    span = SizeValue.of(operator.sub, end, start) if _varies(end, start) else end - start
+    return SizeValue.of(math.ceil, SizeValue.of(operator.truediv, span, step))
 
 
 def _varies(*bounds: object) -> bool:
@@ -136,11 +169,27 @@ def linspace(g: Emitter, start: Scalar, end: Scalar, steps: int | SizeValue, dty
     """linspace(Scalar start, Scalar end, int steps, *, ScalarType? dtype=None, ...) -> Tensor"""
     if all(isinstance(bound, (int, float)) for bound in (start, end)) and isinstance(steps, int):
         return g.const_tensor(torch.linspace(start, end, steps, dtype=g.out_dtype))  # type: ignore[arg-type]
+    if not g.out_dtype.is_floating_point:
+        return _whole_linspace(g, start, end, steps)
     wide = torch.float64 if g.out_dtype is torch.float64 else torch.float32
     gaps = max(steps - 1, 1) if isinstance(steps, int) else SizeValue.of(torch.sym_max, steps - 1, 1)
     first, last, count = g.promote(start, end, gaps, dtype=wide)
     step = g.op.Div(g.op.Sub(last, first), count)
     return g.annotate(_ramp(g, g.arange(0, steps), first, step), g.out.shape)
+
+
+def _whole_linspace(g: Emitter, start: Scalar, end: Scalar, steps: int | SizeValue) -> Value:
+    """Integers: PyTorch drops the fractions of the ends, and counts from both of them."""
+    gaps = max(steps - 1, 1) if isinstance(steps, int) else SizeValue.of(torch.sym_max, steps - 1, 1)
+    ends = [_truncated(g, bound) for bound in (start, end)]
+    first, last, count = g.promote(*ends, gaps, dtype=torch.float64)
+    step = g.op.Div(g.op.Sub(last, first), count)
+    places = g.arange(0, steps)
+    half = steps // 2
+    before = g.op.Add(first, g.op.Mul(g.cast(places, torch.float64), step))
+    left = g.cast(g.op.Sub(g.as_value(steps - 1), places), torch.float64)
+    after = g.op.Sub(last, g.op.Mul(left, step))
+    return g.annotate(g.cast(g.where(g.op.Less(places, g.as_value(half)), before, after), g.out_dtype), g.out.shape)
 
 
 @lowers(aten.eye.default)

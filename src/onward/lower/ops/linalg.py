@@ -8,10 +8,12 @@ import torch
 
 from onward.capture.regions import determinant
 
-from ..emitter import Emitter, Number, Value
+from ..emitter import Emitter, Number, SizeValue, Value
 from ..registry import lowers
+from .arithmetic import scaled
 
 aten = torch.ops.aten
+Scalar = Number | SizeValue
 
 
 @lowers(aten.linear.default)
@@ -51,15 +53,21 @@ def outer(g: Emitter, x: Value, y: Value) -> Value:
 
 
 @lowers(aten.addmm.default)
-def addmm(g: Emitter, bias: Value, x: Value, y: Value, *, beta: Number = 1, alpha: Number = 1) -> Value:
+def addmm(g: Emitter, bias: Value, x: Value, y: Value, *, beta: Scalar = 1, alpha: Scalar = 1) -> Value:
     """addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     counted = None if beta == 0 else bias
-    if not _gemm_serves(g, x, counted):
+    known = isinstance(beta, (int, float)) and isinstance(alpha, (int, float))  # Gemm's factors are attributes
+    if not known or not _gemm_serves(g, x, counted):
         return _scaled_sum(g, bias, g.op.MatMul(x, y), beta, alpha)
     x, flip_x = _untransposed(x)
     y, flip_y = _untransposed(y)
-    factors = {"alpha": None if alpha == 1 else float(alpha), "beta": None if beta in (0, 1) else float(beta)}
+    factors = {"alpha": None if alpha == 1 else _plain(alpha), "beta": None if beta in (0, 1) else _plain(beta)}
     return g.op.Gemm(x, y, counted, transA=flip_x, transB=flip_y, **factors)
+
+
+def _plain(factor: Scalar) -> float:
+    assert isinstance(factor, (int, float))
+    return float(factor)
 
 
 def _untransposed(x: Value) -> tuple[Value, int | None]:
@@ -72,32 +80,31 @@ def _untransposed(x: Value) -> tuple[Value, int | None]:
     return x, None
 
 
-def _scaled_sum(g: Emitter, x: Value, product: Value, beta: Number, alpha: Number) -> Value:
+def _scaled_sum(g: Emitter, x: Value, product: Value, beta: Scalar, alpha: Scalar) -> Value:
     """beta * x + alpha * product; beta 0 means that x does not count, even where it is not a number."""
-    if alpha != 1:
-        product = g.op.Mul(product, g.like(product, alpha))
-    if beta == 0:
-        return product
-    if beta != 1:
-        x = g.op.Mul(x, g.like(x, beta))
-    return g.op.Add(x, product)
+    product = scaled(g, product, alpha)
+    if isinstance(beta, (int, float)):
+        return product if beta == 0 else g.op.Add(scaled(g, x, beta), product)
+    factor = g.as_value(beta, g.dtype(x))
+    counted = g.where(g.equal(factor, g.like(x, 0)), g.like(x, 0), g.op.Mul(x, factor))
+    return g.op.Add(counted, product)
 
 
 @lowers(aten.baddbmm.default, aten.addmv.default)
-def baddbmm(g: Emitter, x: Value, batch1: Value, batch2: Value, *, beta: Number = 1, alpha: Number = 1) -> Value:
+def baddbmm(g: Emitter, x: Value, batch1: Value, batch2: Value, *, beta: Scalar = 1, alpha: Scalar = 1) -> Value:
     """baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     return _scaled_sum(g, x, g.op.MatMul(batch1, batch2), beta, alpha)
 
 
 @lowers(aten.addbmm.default)
-def addbmm(g: Emitter, x: Value, batch1: Value, batch2: Value, *, beta: Number = 1, alpha: Number = 1) -> Value:
+def addbmm(g: Emitter, x: Value, batch1: Value, batch2: Value, *, beta: Scalar = 1, alpha: Scalar = 1) -> Value:
     """addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     product = g.reduce("ReduceSum", g.op.MatMul(batch1, batch2), [0])
     return _scaled_sum(g, x, product, beta, alpha)
 
 
 @lowers(aten.addr.default)
-def addr(g: Emitter, x: Value, vec1: Value, vec2: Value, *, beta: Number = 1, alpha: Number = 1) -> Value:
+def addr(g: Emitter, x: Value, vec1: Value, vec2: Value, *, beta: Scalar = 1, alpha: Scalar = 1) -> Value:
     """addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     x, vec1, vec2 = g.promote(x, vec1, vec2)
     return _scaled_sum(g, x, g.op.Mul(g.unsqueeze(vec1, [1]), vec2), beta, alpha)
