@@ -228,6 +228,15 @@ class Port:
 Output = torch.Tensor | list[torch.Tensor]  # what a program returns at one port
 
 
+class OtherResults(Exception):
+    """The model returned another number of values, or values at other places, than when it was traced."""
+
+
+def _some(paths: Sequence[Path]) -> str:
+    """The first few paths, for an error."""
+    return ", ".join(".".join(path) or "a single value" for path in paths[:4]) + ", ..." * (len(paths) > 4)
+
+
 @dataclass(frozen=True)
 class Results:
     """What the model returned: every tensor is an output, everything else is given back as it was."""
@@ -245,8 +254,13 @@ class Results:
         return self.structure.unflatten(leaves)
 
     def select(self, result: Any) -> list[Output]:
-        """The outputs among what another call of the model returned."""
+        """The outputs among what another call of the model returned. Raises OtherResults if it returned other ones."""
         leaves, structure = flatten(result, self.lists)
+        if structure.paths != self.structure.paths:
+            raise OtherResults(
+                f"the model returns {len(structure.paths)} values here, and {len(self.structure.paths)} at the "
+                f"example's sizes: {_some(structure.paths)} in place of {_some(self.structure.paths)}"
+            )
         return [self._output(structure.paths[position], leaves[position]) for position in self.positions]
 
     def _output(self, path: Path, leaf: Any) -> Output:

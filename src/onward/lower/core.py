@@ -28,6 +28,9 @@ IMPURE = frozenset({
 })  # fmt: skip
 
 
+# They take values of any type as they are, and give them back.
+_CARRIES = frozenset({"Identity", "If", "Loop", "Scan"})
+
 # Their axis counts the axes of the result, not of the input.
 _AXIS_OF_RESULT = frozenset({"OneHot", "ConcatFromSequence", "SequenceInsert"})
 
@@ -127,6 +130,8 @@ class Core:
             known = simplify.simplify(self, op, values, settings) or self._fold(op, values, settings)
             if known is not None:
                 return known if outputs > 1 else known[0]
+        if schema is not None and not pure:
+            self.check_open(op, [self._session.dtypes.get(value) for value in values if value is not None])
         restore = self._fit(schema, values) if schema is not None and op != "Cast" else None
         if restore is not None and op == "ConstantOfShape":
             restore |= self._fit_filler(schema, settings)
@@ -255,6 +260,16 @@ class Core:
                     f"{dtype}; use g.cast or g.promote"
                 )
         return found
+
+    def check_open(self, op: str, given: Sequence[torch.dtype | None]) -> None:
+        """Refuse types that an operator does not carry: those of control flow and of copies, which are not cast."""
+        schema = schemas.find(op, self.opset)
+        carried = [allowed for name, allowed in schema.allowed.items() if name in ("T", "V")] if schema else []
+        if op not in _CARRIES or not carried:
+            return
+        for dtype in given:
+            if dtype is not None and not any(dtype in allowed for allowed in carried):
+                raise self.unsupported(f"ONNX operator {op} does not take {dtype} at opset {self.opset}")
 
     def _fit(self, schema: schemas.OpSchema, values: list[Value | None]) -> dict[str, torch.dtype]:
         """Cast inputs, in place, to types that run; the variables whose outputs have to be cast back."""

@@ -107,17 +107,3 @@ def addr(g: Emitter, x: Value, vec1: Value, vec2: Value, *, beta: Number = 1, al
 def det(g: Emitter, x: Value) -> Value:
     """determinant(Tensor matrices) -> Tensor"""
     return g.op.Det(x)
-
-
-@lowers(aten.einsum.default, since=12)
-def einsum(g: Emitter, equation: str, tensors: Sequence[Value], *, path: Sequence[int] | None = None) -> Value:
-    """einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor
-
-    The path is the order of the products; the result does not depend on it. Before opset 12 PyTorch's own decomposition
-    is taken.
-    """
-    terms, arrow, result = equation.replace(" ", "").partition("->")
-    if not arrow:
-        letters = sorted({c for c in terms if c.isalpha() and terms.count(c) == 1})
-        result = ("..." if "..." in terms else "") + "".join(letters)
-    return g.op.Einsum(*g.promote(*tensors), equation=f"{terms}->{result}")
