@@ -43,6 +43,14 @@ def size(tracer: Tracer, tensor: Traced, axis: int | None = None) -> Any:
     return [tracer.decisions.commit(_size_of(tracer, tensor, i)) for i in range(tensor.fact.rank)]
 
 
+def freeze_sizes(tracer: Tracer, tensor: Traced) -> None:
+    """Python has the tensor as numbers: as many as in the example, whatever the dynamic axes are."""
+    for axis in range(tensor.fact.rank):
+        size = _size_of(tracer, tensor, axis)
+        if not size.is_uniform and tracer.decisions.axes_of(size):
+            tracer.decisions.commit(size)
+
+
 SQUEEZES = frozenset(
     getattr(packet, name) for packet in (aten.squeeze, aten.squeeze_copy) for name in ("default", "dim", "dims")
 )

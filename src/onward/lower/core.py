@@ -153,9 +153,14 @@ class Core:
         return values
 
     def _count_axis_from_front(self, op: str, values: list[Value | None], settings: dict[str, Any]) -> None:
-        """Many operators take a negative axis only from opset 11 or 13 on; before, say the same from the front."""
+        """Many operators take a negative axis only from opset 11 or 13 on; before, say the same from the front.
+
+        ArgMax and ArgMin always: onnxruntime 1.31 gives a wrong shape for a negative axis of a tensor without elements.
+        """
         axis = settings.get("axis")
-        if axis is None or axis >= 0 or self.opset >= 13 or op in _AXIS_OF_RESULT or not values or values[0] is None:
+        if axis is None or axis >= 0 or op in _AXIS_OF_RESULT or not values or values[0] is None:
+            return
+        if self.opset >= 13 and op not in ("ArgMax", "ArgMin"):
             return
         shape = self._session.dims.get(values[0])
         if shape is not None:

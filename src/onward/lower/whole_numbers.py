@@ -66,7 +66,8 @@ def exact_product(g: Any, x: Value, axes: Sequence[int], keepdims: bool) -> Valu
     body = g.subgraph("step")
     states = [body.input("product", dtype, rest), body.input("element", dtype, rest)]
     start = g.expand(g.const(1, dtype), rest)
-    if g.known_dims(columns)[0] not in range(1, 2**31):  # onnxruntime 1.31 refuses to scan no elements
+    count = g.known_dims(columns)[0]
+    if not isinstance(count, int) or not count:  # onnxruntime 1.31 refuses to scan no elements
         columns = g.op.Concat(g.unsqueeze(start, [0]), columns, axis=0)
     attributes = {"body": body.graph([body.op.Mul(*states)]), "num_scan_inputs": 1}
     product = g.annotate(g.node("Scan", [start, columns], attributes), rest, dtype)
@@ -80,17 +81,13 @@ def _largest(g: Any, x: Value, steps: int) -> int | None:
         known = constant.device.type != "meta" and constant.numel() <= 2**16 and not constant.is_floating_point()
         return int(constant.to(torch.int64).abs().max()) if known and constant.numel() else None
     dtype, node = g.dtype(x), x.producer()
-    own = 1 if dtype is torch.bool else None if dtype.is_floating_point else -torch.iinfo(dtype).min
-    if dtype is torch.uint8:
-        own = 255
-    if own is not None and dtype is not torch.int64:
-        narrow: int | None = own
-    else:
-        narrow = None
-    if node is None or node.domain != "" or not steps or own is None:
-        return narrow
-    found = _of_node(g, node, x, steps - 1)
-    return found if narrow is None else narrow if found is None else min(found, narrow)
+    if dtype.is_floating_point:
+        return None
+    own = {torch.bool: 1, torch.uint8: 255}.get(dtype) or -torch.iinfo(dtype).min
+    found = None if node is None or node.domain != "" or not steps else _of_node(g, node, x, steps - 1)
+    if found is None:
+        return None if dtype is torch.int64 else own
+    return min(found, own)
 
 
 def _of_node(g: Any, node: Any, x: Value, steps: int) -> int | None:

@@ -34,6 +34,13 @@ def _gemm_serves(g: Emitter, x: Value, bias: Value | None) -> bool:
 @lowers(aten.dot.default, aten.vdot.default)
 def matmul(g: Emitter, x: Value, y: Value) -> Value:
     """matmul(Tensor self, Tensor other) -> Tensor"""
+    return _times(g, x, y)
+
+
+def _times(g: Emitter, x: Value, y: Value) -> Value:
+    """The product. onnxruntime 1.31 refuses no rows times a vector, and takes no rows times a matrix of one column."""
+    if g.rank(y) == 1 and any(not isinstance(size, int) for size in g.known_dims(x)[:-1]):
+        return g.squeeze(g.op.MatMul(x, g.unsqueeze(y, [1])), [g.rank(x) - 1])
     return g.op.MatMul(x, y)
 
 
@@ -86,7 +93,7 @@ def _scaled_sum(g: Emitter, x: Value, product: Value, beta: Number, alpha: Numbe
 @lowers(aten.baddbmm.default, aten.addmv.default)
 def baddbmm(g: Emitter, x: Value, batch1: Value, batch2: Value, *, beta: Number = 1, alpha: Number = 1) -> Value:
     """baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
-    return _scaled_sum(g, x, g.op.MatMul(batch1, batch2), beta, alpha)
+    return _scaled_sum(g, x, _times(g, batch1, batch2), beta, alpha)
 
 
 @lowers(aten.addbmm.default)
