@@ -146,7 +146,8 @@ def test_a_refused_example_of_size_one_names_the_branch_and_what_to_do() -> None
     with pytest.raises(onward.errors.RefusedSizesError) as caught:
         traced(lambda x: x.squeeze(0) * 2, torch.randn(1, 3), X)
     assert re.search(
-        r"something else at batch = 1, the example, than at larger sizes because of `batch == 1` \(.*test_sizes.py:\d+\); "
+        r"something else at batch = 1, the example, than at larger sizes because of `batch == 1` "
+        r"\(.*test_sizes.py:\d+\); "
         "an example with larger sizes gives a file for those",
         str(caught.value),
     )
@@ -154,9 +155,7 @@ def test_a_refused_example_of_size_one_names_the_branch_and_what_to_do() -> None
 
 def test_an_example_of_size_one_may_be_written_as_fixed() -> None:
     with pytest.warns(CaptureWarning, match="written as fixed"):
-        program = traced(
-            lambda x: x * 100 if x.shape[0] == 1 else x + 1, torch.randn(1, 3), X, allow_static_axes=True
-        )
+        program = traced(lambda x: x * 100 if x.shape[0] == 1 else x + 1, torch.randn(1, 3), X, allow_static_axes=True)
     assert ops(program) == ["aten.mul.Tensor"]
     assert shapes(program) == [(1, 3)]
 

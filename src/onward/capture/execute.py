@@ -84,7 +84,7 @@ def run_node(node: fx.Node, values: Mapping[fx.Node, Any], widen: Callable[[Any]
     if widen is not None:
         args, kwargs = tree_map(widen, (args, kwargs))
     if node.target in SQUEEZES and isinstance(node.args[0], fx.Node):
-        return _squeezed(node.args[0].meta["val"], *args)
+        return _squeezed(node.args[0].meta["val"], *args)  # type: ignore[arg-type]
     return _BY_VALUE.get(node.target, node.target)(*args, **kwargs)
 
 

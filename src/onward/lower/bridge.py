@@ -116,9 +116,9 @@ class Structure(Sizes):
             kept = [1 if axis in over else dim for axis, dim in enumerate(shape) if keepdims or axis not in over]
             return self.expand(self.like(x, _OF_NOTHING[op]), kept)
         attributes: dict[str, Any] = {"keepdims": keepdims}
-        if shape is not None and op in _EXACTLY and self._session.dtypes.get(x) in _IN_DOUBLES:
-            if not sums_exactly(self, op, x, sorted(over)):
-                return _EXACTLY[op](self, x, sorted(over), keepdims)
+        inexact = op in _EXACTLY and self._session.dtypes.get(x) in _IN_DOUBLES
+        if shape is not None and inexact and not sums_exactly(self, op, x, sorted(over)):
+            return _EXACTLY[op](self, x, sorted(over), keepdims)
         if not axes:
             return self.node(op, [x], attributes)
         axes = self._positive(axes, shape)

@@ -1,7 +1,7 @@
 """Exact sums and products of integers.
 
-onnxruntime 1.31 computes ReduceSum and ReduceProd of int64 and int32 in doubles: beyond 2**53 the results are rounded, and
-beyond the type's range they stay at its end, where PyTorch's wrap around. Its MatMul and Mul of integers are exact. The
+onnxruntime 1.31 computes ReduceSum and ReduceProd of int64 and int32 in doubles: beyond 2**53 the results are rounded,
+and beyond the type's range they stay at its end, where PyTorch's wrap around. Its MatMul and Mul of integers are exact. The
 exact forms cost a few nodes more, so they are written only where the numbers are not known to be small: counting the
 ones of a mask needs none of this.
 """
@@ -21,8 +21,8 @@ _MOST_ELEMENTS = 2**32  # along axes whose size only the running model knows; mo
 _LARGEST_SIZE = 2**40
 _STEPS = 12  # how far back to look for where numbers come from
 _SAME_NUMBERS = frozenset({
-    "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Slice", "Gather", "GatherElements", "GatherND", "Expand", "Flatten",
-    "Identity", "Split", "Tile", "Neg", "Abs", "ReduceMax", "ReduceMin",
+    "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Slice", "Gather", "GatherElements", "GatherND", "Expand",
+    "Flatten", "Identity", "Split", "Tile", "Neg", "Abs", "ReduceMax", "ReduceMin",
 })  # fmt: skip
 _OF_SEVERAL = frozenset({"Concat", "Max", "Min"})
 _SIZES = frozenset({"Shape", "Size", "NonZero", "ArgMax", "ArgMin"})

@@ -16,27 +16,53 @@ A = torch.tensor([12, -18, 0, 7, 0, 2**40, 9])
 B = torch.tensor([18, 24, 5, 0, 0, 2**33, -6])
 BASES = torch.tensor([3, -2, 1, -1, 0, 9, 7])
 POWERS = torch.tensor([5, 3, -2, -3, 0, 20, 40])  # the last two leave the range of 64 bits
-LARGE = torch.tensor([[2**53 + 1, 3, 5, 2**60 + 7], [2**62 - 1, -(2**61) - 3, 11, 13], [-1, 2**31, 2**33 + 1, -(2**53) - 1]])
+LARGE = torch.tensor(
+    [[2**53 + 1, 3, 5, 2**60 + 7], [2**62 - 1, -(2**61) - 3, 11, 13], [-1, 2**31, 2**33 + 1, -(2**53) - 1]]
+)
 AXES = {0: {0: "n", 1: "m"}}
 BOTH = {0: {0: "n"}, 1: {0: "n"}}
 
 CASES = [
     case("sums", lambda x: (x.sum(), x.sum(0), x.sum(1), x.sum((0, 1), keepdim=True)), [LARGE], opsets=SOME_OPSETS),
-    case("sums over dynamic axes", lambda x: (x.sum(), x.sum(0), x.sum(1, keepdim=True)), [LARGE], dynamic=AXES,
-         sizes=(0, 1, 5), opsets=FEW),
-    case("sum over middle axes", lambda x: x[None, :, :, None].expand(2, 3, 4, 2).sum((1, 2), keepdim=True), [LARGE],
-         opsets=FEW),
-    case("sum to a narrower type", lambda x: (x.sum(1, dtype=torch.int32), x.sum(1, dtype=torch.uint8)), [LARGE],
-         opsets=FEW),
+    case(
+        "sums over dynamic axes",
+        lambda x: (x.sum(), x.sum(0), x.sum(1, keepdim=True)),
+        [LARGE],
+        dynamic=AXES,
+        sizes=(0, 1, 5),
+        opsets=FEW,
+    ),
+    case(
+        "sum over middle axes",
+        lambda x: x[None, :, :, None].expand(2, 3, 4, 2).sum((1, 2), keepdim=True),
+        [LARGE],
+        opsets=FEW,
+    ),
+    case(
+        "sum to a narrower type",
+        lambda x: (x.sum(1, dtype=torch.int32), x.sum(1, dtype=torch.uint8)),
+        [LARGE],
+        opsets=FEW,
+    ),
     case("sum of int32", lambda x: (x.sum(), x.sum(1, dtype=torch.int32)), [LARGE.int()], dynamic=AXES, opsets=FEW),
     case("products", lambda x: (x.prod(), x.prod(0), x.prod(1, keepdim=True)), [LARGE], opsets=SOME_OPSETS),
-    case("products over dynamic axes", lambda x: (x.prod(), x.prod(0), x.prod(1)), [LARGE], dynamic=AXES,
-         sizes=(0, 1, 5), opsets=FEW),
+    case(
+        "products over dynamic axes",
+        lambda x: (x.prod(), x.prod(0), x.prod(1)),
+        [LARGE],
+        dynamic=AXES,
+        sizes=(0, 1, 5),
+        opsets=FEW,
+    ),
     case("trace", lambda x: x[:, :3].trace(), [LARGE], opsets=FEW),
     case("nansum", lambda x: x.nansum(1), [LARGE], opsets=FEW),
     case("addbmm", lambda x: torch.addbmm(x, x[:, :, None], x[:, None]), [LARGE[:, :3]], opsets=FEW),
-    case("einsum over one axis", lambda x: (torch.einsum("ij->i", x), torch.einsum("ij,k->k", x, x[0])), [LARGE],
-         opsets=(11, 13, NEWEST)),
+    case(
+        "einsum over one axis",
+        lambda x: (torch.einsum("ij->i", x), torch.einsum("ij,k->k", x, x[0])),
+        [LARGE],
+        opsets=(11, 13, NEWEST),
+    ),
     case("gcd", torch.gcd, [A, B], dynamic=BOTH),
     case("lcm", torch.lcm, [A, B], dynamic=BOTH),
     case("gcd of all pairs", lambda a, b: torch.gcd(a[:, None], b), [A, B], opsets=FEW),

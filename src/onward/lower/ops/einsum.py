@@ -1,7 +1,7 @@
 """Einstein sums: one node where onnxruntime can be trusted with it, and products of matrices elsewhere.
 
-onnxruntime 1.31 adds up integers in doubles, refuses ellipses of different ranks, and divides by zero (the process dies)
-where a tensor without elements has to be transposed. So Einsum is written for floats of fixed sizes.
+onnxruntime 1.31 adds up integers in doubles, refuses ellipses of different ranks, and divides by zero (the process
+dies) where a tensor without elements has to be transposed. So Einsum is written for floats of fixed sizes.
 """
 
 from __future__ import annotations
