@@ -169,16 +169,16 @@ def _first_that_works(request: Request, *, in_short: bool = False) -> CapturedPr
         except CaptureError:
             if not plan.enlarged:
                 raise
-    error: CaptureError
+    final: CaptureError
     if frozen:
-        error = frozen_axis(frozen.freezes, example, request.axes, reason, request.space.formulas)
+        final = frozen_axis(frozen.freezes, example, request.axes, reason, request.space.formulas)
     elif stuck:
-        error = stuck.error
+        final = stuck.error
     else:
-        error = all_sizes_refused(rejected) if rejected else no_sizes_left(example)
+        final = all_sizes_refused(rejected) if rejected else no_sizes_left(example)
     if at_example:
-        error.add_detail(at_example)
-    raise error
+        final.add_detail(at_example)
+    raise final
 
 
 def _with_numbers(request: Request, plan: Plan, stuck: Stuck) -> CapturedProgram:

@@ -1,9 +1,9 @@
 """Exact sums and products of integers.
 
 onnxruntime 1.31 computes ReduceSum and ReduceProd of int64 and int32 in doubles: beyond 2**53 the results are rounded,
-and beyond the type's range they stay at its end, where PyTorch's wrap around. Its MatMul and Mul of integers are exact. The
-exact forms cost a few nodes more, so they are written only where the numbers are not known to be small: counting the
-ones of a mask needs none of this.
+and beyond the type's range they stay at its end, where PyTorch's wrap around. Its MatMul and Mul of integers are exact.
+The exact forms cost a few nodes more, so they are written only where the numbers are not known to be small: counting
+the ones of a mask needs none of this.
 """
 
 from __future__ import annotations
