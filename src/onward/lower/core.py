@@ -28,9 +28,6 @@ IMPURE = frozenset({
 })  # fmt: skip
 
 
-# They take values of any type as they are, and give them back.
-_CARRIES = frozenset({"Identity", "If", "Loop", "Scan"})
-
 # Their axis counts the axes of the result, not of the input.
 _AXIS_OF_RESULT = frozenset({"OneHot", "ConcatFromSequence", "SequenceInsert"})
 
@@ -268,13 +265,9 @@ class Core:
 
     def check_open(self, op: str, given: Sequence[torch.dtype | None]) -> None:
         """Refuse types that an operator does not carry: those of control flow and of copies, which are not cast."""
-        schema = schemas.find(op, self.opset)
-        carried = [allowed for name, allowed in schema.allowed.items() if name in ("T", "V")] if schema else []
-        if op not in _CARRIES or not carried:
-            return
-        for dtype in given:
-            if dtype is not None and not any(dtype in allowed for allowed in carried):
-                raise self.unsupported(f"ONNX operator {op} does not take {dtype} at opset {self.opset}")
+        refused = schemas.not_carried(op, self.opset, given)
+        if refused is not None:
+            raise self.unsupported(f"ONNX operator {op} does not take {refused} at opset {self.opset}")
 
     def _fit(self, schema: schemas.OpSchema, values: list[Value | None]) -> dict[str, torch.dtype]:
         """Cast inputs, in place, to types that run; the variables whose outputs have to be cast back."""
