@@ -121,20 +121,85 @@ def test_a_frozen_axis_leaves_the_others_out_of_the_message() -> None:
     assert caught.value.axes == ("width",)
 
 
-def test_an_example_of_size_one_takes_the_general_branch() -> None:
-    def function(x: torch.Tensor) -> torch.Tensor:
-        return x * 100 if x.shape[0] == 1 else x + 1
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x * 100 if x.shape[0] == 1 else x + 1,
+        lambda x: x + 1 if x.shape[0] > 1 else x * 100,
+        lambda x: x.squeeze(),
+        lambda x: x.squeeze(0) * 2,
+        lambda x: x.squeeze((0, 1)) * 2,
+        lambda x: x.clone().squeeze_(0),
+        lambda x: x.chunk(2)[-1],
+        lambda x: list(x.chunk(2)),
+        lambda x: x.split(2)[-1],
+    ],
+)
+def test_an_example_of_size_one_is_right_or_refused(function: Any) -> None:
+    line = function.__code__.co_firstlineno
+    with pytest.raises((onward.FrozenAxisError, onward.errors.RefusedSizesError)) as caught:
+        traced(function, torch.randn(1, 3, 1), X)
+    assert caught.value.source == f"{__file__}:{line}"
 
-    with pytest.warns(CaptureWarning, match=r"the file holds where `batch == 1` is False, and batch = 1 would"):
-        program = traced(function, torch.randn(1, 3), X)
-    assert ops(program) == ["aten.add.Tensor"]
-    assert shapes(program) == [("batch", 3)]
+
+def test_a_refused_example_of_size_one_names_the_branch_and_what_to_do() -> None:
+    with pytest.raises(onward.errors.RefusedSizesError) as caught:
+        traced(lambda x: x.squeeze(0) * 2, torch.randn(1, 3), X)
+    assert re.search(
+        r"something else at batch = 1, the example, than at larger sizes because of `batch == 1` "
+        r"\(.*test_sizes.py:\d+\); "
+        "an example with larger sizes gives a file for those",
+        str(caught.value),
+    )
 
 
-def test_squeeze_on_an_example_of_size_one_keeps_the_dynamic_axis() -> None:
-    with pytest.warns(CaptureWarning, match="`batch == 1` is False"):
-        program = traced(lambda x: x.squeeze(), torch.randn(1, 3, 1), X)
-    assert shapes(program) == [("batch", 3)]
+def test_an_example_of_size_one_may_be_written_as_fixed() -> None:
+    with pytest.warns(CaptureWarning, match="written as fixed"):
+        program = traced(lambda x: x * 100 if x.shape[0] == 1 else x + 1, torch.randn(1, 3), X, allow_static_axes=True)
+    assert ops(program) == ["aten.mul.Tensor"]
+    assert shapes(program) == [(1, 3)]
+
+
+def test_a_squeeze_that_makes_no_difference_is_no_reason_to_refuse() -> None:
+    program = traced(lambda x: x.squeeze(0).sum(), torch.randn(1, 3), X)
+    assert program.example_inputs[0].shape == (1, 3)
+    assert torch.equal(program.example_outputs[0], program.example_inputs[0].sum())
+
+
+@pytest.mark.parametrize(
+    ("function", "expression"),
+    [
+        (lambda x: x.chunk(2)[-1], "number_of_chunks\\(batch, 2\\)` is 2, and batch = 1"),
+        (lambda x: list(x.chunk(2)), "number_of_chunks\\(batch, 2\\)` is 2, and batch = 1"),
+        (lambda x: x.chunk(3)[0], "number_of_chunks\\(batch, 3\\)` is 3, and batch = 1"),
+        (lambda x: x.split(x.shape[0] // 2)[1], "number_of_pieces\\(batch, batch // 2\\)` is 2, and batch = 9"),
+    ],
+)
+def test_how_many_tensors_there_are_is_a_number_that_depends_on_sizes(function: Any, expression: str) -> None:
+    with pytest.warns(CaptureWarning, match=expression):
+        traced(function, torch.randn(6, 3), X)
+
+
+def test_as_many_tensors_at_any_size_need_no_warning() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", CaptureWarning)
+        traced(lambda x: x.tensor_split(2)[-1] + x.chunk(3, 1)[0].sum(), torch.randn(6, 3), X)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: torch.split(x[x[:, 0] > 0], [int((x[:, 0] > 0).sum())])[0] * len(x.sum(1).tolist()),
+        lambda x: torch.split(x.flatten(), (x > -9).sum(1).tolist()),
+        lambda x: torch.stack([x[i, :n].sum(0) for i, n in enumerate((x > 0).sum(1).tolist())]),
+        lambda x: torch.tensor(x.sum(1).tolist()) + x.sum(),
+        lambda x: torch.tensor(x.detach().numpy()) + x.sum(),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::onward.CaptureWarning")
+def test_numbers_read_from_a_dynamic_axis_freeze_it(function: Any) -> None:
+    with pytest.raises(onward.FrozenAxisError, match="dynamic axis 'batch' .* is frozen"):
+        traced(function, torch.randn(3, 4).abs(), X)
 
 
 def test_a_branch_that_no_probe_takes_is_warned_about_with_its_line() -> None:

@@ -15,6 +15,7 @@ import pytest
 import torch
 from torch import fx
 
+from onward.capture.axes import AxisSpace
 from onward.capture.facts import CapturedProgram, Port, Scope, Source, SymDim, TensorFact
 from onward.lower.registry import Registry, registry
 from onward.lower.walk import lower_program
@@ -62,6 +63,8 @@ def make_program(
         "inputs": tuple(Port(f"x{i}", fact) for i, fact in enumerate(inputs)),
         "outputs": tuple(Port(f"y{i}", fact) for i, fact in enumerate(outputs)),
         "model_name": "case",
+        "axes": {dim.name: dim.values for fact in inputs for dim in fact.shape if isinstance(dim, SymDim)},
+        "space": AxisSpace(),
     }
     # Lowering reads nothing else of a program; how inputs were passed and outputs are given back is not its business.
     unused = {field.name: None for field in dataclasses.fields(CapturedProgram) if field.name not in known}

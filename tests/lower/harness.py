@@ -12,12 +12,14 @@ def test_case(case):
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import onnx
+import pytest
 import torch
 
 import onward
@@ -41,6 +43,7 @@ class Case:
     opsets: tuple[int, ...] = ALL_OPSETS
     sizes: tuple[int, ...] = OTHER_SIZES
     inputs_at: Callable[[int], Sequence[Any]] | None = None  # inputs at another size, where resampling will not do
+    warns: str = ""  # what the export has to warn of
 
     def __str__(self) -> str:
         return self.name
@@ -56,11 +59,19 @@ def case(
     opsets: Sequence[int] | None = None,
     sizes: Sequence[int] = OTHER_SIZES,
     inputs_at: Callable[[int], Sequence[Any]] | None = None,
+    warns: str = "",
 ) -> Case:
     """`since` is the first opset in which ONNX can express the case: older ones must be refused, and that is tested."""
     chosen = tuple(opsets) if opsets is not None else ALL_OPSETS
     return Case(
-        name, function, tuple(args), dynamic or {}, tuple(o for o in chosen if o >= since), tuple(sizes), inputs_at
+        name,
+        function,
+        tuple(args),
+        dynamic or {},
+        tuple(o for o in chosen if o >= since),
+        tuple(sizes),
+        inputs_at,
+        warns,
     )
 
 
@@ -92,8 +103,12 @@ def check(case: Case, opset: int, judged: set[Hashable] | None = None) -> onnx.M
     names = [f"in_{i}" for i in range(len(case.args))]
     tensors = [i for i, value in enumerate(case.args) if isinstance(value, torch.Tensor)]
     axes = {f"in_{tensors.index(i)}": dict(named) for i, named in case.dynamic.items()}
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", onward.CaptureWarning)
+    with contextlib.ExitStack() as stack:
+        if case.warns:
+            stack.enter_context(pytest.warns(onward.CaptureWarning, match=case.warns))
+        else:
+            stack.enter_context(warnings.catch_warnings())
+            warnings.simplefilter("error", onward.CaptureWarning)
         program = onward.export(
             module, case.args, input_names=names[: len(tensors)], dynamic_axes=axes, opset_version=opset
         )

@@ -20,7 +20,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from .axes import AxisSpace
 from .execute import execute
-from .facts import Assumption, CapturedProgram, Output, Source
+from .facts import Assumption, CapturedProgram, OtherResults, Output, Source
 from .sizes import AxisOf, Computed, Size, written
 
 _TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-8, torch.float16: 2e-2, torch.bfloat16: 1e-1}
@@ -243,6 +243,8 @@ def agrees_at(program: CapturedProgram, run: Run, sizes: Sizes) -> bool:
     """Whether the program gives the model's results there, or the model gives none."""
     try:
         inputs, wanted = run(sizes)
+    except OtherResults:
+        return False
     except Exception:  # the model's own refusal
         return True
     return same_results(wanted, program, inputs)

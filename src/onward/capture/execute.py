@@ -10,6 +10,7 @@ from torch import fx
 from torch.utils._pytree import tree_map
 
 from .facts import CapturedProgram, TensorFact
+from .queries import SQUEEZES
 from .size_checks import check_sizes
 
 aten = torch.ops.aten
@@ -25,6 +26,13 @@ _BY_VALUE: dict[Any, Any] = {
     aten.view_as.default: aten.reshape_as.default,
     aten.as_strided.default: _as_strided,
 }
+
+
+def _squeezed(fact: TensorFact, x: torch.Tensor, axes: int | Sequence[int] | None = None) -> torch.Tensor:
+    """As a file does it: which axes go was decided by the sizes that were traced, whatever their size is now."""
+    asked = range(fact.rank) if axes is None else [axes] if isinstance(axes, int) else axes
+    dropped = {axis % fact.rank for axis in asked if fact.rank and fact.shape[axis] == 1}
+    return x.reshape([size for axis, size in enumerate(x.shape) if axis not in dropped])
 
 
 class Misfit(Exception):
@@ -77,6 +85,8 @@ def run_node(node: fx.Node, values: Mapping[fx.Node, Any], widen: Callable[[Any]
     if widen is not None:
         args, kwargs = tree_map(widen, (args, kwargs))
     check_sizes(node.target, args, kwargs)
+    if node.target in SQUEEZES and isinstance(node.args[0], fx.Node):
+        return _squeezed(node.args[0].meta["val"], *args)  # type: ignore[arg-type]
     return _BY_VALUE.get(node.target, node.target)(*args, **kwargs)
 
 

@@ -9,6 +9,7 @@ import numpy
 import torch
 
 from ..tables import registrar
+from .queries import freeze_sizes
 from .sizes import SYMBOLIC
 from .source import user_source
 from .tensor import Traced
@@ -337,6 +338,7 @@ def read_out(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> 
             means="Inputs that would give other values are computed wrongly",
             instead="stay with torch operations on tensors that depend on the inputs",
         )
+        freeze_sizes(tracer, tensor)  # how long a list is, and how many rows an array has, Python knows from now on
         return func(tensor.example, *args[1:], **kwargs)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from .sizes import AxisOf, Computed, Size
+from .sizes import SYMBOLIC, AxisOf, Computed, Size
 
 if TYPE_CHECKING:
     from .tensor import Traced
@@ -43,12 +43,20 @@ def size(tracer: Tracer, tensor: Traced, axis: int | None = None) -> Any:
     return [tracer.decisions.commit(_size_of(tracer, tensor, i)) for i in range(tensor.fact.rank)]
 
 
+def freeze_sizes(tracer: Tracer, tensor: Traced) -> None:
+    """Python has the tensor as numbers: as many as in the example, whatever the dynamic axes are."""
+    for axis in range(tensor.fact.rank):
+        size = _size_of(tracer, tensor, axis)
+        if not size.is_uniform and tracer.decisions.axes_of(size):
+            tracer.decisions.commit(size)
+
+
 SQUEEZES = frozenset(
     getattr(packet, name) for packet in (aten.squeeze, aten.squeeze_copy) for name in ("default", "dim", "dims")
 )
 
 
-def note_squeeze(tracer: Tracer, tensor: Traced, axes: int | Sequence[int] | None = None) -> None:
+def _note_squeeze(tracer: Tracer, tensor: Traced, axes: int | Sequence[int] | None = None) -> None:
     """`squeeze` asks every axis that it is given, or all of them, whether its size is 1: a branch on sizes."""
     asked = range(tensor.fact.rank) if axes is None or not tensor.fact.rank else _as_list(axes)
     one = Size(tracer, (1,) * tracer.probes, None)
@@ -59,7 +67,30 @@ def note_squeeze(tracer: Tracer, tensor: Traced, axes: int | Sequence[int] | Non
             tracer.decisions.assume(Size(tracer, answers, Computed(operator.eq, (size, one))))
 
 
-def note_empty_slice(tracer: Tracer, tensor: Traced, axis: int = 0, *bounds: Any) -> None:
+def number_of_chunks(size: int, wanted: int) -> int:
+    """How many tensors `chunk` returns: fewer than wanted where the axis is too short, or divides badly."""
+    return number_of_pieces(size, max(1, -(-size // wanted))) if size else wanted
+
+
+def number_of_pieces(size: int, each: int) -> int:
+    """How many tensors `split` returns."""
+    return max(1, -(-size // each)) if each else 1
+
+
+def _note_pieces(count: Callable[[int, int], int]) -> Callable[..., None]:
+    """`x.chunk(2)` returns one tensor for an axis of size 1: how many tensors there are is a number made of sizes."""
+
+    def note(tracer: Tracer, tensor: Traced, pieces: Any, axis: int = 0) -> None:
+        size = _size_of(tracer, tensor, axis)
+        given = pieces.node if isinstance(pieces, SYMBOLIC) else Size(tracer, (pieces,) * tracer.probes, None)
+        values = tuple(map(count, size.values, given.values))
+        if not (size.is_uniform and given.is_uniform) and len(set(values)) == 1:  # else the other probes are refused
+            tracer.decisions.assume(Size(tracer, values, Computed(count, (size, given))))
+
+    return note
+
+
+def _note_empty_slice(tracer: Tracer, tensor: Traced, axis: int = 0, *bounds: Any) -> None:
     """`x[-3:2]` is empty from 5 elements on: the graph has nothing of it, and shorter axes have something."""
     start, end = bounds[:2] if len(bounds) > 1 else (0, 0)
     size = _size_of(tracer, tensor, axis)
@@ -70,6 +101,15 @@ def note_empty_slice(tracer: Tracer, tensor: Traced, axis: int = 0, *bounds: Any
 
 def _as_list(axes: int | Sequence[int]) -> Sequence[int]:
     return [axes] if isinstance(axes, int) else axes
+
+
+# Operators whose results have another structure at some sizes, by what notes that.
+ASKS_SIZES: dict[Any, Callable[..., None]] = {
+    **dict.fromkeys(SQUEEZES, _note_squeeze),
+    aten.slice.Tensor: _note_empty_slice,
+    **dict.fromkeys((aten.chunk.default, aten.unsafe_chunk.default), _note_pieces(number_of_chunks)),
+    **dict.fromkeys((aten.split.Tensor, aten.unsafe_split.Tensor), _note_pieces(number_of_pieces)),
+}
 
 
 def sym_stride(tracer: Tracer, tensor: Traced, axis: int | None = None) -> Any:

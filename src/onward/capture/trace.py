@@ -38,6 +38,10 @@ class Narrowed(Exception):
         self.program, self.sizes = program, sizes
 
 
+class OtherAtExample(CannotThaw):
+    """A program that was traced at sizes beyond the example's does not give the example's results."""
+
+
 def trace(
     model: Any,
     call: Call,
@@ -144,6 +148,7 @@ def _first_that_works(request: Request, *, in_short: bool = False) -> CapturedPr
     example = request.example_sizes()
     frozen: Frozen | None = None
     reason: str | None = None
+    at_example: str | None = None
     stuck: Stuck | None = None
     refused = False
     rejected: list[tuple[Plan, ProbeRejected]] = []
@@ -171,17 +176,24 @@ def _first_that_works(request: Request, *, in_short: bool = False) -> CapturedPr
                 raise error.error from error.error.__cause__
         except ProbeRejected as error:
             rejected.append((plan, error))
+        except OtherAtExample as other:
+            at_example = at_example or str(other)
         except CannotThaw as cannot:
             reason = reason or str(cannot)
             refused = refused or isinstance(cannot, SizesRefused)
         except CaptureError:
             if not plan.enlarged:
                 raise
+    final: CaptureError
     if frozen:
-        raise frozen_axis(frozen.freezes, example, request.axes, reason, request.space.formulas)
-    if stuck:
-        raise stuck.error
-    raise all_sizes_refused(rejected) if rejected else no_sizes_left(example)
+        final = frozen_axis(frozen.freezes, example, request.axes, reason, request.space.formulas)
+    elif stuck:
+        final = stuck.error
+    else:
+        final = all_sizes_refused(rejected) if rejected else no_sizes_left(example)
+    if at_example:
+        final.add_detail(at_example)
+    raise final
 
 
 def _with_numbers(request: Request, plan: Plan, stuck: Stuck) -> CapturedProgram:
@@ -259,6 +271,17 @@ def _worth_trying(frozen: Frozen | None, plan: Plan, *, refused: bool) -> bool:
     return bool(plan.enlarged) or _is_limit(plan) or _is_one_sided(plan)
 
 
+def _at_example(plan: Plan, example: Mapping[str, int], differing: Sequence[tuple[Assumption, Any]]) -> str:
+    """Why a program that was traced at sizes beyond the example's is none for the example."""
+    sizes = ", ".join(f"{axis} = {example[axis]}" for axis in sorted(plan.enlarged))
+    branches = [f"`{each.expression}` ({each.source or 'an unknown line'})" for each, _ in differing]
+    where = f" because of {', '.join(branches)}" if branches else ""
+    return (
+        f"the model does something else at {sizes}, the example, than at larger sizes{where}; "
+        "an example with larger sizes gives a file for those"
+    )
+
+
 def _settled(request: Request, plan: Plan, program: CapturedProgram, *, after_freeze: bool) -> CapturedProgram:
     """The program with a warning for every branch that it holds one side of, if the other side differs.
 
@@ -275,8 +298,8 @@ def _settled(request: Request, plan: Plan, program: CapturedProgram, *, after_fr
     if after_freeze and differing and (_is_one_sided(plan) or any(each in program.sides for each, _ in differing)):
         raise CannotThaw("a branch depends on the size")
     example = request.example_sizes()
-    if plan.enlarged & request.space.optional and not agrees_at(program, answer, example):
-        raise CannotThaw("a branch depends on the size")  # the example says more than an axis that need not vary
+    if plan.enlarged and not agrees_at(program, answer, example):  # a file must be right at its own example
+        raise OtherAtExample(_at_example(plan, example, differing))
     if after_freeze and (_is_one_sided(plan) or _is_limit(plan) or plan.side):
         others = [{**example, axis: size + step} for axis, size in example.items() for step in (1, 2, 4)]
         allowed = filter(request.space.allows, others)
@@ -288,8 +311,8 @@ def _settled(request: Request, plan: Plan, program: CapturedProgram, *, after_fr
             doubled = {axis: 2 * start[axis] for axis in followers}
             if request.space.allows(doubled) and not agrees_at(program, answer, doubled):
                 raise CannotThaw(f"larger sizes of {leader!r} differ")
-    if plan.other_side:
-        inputs, wanted = answer(request.example_sizes())
+    if plan.enlarged:
+        inputs, wanted = answer(example)
         program = dataclasses.replace(program, example_inputs=inputs, example_outputs=tuple(wanted))
     for assumption, sizes in differing:
         if request.space.optional.issuperset(sizes):

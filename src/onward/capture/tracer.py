@@ -31,7 +31,7 @@ from .memory import leaves, storage
 from .packed import Packings
 from .plain import PlainTensors
 from .pools import POOLS, whole_axis
-from .queries import DATA_QUERIES, METADATA_QUERIES, NUMBER_QUERIES, SQUEEZES, note_empty_slice, note_squeeze
+from .queries import ASKS_SIZES, DATA_QUERIES, METADATA_QUERIES, NUMBER_QUERIES
 from .size_checks import check_sizes
 from .sizes import SYMBOLIC, AxisOf, Computed, NumberOf, Origin, Size, size_lines, symbol, written
 from .source import ScopeStack, user_source
@@ -350,10 +350,8 @@ class Tracer:
         self, op: OpOverload, args: tuple, kwargs: dict[str, Any], layouts: tuple[Any, ...] | None = None
     ) -> Any:
         """Run an op on the example and write it down; `layouts` are its results at the other probes, if known."""
-        if op in SQUEEZES and isinstance(args[0], Traced):
-            note_squeeze(self, *args)
-        if op is aten.slice.Tensor and isinstance(args[0], Traced):
-            note_empty_slice(self, *args)
+        if op in ASKS_SIZES and isinstance(args[0], Traced):
+            ASKS_SIZES[op](self, *args)
         (real_args, real_kwargs), (node_args, node_kwargs), traced = self._split(args, kwargs)
         if op in _HIDDEN_WRITES and real_args[_HIDDEN_WRITES[op][1]]:
             positions, _ = _HIDDEN_WRITES[op]

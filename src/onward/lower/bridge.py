@@ -16,6 +16,7 @@ from onward.capture.facts import Dim, SymDim
 from onward.lower import dims as dimensions
 from onward.lower.core import Number, Value
 from onward.lower.sizes import Size, Sizes, SizeValue, size_of
+from onward.lower.whole_numbers import exact_product, exact_sum, sums_exactly
 
 _FAR = 2**63 - 1
 # What PyTorch gives for no elements at all, where onnxruntime 1.31 gives something else or fails.
@@ -28,6 +29,8 @@ _OF_NOTHING = {
     "ReduceMean": float("nan"),
     "ReduceLogSumExp": float("-inf"),
 }
+_EXACTLY = {"ReduceSum": exact_sum, "ReduceProd": exact_product}
+_IN_DOUBLES = (torch.int64, torch.int32)
 _RESHAPES = frozenset({"Reshape", "Flatten", "Unsqueeze", "Squeeze"})
 
 
@@ -113,6 +116,9 @@ class Structure(Sizes):
             kept = [1 if axis in over else dim for axis, dim in enumerate(shape) if keepdims or axis not in over]
             return self.expand(self.like(x, _OF_NOTHING[op]), kept)
         attributes: dict[str, Any] = {"keepdims": keepdims}
+        inexact = op in _EXACTLY and self._session.dtypes.get(x) in _IN_DOUBLES
+        if shape is not None and inexact and not sums_exactly(self, op, x, sorted(over)):
+            return _EXACTLY[op](self, x, sorted(over), keepdims)
         if not axes:
             return self.node(op, [x], attributes)
         axes = self._positive(axes, shape)

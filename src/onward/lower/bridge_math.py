@@ -92,7 +92,8 @@ class Bridge(Structure):
         if self.opset < 11 and numbers and small and not crossed:  # onnxruntime 1.31 refuses such attributes
             return self.op.Clip(x, min=least, max=most)
         scalars = all(not isinstance(bound, Value) or self.dims(bound) == () for bound in (lo, hi))
-        if scalars and self.opset >= (11 if small else 12) and self.dtype(x) is not torch.int64:
+        # onnxruntime 1.31 cannot load a float64 Clip behind a Relu: it fails to fuse the two.
+        if scalars and self.opset >= (11 if small else 12) and self.dtype(x) not in (torch.int64, torch.float64):
             return self.op.Clip(x, self._limit(x, least), self._limit(x, most))
         low, high = self._limit(x, lo), self._limit(x, hi)
         x = x if low is None else self.max(x, low)

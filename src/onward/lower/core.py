@@ -127,6 +127,8 @@ class Core:
             known = simplify.simplify(self, op, values, settings) or self._fold(op, values, settings)
             if known is not None:
                 return known if outputs > 1 else known[0]
+        if schema is not None and not pure:
+            self.check_open(op, [self._session.dtypes.get(value) for value in values if value is not None])
         restore = self._fit(schema, values) if schema is not None and op != "Cast" else None
         if restore is not None and op == "ConstantOfShape":
             restore |= self._fit_filler(schema, settings)
@@ -148,9 +150,14 @@ class Core:
         return values
 
     def _count_axis_from_front(self, op: str, values: list[Value | None], settings: dict[str, Any]) -> None:
-        """Many operators take a negative axis only from opset 11 or 13 on; before, say the same from the front."""
+        """Many operators take a negative axis only from opset 11 or 13 on; before, say the same from the front.
+
+        ArgMax and ArgMin always: onnxruntime 1.31 gives a wrong shape for a negative axis of a tensor without elements.
+        """
         axis = settings.get("axis")
-        if axis is None or axis >= 0 or self.opset >= 13 or op in _AXIS_OF_RESULT or not values or values[0] is None:
+        if axis is None or axis >= 0 or op in _AXIS_OF_RESULT or not values or values[0] is None:
+            return
+        if self.opset >= 13 and op not in ("ArgMax", "ArgMin"):
             return
         shape = self._session.dims.get(values[0])
         if shape is not None:
@@ -255,6 +262,12 @@ class Core:
                     f"{dtype}; use g.cast or g.promote"
                 )
         return found
+
+    def check_open(self, op: str, given: Sequence[torch.dtype | None]) -> None:
+        """Refuse types that an operator does not carry: those of control flow and of copies, which are not cast."""
+        refused = schemas.not_carried(op, self.opset, given)
+        if refused is not None:
+            raise self.unsupported(f"ONNX operator {op} does not take {refused} at opset {self.opset}")
 
     def _fit(self, schema: schemas.OpSchema, values: list[Value | None]) -> dict[str, torch.dtype]:
         """Cast inputs, in place, to types that run; the variables whose outputs have to be cast back."""

@@ -167,10 +167,12 @@ class Emitter(Bridge):
         fact = self._session.lists.get(x)
         if fact is not None:
             return self._identity_of_list(x, fact)
+        dtype = self._session.dtypes.get(x)
+        self.check_open("Identity", [dtype])
         node = ir.Node("", "Identity", [x], num_outputs=1)
         self.nodes.append(node)
         made = node.outputs[0]
-        return self.annotate(made, self.dims(x), self._session.dtypes.get(x))
+        return self.annotate(made, self.dims(x), dtype)
 
     def _identity_of_list(self, x: Value, fact: ListFact) -> Value:
         """The same for a sequence, which Identity takes from opset 14 on: before, one more element comes and goes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -18,6 +19,7 @@ _NEVER_ENDS = 2**31 - 1
 _NOT_EVEN_EXPANDED = frozenset({"Bernoulli", "Swish"})  # onnxruntime 1.31, at the opsets where they have no kernel
 _EXPANDS_WITHOUT_DOUBLE = frozenset({"HardSwish", "Mish"})
 _UNEXPANDABLE_TYPES = frozenset({torch.bfloat16})
+_CARRIES = frozenset({"Identity", "If", "Loop", "Scan"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,14 @@ def first_opset(op: str, domain: str = "") -> int | None:
     """The opset in which an operator first appeared."""
     versions = [s.since_version for s in onnx.defs.get_all_schemas_with_history() if (s.name, s.domain) == (op, domain)]
     return min(versions, default=None)
+
+
+def not_carried(op: str, opset: int, given: Iterable[torch.dtype | None]) -> torch.dtype | None:
+    """The first of these types that an operator which takes values as they are, and gives them back, does not take."""
+    schema = find(op, opset) if op in _CARRIES else None
+    carried = [allowed for name, allowed in schema.allowed.items() if name in ("T", "V")] if schema else []
+    refused = (dtype for dtype in given if dtype is not None and not any(dtype in allowed for allowed in carried))
+    return next(refused, None) if carried else None
 
 
 def _reduce(schema: onnx.defs.OpSchema) -> OpSchema:

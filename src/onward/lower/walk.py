@@ -34,6 +34,7 @@ from onward.lower.emitter import Emitter, SizeValue, Value, drop_dead, onnx_shap
 from onward.lower.lists import check_lists
 from onward.lower.operator_forms import OperatorForms, number_dtype, results_of
 from onward.lower.origins import ORIGINS, origins
+from onward.lower.proven import forget_unproven
 from onward.lower.regions import FENCE, MODELS_OWN, REGIONS, Choice, Regions
 from onward.lower.sizes import is_size_function
 from onward.lower.symbolic.registration import users
@@ -414,6 +415,8 @@ class _Walk:
             for value in emitted.outputs:
                 if value.type is None and value in self.session.dtypes:
                     g.describe(value, value.shape)  # type: ignore[arg-type]
+        program = self.program
+        forget_unproven(nodes, g.inputs, outputs, list(program.axes), program.space, self.session.tensors)
         return ir.Graph(
             g.inputs,
             outputs,

@@ -81,6 +81,8 @@ VARIANTS = [
     case("hardtanh of integers", lambda x: F.hardtanh(x, -2, 3), [ints(2, 3)], opsets=SOME_OPSETS),
     case("threshold keeps nan", lambda x: F.threshold(x, 1.0, 5.0), [torch.tensor([math.nan, -1.0, 2.0])]),
     case("threshold of integers", lambda x: F.threshold(x, 2, 7), [ints(2, 3)], opsets=SOME_OPSETS),
+    case("relu and clamp in float64", lambda x: (F.relu(x).clamp(0, 3), F.relu(x).clamp(max=2), F.relu6(F.relu(x))),
+         [f32(3, 4).double()], opsets=(9, 11, 12, 13, 18, 26)),
     case("bfloat16", lambda x: (F.relu(x), F.gelu(x), F.silu(x), F.softmax(x, -1), F.hardtanh(x)),
          [floats(3, 4, dtype=torch.bfloat16)], opsets=(13, 17, 26)),
     *(case(f"prelu, one slope, rank {rank}", F.prelu, [f32(*[2, 3, 4, 5, 2][:rank]), weight1],

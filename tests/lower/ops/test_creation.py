@@ -7,6 +7,8 @@ import math
 import pytest
 import torch
 
+import onward
+
 from ..harness import SOME_OPSETS, bools, case, check, f32, floats, ints, run
 
 FEW = (9, 11, 13, 18, 26)
@@ -78,6 +80,10 @@ COPIES = [
     case("bool to all", lambda x: (x.long(), x.int(), x.float(), x.half(), x.double(), x.byte()), [bools(8)]),
     case("floats to floats", lambda x: (x.half(), x.double(), x.half().float()), [numbers], dynamic=BATCH),
     case("bfloat16", lambda x: x.bfloat16().float(), [numbers], since=13),
+    case("bfloat16 as it is", lambda x: (x, x.cummin(0)[0], torch.cond(x.sum() > 0, torch.neg, torch.abs, (x,))),
+         [floats(4, dtype=torch.bfloat16)], opsets=(16, 18, 26)),
+    case("bfloat16 step by step", lambda x: (x, *x.cummin(0), x.cumprod(0)), [floats(4, dtype=torch.bfloat16)],
+         opsets=(13, 14, 15)),
     case("bfloat16 as input", lambda x: (x.float(), x.long(), x.bool()), [floats(4, dtype=torch.bfloat16)], since=13),
     case("to", lambda x, y: (x.to(f64), x.to("cpu"), x.to(y), x.type_as(y), x.to("cpu", f16), x.type(i64)),
          [x, ints(2, 3)], dynamic={0: {0: "batch"}, 1: {0: "batch"}}),
@@ -112,3 +118,18 @@ def test_case(case) -> None:
 def test_no_more_nodes_than_needed(function, expected) -> None:
     proto = check(case("", function, [x], dynamic={0: {0: "batch", 1: "width"}}, opsets=SOME_OPSETS), 17)
     assert [node.op_type for node in proto.graph.node] == expected
+
+
+@pytest.mark.parametrize("opset", [9, 11, 12])
+def test_bfloat16_that_only_passes_through_needs_opset_13(opset: int) -> None:
+    with pytest.raises(onward.errors.LoweringError, match=rf"Identity does not take torch.bfloat16 at opset {opset}"):
+        onward.export(lambda x: x, (floats(4, dtype=torch.bfloat16),), opset_version=opset)
+
+
+def test_a_branch_does_not_carry_bfloat16_before_opset_16() -> None:
+    with pytest.raises(onward.errors.LoweringError, match=r"If does not take torch.bfloat16 at opset 15"):
+        onward.export(
+            lambda x: torch.cond(x.sum() > 0, torch.neg, torch.abs, (x,)),
+            (floats(4, dtype=torch.bfloat16),),
+            opset_version=15,
+        )

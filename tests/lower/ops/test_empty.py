@@ -34,7 +34,78 @@ NOTHING_OUT = [
     case("nonzero_static", lambda x: torch.nonzero_static(x, size=3), [torch.tensor(2.0)], opsets=FEW),
 ]  # fmt: skip
 
+ANY = {0: {0: "batch", 1: "length"}}
+SIZES = (0, 1, 5)
+
 AT_ANOTHER_SIZE = [
+    case("running products", lambda x: (x.cumprod(0), x.cumprod(1)), [f32(2, 3)], dynamic=ANY, sizes=SIZES, opsets=FEW),
+    case("running products of a batch", lambda x: x.cumprod(1), [f32(2, 3)], dynamic=BATCH, sizes=SIZES, opsets=FEW),
+    case("running products along a batch", lambda x: x.cumprod(0), [f32(2, 3)], dynamic=BATCH, sizes=SIZES, opsets=FEW),
+    case(
+        "running log-sums",
+        lambda x: (x.logcumsumexp(0), x.logcumsumexp(1)),
+        [f32(2, 3)],
+        dynamic=ANY,
+        sizes=SIZES,
+        opsets=FEW,
+    ),
+    case("running extremes", lambda x: (*x.cummax(0), *x.cummin(1)), [f32(2, 3)], dynamic=ANY, sizes=SIZES, opsets=FEW),
+    case(
+        "means",
+        lambda x: (x.mean(), x.mean(0), x.mean(1, keepdim=True), x.half().mean()),
+        [f32(2, 3)],
+        dynamic=ANY,
+        sizes=SIZES,
+        opsets=FEW,
+    ),
+    case(
+        "moments",
+        lambda x: (*torch.var_mean(x, 0), torch.std_mean(x)[1]),
+        [f32(4, 3)],
+        dynamic=BATCH,
+        sizes=(0, 5),
+        opsets=FEW,
+    ),
+    case(
+        "losses",
+        lambda x: (F.mse_loss(x, x + 1), F.l1_loss(x, x * 2)),
+        [f32(2, 3)],
+        dynamic=BATCH,
+        sizes=SIZES,
+        opsets=FEW,
+    ),
+    case(
+        "largest of each row",
+        lambda x: (x.argmax(-1), x.argmin(-1, keepdim=True), x.max(-1)[1]),
+        [f32(2, 4, 3)],
+        dynamic=BATCH,
+        sizes=SIZES,
+        opsets=FEW,
+    ),
+    case(
+        "adaptive_max_pool1d",
+        lambda x: F.adaptive_max_pool1d(x, 3, True),
+        [f32(2, 4, 4)],
+        dynamic=BATCH,
+        sizes=SIZES,
+        opsets=FEW,
+    ),
+    case(
+        "matrix times vector",
+        lambda x, y: (x @ y, torch.addmv(x[:, 0], x, y)),
+        [f32(2, 3), f32(3)],
+        dynamic=BATCH,
+        sizes=SIZES,
+        opsets=FEW,
+    ),
+    case(
+        "einsum",
+        lambda x: torch.einsum("bij,bkj->bik", x, x),
+        [f32(2, 3, 4)],
+        dynamic=BATCH,
+        sizes=SIZES,
+        opsets=(12, 13, 20, NEWEST),
+    ),
     case("any", lambda x: (x.any(), x.any(0), x.any(1)), [ints(2, 3, low=0, high=2) > 0], dynamic=BATCH, sizes=(0, 5)),
     case("all", lambda x: (x.all(), x.all(0), x.all(1)), [ints(2, 3, low=0, high=2) > 0], dynamic=BATCH, sizes=(0, 5)),
     case("all of numbers", lambda x: x.all(0), [ints(2, 3, low=0, high=2)], dynamic=BATCH, sizes=(0, 5), opsets=FEW),

@@ -1,9 +1,13 @@
-"""Integers: common divisors and multiples, and powers, exactly."""
+"""Integers: sums, products, common divisors and multiples, and powers, exactly."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
+
+import onward
 
 from ..harness import NEWEST, SOME_OPSETS, Case, case, ints, run
 
@@ -12,9 +16,53 @@ A = torch.tensor([12, -18, 0, 7, 0, 2**40, 9])
 B = torch.tensor([18, 24, 5, 0, 0, 2**33, -6])
 BASES = torch.tensor([3, -2, 1, -1, 0, 9, 7])
 POWERS = torch.tensor([5, 3, -2, -3, 0, 20, 40])  # the last two leave the range of 64 bits
+LARGE = torch.tensor(
+    [[2**53 + 1, 3, 5, 2**60 + 7], [2**62 - 1, -(2**61) - 3, 11, 13], [-1, 2**31, 2**33 + 1, -(2**53) - 1]]
+)
+AXES = {0: {0: "n", 1: "m"}}
 BOTH = {0: {0: "n"}, 1: {0: "n"}}
 
 CASES = [
+    case("sums", lambda x: (x.sum(), x.sum(0), x.sum(1), x.sum((0, 1), keepdim=True)), [LARGE], opsets=SOME_OPSETS),
+    case(
+        "sums over dynamic axes",
+        lambda x: (x.sum(), x.sum(0), x.sum(1, keepdim=True)),
+        [LARGE],
+        dynamic=AXES,
+        sizes=(0, 1, 5),
+        opsets=FEW,
+    ),
+    case(
+        "sum over middle axes",
+        lambda x: x[None, :, :, None].expand(2, 3, 4, 2).sum((1, 2), keepdim=True),
+        [LARGE],
+        opsets=FEW,
+    ),
+    case(
+        "sum to a narrower type",
+        lambda x: (x.sum(1, dtype=torch.int32), x.sum(1, dtype=torch.uint8)),
+        [LARGE],
+        opsets=FEW,
+    ),
+    case("sum of int32", lambda x: (x.sum(), x.sum(1, dtype=torch.int32)), [LARGE.int()], dynamic=AXES, opsets=FEW),
+    case("products", lambda x: (x.prod(), x.prod(0), x.prod(1, keepdim=True)), [LARGE], opsets=SOME_OPSETS),
+    case(
+        "products over dynamic axes",
+        lambda x: (x.prod(), x.prod(0), x.prod(1)),
+        [LARGE],
+        dynamic=AXES,
+        sizes=(0, 1, 5),
+        opsets=FEW,
+    ),
+    case("trace", lambda x: x[:, :3].trace(), [LARGE], opsets=FEW),
+    case("nansum", lambda x: x.nansum(1), [LARGE], opsets=FEW),
+    case("addbmm", lambda x: torch.addbmm(x, x[:, :, None], x[:, None]), [LARGE[:, :3]], opsets=FEW),
+    case(
+        "einsum over one axis",
+        lambda x: (torch.einsum("ij->i", x), torch.einsum("ij,k->k", x, x[0])),
+        [LARGE],
+        opsets=(11, 13, NEWEST),
+    ),
     case("gcd", torch.gcd, [A, B], dynamic=BOTH),
     case("lcm", torch.lcm, [A, B], dynamic=BOTH),
     case("gcd of all pairs", lambda a, b: torch.gcd(a[:, None], b), [A, B], opsets=FEW),
@@ -28,6 +76,25 @@ CASES = [
     case("pow int8", lambda a, b: a**b, [BASES.to(torch.int8), POWERS.to(torch.int8)], opsets=FEW),
     case("pow to a size", lambda a: a ** a.shape[0], [BASES], dynamic={0: {0: "n"}}, opsets=FEW),
 ]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: (x > 0).sum(1),
+        lambda x: (x > 0).long().sum(),
+        lambda x: torch.where(x > 0, 3, 4).sum(1),
+        lambda x: (x > 0).long().unsqueeze(1).expand(-1, 2, -1).sum(1),
+        lambda x: x.to(torch.int16).sum(),
+        lambda x: x.argmax(1).sum(),
+        lambda x: (x > 0).prod(1),
+    ],
+)
+def test_numbers_that_are_known_to_be_small_are_summed_by_one_node(function: Any) -> None:
+    program = onward.export(function, (LARGE,), dynamic_axes={"x": {1: "m"}})
+    kinds = [node.op_type for node in program.model.graph]
+    assert sum(kind in ("ReduceSum", "ReduceProd") for kind in kinds) == 1
+    assert not {"MatMul", "Scan"} & set(kinds)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

@@ -38,7 +38,8 @@ CASES = [
     case("split", lambda x: x.split(2, 1), [f32(2, 5)], dynamic=BATCH),
     case("split evenly", lambda x: x.split(3, -1), [f32(2, 6)], dynamic=BATCH),
     case("split whole", lambda x: [part * 2 for part in x.split(9, 1)], [f32(2, 5)], opsets=FEW),
-    case("split by a size", lambda x: x.split(x.size(0) // 2), [f32(4, 3)], dynamic=BATCH, sizes=(2, 6)),
+    case("split by a size", lambda x: x.split(x.size(0) // 2), [f32(4, 3)], dynamic=BATCH, sizes=(2, 6),
+         warns="number_of_pieces"),
     case("split sizes", lambda x: x.split([2, 3], -1), [f32(2, 5)], dynamic=BATCH),
     case("split sizes with an empty one", lambda x: x.split([2, 0, 3], 1), [f32(2, 5)], opsets=SOME_OPSETS),
     case("split a dynamic axis", lambda x: x.split([x.size(0) - 1, 1]), [f32(4, 3)], dynamic=BATCH, sizes=(2, 5)),
@@ -46,7 +47,8 @@ CASES = [
     case("chunk", lambda x: x.chunk(3, -1), [f32(2, 5)], dynamic=BATCH),
     case("chunk fewer", lambda x: x.chunk(4, 1), [f32(2, 6)], opsets=FEW),
     case("chunk one", lambda x: x.chunk(1)[0] + 1, [f32(2, 6)], opsets=FEW),
-    case("chunk a dynamic axis", lambda x: x.chunk(2), [f32(4, 3)], dynamic=BATCH, sizes=(2, 5, 7)),
+    case("chunk a dynamic axis", lambda x: x.chunk(2), [f32(4, 3)], dynamic=BATCH, sizes=(2, 5, 7),
+         warns="number_of_chunks"),
     case("tensor_split", lambda x: x.tensor_split(3, 1), [f32(2, 7)], dynamic=BATCH, opsets=SOME_OPSETS),
     case("tensor_split a dynamic axis", lambda x: x.tensor_split(3), [f32(6, 2)], dynamic=BATCH, sizes=(3, 5, 7)),
     case("tensor_split at indices", lambda x: x.tensor_split((1, 4), 1), [f32(2, 6)], dynamic=BATCH,
@@ -78,7 +80,10 @@ COUNTS = [
     (case("qkv", lambda x: x.unbind(0), [f32(3, 2, 4)], dynamic={0: {1: "batch"}}), {"Gather": 3}),
     (case("unused parts", lambda x: x.unbind(0)[1], [f32(3, 2, 4)]), {"Gather": 1}),
     (case("gates", lambda x: x.chunk(4, -1), [f32(2, 8)], dynamic=BATCH), {"Split": 1}),
-    (case("halves of a dynamic axis", lambda x: x.chunk(2), [f32(4, 3)], dynamic=BATCH, sizes=(2, 5)), {"Split": 1}),
+    (
+        case("halves", lambda x: x.chunk(2), [f32(4, 3)], dynamic=BATCH, sizes=(2, 5), warns="number_of_chunks"),
+        {"Split": 1},
+    ),
     (case("many", lambda x: torch.stack([x] * 5, 1), [f32(2, 3)], dynamic=BATCH), {"Concat": 1, "Reshape": 1}),
 ]
 

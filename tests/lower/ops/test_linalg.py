@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ..harness import SOME_OPSETS, bools, case, f32, floats, ints, run
+from ..harness import NEWEST, SOME_OPSETS, bools, case, f32, floats, ints, run
 
 FEW = (9, 13, 26)
 
@@ -92,6 +92,49 @@ PRODUCTS = [
         opsets=SOME_OPSETS,
     ),
     case("einsum, result not named", lambda a, b: torch.einsum("ij, jA", a, b), [f32(3, 4), f32(4, 5)], opsets=FEW),
+    *(
+        case(
+            f"einsum {equation} of any size",
+            lambda *x, e=equation: torch.einsum(e, *x),
+            [f32(*s) for s in sizes],
+            dynamic={
+                place: dict(enumerate(term.replace("...", "xyz"[-len(s) - 3 + len(term) :])))
+                for place, (term, s) in enumerate(zip(equation.split("->")[0].split(","), sizes, strict=True))
+            },
+            sizes=(1, 4),
+            opsets=(12, NEWEST),
+        )
+        for equation, sizes in (
+            ("bhid,bhjd->bhij", [(2, 3, 4, 5), (2, 3, 6, 5)]),
+            ("ij,jk->ki", [(2, 3), (3, 4)]),
+            ("ij,ij->", [(2, 3), (2, 3)]),
+            ("ij->j", [(2, 3)]),
+            ("i,j->ji", [(2,), (3,)]),
+            ("abc,bcd->da", [(2, 3, 4), (3, 4, 5)]),
+            ("ab,bc,cd->ad", [(2, 3), (3, 4), (4, 5)]),
+            ("abi,cdi->abcd", [(2, 3, 4), (5, 6, 4)]),
+        )
+    ),
+    case(
+        "einsum with dots of other ranks",
+        lambda a, b: torch.einsum("...ij,...jk->...ik", a, b),
+        [f32(2, 3, 4), f32(4, 5)],
+        opsets=(12, NEWEST),
+    ),
+    case(
+        "einsum with dots and an axis of 1",
+        lambda a, b: torch.einsum("...i,...i->...", a, b),
+        [f32(2, 3, 1), f32(3, 1)],
+        dynamic={0: {0: "n"}},
+        opsets=(12, NEWEST),
+    ),
+    case(
+        "einsum that stretches an axis of 1",
+        lambda a, b: torch.einsum("ij,jk->ik", a, b),
+        [f32(3, 1), f32(4, 5)],
+        dynamic={1: {1: "n"}},
+        opsets=(12, NEWEST),
+    ),
     case("einsum of a diagonal", lambda a: torch.einsum("ii->i", a), [f32(3, 3)], opsets=FEW),
     case(
         "einsum with dots",

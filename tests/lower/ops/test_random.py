@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import onnx
 import pytest
@@ -70,6 +71,21 @@ DRAWS = {
     "randint_like from low": (lambda x: torch.randint_like(x, -5, 5), -0.5, 99**0.5 * UNIFORM),
     "randint int32": (lambda x: torch.randint(0, 10, x.shape, dtype=torch.int32), 4.5, 99**0.5 * UNIFORM),
 }
+
+
+@pytest.mark.parametrize("opset", OPSETS)
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x.clone().normal_(3, 0),
+        lambda x: torch.normal(3.0, 0.0, (x.shape[0], 100)),
+        lambda x: torch.normal(3.0, 0.0, (2, 100), dtype=torch.float64),
+    ],
+)
+def test_a_deviation_of_zero_gives_the_mean(function: Any, opset: int) -> None:
+    x = torch.zeros(2, 100)
+    program = onward.export(function, (x,), dynamic_axes={"x": {0: "n"}}, opset_version=opset)
+    assert torch.equal(program(x), function(x))
 
 
 @pytest.mark.parametrize("opset", OPSETS)

@@ -34,6 +34,7 @@ def branch_(
 ) -> list[Value]:
     """branch(predicate, yes, yes_operands, no, no_operands) -> tuple"""
     facts = [pair_fact(fact) for fact in g.out]
+    g.check_open("If", [fact.dtype for fact in facts if isinstance(fact, TensorFact)])
     graphs = {}
     for name, body, operands in (("then_branch", yes, yes_operands), ("else_branch", no, no_operands)):
         inner = g.subgraph(name)
@@ -57,6 +58,7 @@ def loop_(
 ) -> list[Value]:
     """loop(limit, condition, carried, body, operands) -> tuple"""
     facts = [pair_fact(fact) for fact in g.out]
+    g.check_open("Loop", [fact.dtype for fact in facts if isinstance(fact, TensorFact)])
     initial = _typed(g, carried, facts[: len(carried)])
     idle = not initial and g.opset < 13  # Loop had to carry something then
     inner = g.subgraph("body")

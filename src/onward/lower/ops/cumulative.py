@@ -10,6 +10,7 @@ from ..emitter import Emitter, Value
 from ..registry import lowers
 
 aten = torch.ops.aten
+_FAR = 2**63 - 1
 
 
 @lowers(aten.cumsum.default)
@@ -91,18 +92,56 @@ def _scan(
     starts: Sequence[float],
     dim: int,
 ) -> list[Value]:
-    """Walk along an axis: step(body, *states, *elements) gives the new states, which are also the results."""
+    """Walk along an axis: step(body, *states, *elements) gives the new states, which are also the results.
+
+    onnxruntime 1.31 refuses to scan no elements, and divides by zero (the process dies) where a tensor without elements
+    is scanned along another axis than the first. So an axis that may be empty begins with one element that has no
+    influence, and where others may be, the axis comes first.
+    """
     shape = g.known_dims(sequences[0])
     axis = dim % len(shape)
+    wanted = [g.dtype(sequence) for sequence in sequences]
+    if 0 in shape:
+        return [g.expand(g.const(0, dtype), shape) for dtype in wanted]
+    types = [_carried(g, dtype) for dtype in wanted]
+    given = [g.cast(sequence, dtype) for sequence, dtype in zip(sequences, types, strict=True)]
+    order = list(range(len(shape)))
+    if any(not isinstance(size, int) for place, size in enumerate(shape) if place != axis):
+        order = [axis, *(place for place in order if place != axis)]
+    given = [g.op.Transpose(each, perm=order) for each in given] if order[0] == axis else given
+    found = _scanned(g, step, given, starts, order.index(axis), may_be_empty=not isinstance(shape[axis], int))
+    back = [order.index(place) for place in range(len(order))]
+    found = [g.op.Transpose(each, perm=back) for each in found] if order[0] == axis else found
+    return [g.cast(g.annotate(each, shape), dtype) for each, dtype in zip(found, wanted, strict=True)]
+
+
+def _carried(g: Emitter, dtype: torch.dtype) -> torch.dtype:
+    """The type that a Scan can carry: before opset 16 that is not bfloat16."""
+    return torch.float32 if dtype is torch.bfloat16 and g.opset < 16 else dtype
+
+
+def _scanned(
+    g: Emitter,
+    step: Callable[..., list[Value]],
+    sequences: Sequence[Value],
+    starts: Sequence[float],
+    axis: int,
+    *,
+    may_be_empty: bool,
+) -> list[Value]:
+    shape = g.known_dims(sequences[0])
     rest = [*shape[:axis], *shape[axis + 1 :]]
     body = g.subgraph("step")
     types = [g.dtype(sequence) for sequence in sequences]
     initial = [g.expand(g.const(start, dtype), rest) for start, dtype in zip(starts, types, strict=True)]
     states = [body.input("state", dtype, rest) for dtype in types]
     elements = []
-    for sequence, dtype in zip(sequences, types, strict=True):
+    for place, (sequence, dtype) in enumerate(zip(sequences, types, strict=True)):
         dims = g.known_dims(sequence)
         elements.append(body.input("element", dtype, [*dims[:axis], *dims[axis + 1 :]]))
+        if may_be_empty:
+            first = g.expand(g.const(starts[place], dtype), [*dims[:axis], 1, *dims[axis + 1 :]])
+            sequences = [*sequences[:place], g.op.Concat(first, sequence, axis=axis), *sequences[place + 1 :]]
     made = step(body, *states, *elements)
     count = len(states)
     found = g.node(
@@ -115,5 +154,11 @@ def _scan(
             "scan_output_axes": [axis] * count,
         },
         outputs=2 * count,
-    )
-    return [g.annotate(value, shape, dtype) for value, dtype in zip(found[count:], types, strict=True)]
+    )[count:]
+    if not may_be_empty:
+        return [g.annotate(value, shape, dtype) for value, dtype in zip(found, types, strict=True)]
+    found = [
+        g.annotate(value, [*shape[:axis], one_more, *shape[axis + 1 :]], dtype)
+        for value, dtype, one_more in zip(found, types, (g.known_dims(each)[axis] for each in sequences), strict=True)
+    ]
+    return [g.annotate(g.slice(value, [1], [_FAR], [axis]), shape) for value in found]

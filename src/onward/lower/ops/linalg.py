@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 
 from onward.capture.regions import determinant
@@ -36,6 +34,13 @@ def _gemm_serves(g: Emitter, x: Value, bias: Value | None) -> bool:
 @lowers(aten.dot.default, aten.vdot.default)
 def matmul(g: Emitter, x: Value, y: Value) -> Value:
     """matmul(Tensor self, Tensor other) -> Tensor"""
+    return _times(g, x, y)
+
+
+def _times(g: Emitter, x: Value, y: Value) -> Value:
+    """The product. onnxruntime 1.31 refuses no rows times a vector, and takes no rows times a matrix of one column."""
+    if g.rank(y) == 1 and any(not isinstance(size, int) for size in g.known_dims(x)[:-1]):
+        return g.squeeze(g.op.MatMul(x, g.unsqueeze(y, [1])), [g.rank(x) - 1])
     return g.op.MatMul(x, y)
 
 
@@ -93,7 +98,7 @@ def _scaled_sum(g: Emitter, x: Value, product: Value, beta: Scalar, alpha: Scala
 @lowers(aten.baddbmm.default, aten.addmv.default)
 def baddbmm(g: Emitter, x: Value, batch1: Value, batch2: Value, *, beta: Scalar = 1, alpha: Scalar = 1) -> Value:
     """baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
-    return _scaled_sum(g, x, g.op.MatMul(batch1, batch2), beta, alpha)
+    return _scaled_sum(g, x, _times(g, batch1, batch2), beta, alpha)
 
 
 @lowers(aten.addbmm.default)
@@ -114,17 +119,3 @@ def addr(g: Emitter, x: Value, vec1: Value, vec2: Value, *, beta: Scalar = 1, al
 def det(g: Emitter, x: Value) -> Value:
     """determinant(Tensor matrices) -> Tensor"""
     return g.op.Det(x)
-
-
-@lowers(aten.einsum.default, since=12)
-def einsum(g: Emitter, equation: str, tensors: Sequence[Value], *, path: Sequence[int] | None = None) -> Value:
-    """einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor
-
-    The path is the order of the products; the result does not depend on it. Before opset 12 PyTorch's own decomposition
-    is taken.
-    """
-    terms, arrow, result = equation.replace(" ", "").partition("->")
-    if not arrow:
-        letters = sorted({c for c in terms if c.isalpha() and terms.count(c) == 1})
-        result = ("..." if "..." in terms else "") + "".join(letters)
-    return g.op.Einsum(*g.promote(*tensors), equation=f"{terms}->{result}")

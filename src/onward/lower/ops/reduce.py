@@ -55,13 +55,33 @@ def nansum(g: Emitter, x: Value, dim: Axes = None, keepdim: bool = False, *, dty
 @lowers(aten.mean.default)
 def mean_all(g: Emitter, x: Value, *, dtype: torch.dtype | None = None) -> Value:
     """mean(Tensor self, *, ScalarType? dtype=None) -> Tensor"""
-    return reduced(g, "ReduceMean", g.cast(x, g.out_dtype), None)
+    return mean(g, g.cast(x, g.out_dtype), None)
 
 
 @lowers(aten.mean.dim)
 def mean_dim(g: Emitter, x: Value, dim: Axes, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> Value:
     """mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
-    return reduced(g, "ReduceMean", g.cast(x, g.out_dtype), dim, keepdim)
+    return mean(g, g.cast(x, g.out_dtype), dim, keepdim)
+
+
+def mean(g: Emitter, x: Value, dim: Axes, keepdim: bool = False) -> Value:
+    """The mean, which is not a number for no elements."""
+    return nan_for_nothing(g, reduced(g, "ReduceMean", x, dim, keepdim), x, dim)
+
+
+def nan_for_nothing(g: Emitter, result: Value, x: Value, dim: Axes) -> Value:
+    """A mean of x. onnxruntime 1.31 gives 0 for no elements, and ONNX leaves it open.
+
+    Axes that may be empty add 0 divided by how many elements they have.
+    """
+    axes = [axis for axis in axes_of(g, x, dim) if not isinstance(g.known_dims(x)[axis], int)]
+    if not axes:
+        return result
+    if g.rank(result) == 0:
+        count = g.annotate(g.op.Size(x), (), torch.int64)
+    else:
+        count = g.size(g.numel(x, axes))
+    return g.op.Add(result, g.op.Div(g.like(x, 0), g.cast(count, g.dtype(x))))
 
 
 @lowers(aten.prod.default)

@@ -10,7 +10,7 @@ from onward.capture.facts import Dim
 
 from ..emitter import Emitter, Number, Value
 from ..registry import lowers
-from .reduce import Axes, axes_of
+from .reduce import Axes, axes_of, nan_for_nothing
 
 aten = torch.ops.aten
 
@@ -86,7 +86,8 @@ def _moments(g: Emitter, x: Value, dim: Axes, correction: Number | None, keepdim
     else:
         divisor = g.max(g.as_value(count, g.dtype(x)), g.like(x, 0))
     variance = g.op.Div(total, divisor)
-    return g.cast(variance, dtype), g.cast(mean if keepdim else g.squeeze(mean, axes), dtype)
+    mean = mean if keepdim else g.squeeze(mean, axes)
+    return g.cast(variance, dtype), g.cast(nan_for_nothing(g, mean, x, dim), dtype)
 
 
 @lowers(aten.median.default)

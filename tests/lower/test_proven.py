@@ -1,0 +1,64 @@
+"""Names of intermediate dimensions: only where they are true at every size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import onnx_ir as ir
+import pytest
+import torch
+import torch.nn.functional as F
+
+import onward
+
+TABLE = torch.randn(1, 9, 4)
+
+
+def _padded(x: torch.Tensor) -> torch.Tensor:
+    """As VITS does it: relative positions, padded where the text is long and cut where it is short."""
+    length = x.shape[1]
+    pad, start = max(length - 5, 0), max(5 - length, 0)
+    positions = F.pad(TABLE, [0, 0, pad, pad])
+    return x @ positions[:, start : start + 2 * length - 1].transpose(1, 2)
+
+
+def _shapes(program: Any, op: str) -> list[list[int | str | None]]:
+    values = [node.outputs[0] for node in program.model.graph if node.op_type == op]
+    return [[dim if isinstance(dim, int) else dim.value for dim in value.shape] for value in values]
+
+
+def test_a_name_that_holds_at_large_sizes_alone_is_left_out() -> None:
+    x = torch.randn(2, 7, 4)
+    program = onward.export(_padded, (x,), dynamic_axes={"x": {0: "b", 1: "L"}})
+    assert _shapes(program, "Pad") == [[1, None, 4]]
+    assert _shapes(program, "Slice") == [[1, "2*L - 1", 4]]
+    for length in (1, 4, 5, 6, 12):
+        sized = torch.randn(3, length, 4)
+        torch.testing.assert_close(program(sized), _padded(sized))
+
+
+def test_a_table_that_ends_is_not_as_long_as_the_axis_until_both_are_added() -> None:
+    table = torch.randn(50, 4)
+    example = torch.randn(2, 7, 4)
+    program = onward.export(lambda x: (x + table[: x.shape[1]]).relu(), (example,), dynamic_axes={"x": {1: "n"}})
+    assert _shapes(program, "Slice") == [[None, 4]]
+    assert _shapes(program, "Add") == [[2, "n", 4]]
+
+
+@pytest.mark.parametrize(
+    ("function", "shape"),
+    [
+        (lambda x: x.relu().transpose(1, 2).flatten(1) * 2, ["b", "4*n"]),
+        (lambda x: x.reshape(x.shape[0] * x.shape[1], 4).relu() * 2, ["b*n", 4]),
+        (lambda x: torch.cat([x, x[:, :1]], 1) * 2, ["b", "n + 1", 4]),
+        (lambda x: F.avg_pool1d(x.transpose(1, 2), 3, 1, 1) * 2, ["b", 4, "n"]),
+        (lambda x: x.new_zeros(x.shape[1], 2 * x.shape[0]) * 2 + x.sum(), ["n", "2*b"]),
+    ],
+)
+def test_names_that_follow_from_what_operators_do_stay(function: Any, shape: list[int | str]) -> None:
+    program = onward.export(function, (torch.randn(2, 7, 4),), dynamic_axes={"x": {0: "b", 1: "n"}})
+    values = [value for node in program.model.graph for value in node.outputs]
+    inner = [value.shape for value in values if not value.is_graph_output() and isinstance(value.shape, ir.Shape)]
+    said = [[dim if isinstance(dim, int) else dim.value for dim in dims] for dims in inner]
+    assert shape in said
+    assert not any(None in dims for dims in said)
