@@ -8,7 +8,7 @@ well, and must be answered alike: the graph has been made for that answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -84,7 +84,7 @@ class Derivations:
         memory = storage(tensor)
         return f"{self._origins[memory]}.{self._makers.get(memory, 'part')}" if memory in self._origins else None
 
-    def begin(self, op: OpOverload, args: tuple, kwargs: dict[str, Any], born: set[int]) -> Step | None:
+    def begin(self, op: OpOverload, args: tuple, kwargs: dict[str, Any], born: Container[int]) -> Step | None:
         """Before an op runs: its arguments as they are now. None if no weight has a part in it."""
         tensors = [value for value in leaves((args, *kwargs.values())) if isinstance(value, torch.Tensor)]
         origin = next((self._origins[storage(each)] for each in tensors if storage(each) in self._origins), None)
@@ -128,7 +128,7 @@ class Derivations:
         self._origins[storage(flat)], self._makers[storage(flat)] = origin, "written"
         self._steps.append(Step(torch.clone, (flat.clone(),), {}, frozenset(), geometry(flat)))
 
-    def _kept(self, value: Any, born: set[int]) -> Any:
+    def _kept(self, value: Any, born: Container[int]) -> Any:
         if isinstance(value, (list, tuple)):
             return type(value)([self._kept(each, born) for each in value])
         if not isinstance(value, torch.Tensor):

@@ -151,17 +151,6 @@ def without_compiling() -> Iterator[None]:
         yield
 
 
-@contextlib.contextmanager
-def without_fast_path() -> Iterator[None]:
-    """Transformer layers compute as they are written: their fast path leaves other numbers where a mask hides them."""
-    before = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)
-    try:
-        yield
-    finally:
-        torch.backends.mha.set_fastpath_enabled(before)
-
-
 class _Eager:
     """PyTorch's stance is the process's: the first thread that needs it sets it, and the last one puts it back."""
 

@@ -21,7 +21,7 @@ from .facts import Output, Results, TensorFact, caution
 from .inputs import Call, unique_names
 from .linalg import with_signs
 from .memory import geometry, storage
-from .model import without_fast_path
+from .python.fast_path import without_fast_path
 from .state import own_state
 from .tensor import Traced
 from .weights import Weight, Weights, owner, weights_of

@@ -20,7 +20,7 @@ from .aliasing import as_view_of
 from .derived import Derivations, LiveRead
 from .facts import Constant, TensorFact
 from .layouts import Layout
-from .memory import Piece, geometry, leaves, storage
+from .memory import MADE, Memories, Piece, geometry, leaves, storage
 from .source import user_source
 from .tensor import Traced
 from .traits import Traits
@@ -44,7 +44,7 @@ class PlainTensors:
         self._names: dict[Piece, Weight] = {}  # {geometry: weight} of the model's state
         self._live: set[int] = set()  # storages of what is followed like an input
         self._state: dict[int, torch.Tensor] = {}  # {storage: tensor} of the model's state
-        self._born: set[int] = set()  # storages that plain ops made during this trace
+        self._born = Memories()  # what plain ops made during this trace
         self._kept: set[int] = set()  # storages that constants of the graph read
         self._bases: dict[int, tuple[torch.Tensor, Traced]] = {}  # promoted memory: the plain tensor, its stand-in
         self._adopted: list[Traced] = []
@@ -64,7 +64,8 @@ class PlainTensors:
         given = {storage(value) for value in leaves((args, *kwargs.values())) if isinstance(value, torch.Tensor)}
         for value in leaves(result):
             if isinstance(value, torch.Tensor) and (op is aten.lift_fresh.default or storage(value) not in given):
-                self._born.add(storage(value))
+                self._born.add(value)
+                MADE.add(value)
         return result
 
     def note_read(self, op: Any, node: fx.Node, how: str, answer: Any) -> None:

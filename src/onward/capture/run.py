@@ -15,7 +15,6 @@ from .assumptions import alike
 from .axes import AxisSpace, Bounds, Formula
 from .cached_calls import caches_emptied
 from .complaints import model_raised, places_of
-from .conversions import conversions_followed
 from .data_sizes import FREE, Freedom
 from .decisions import Freeze
 from .elsewhere import ProbeRejected
@@ -23,10 +22,8 @@ from .facts import CapturedProgram, ListFact, Port, Results, SymDim, TensorFact,
 from .inputs import AxisNames, Call, solve_roots
 from .journal import CannotThaw, Comparison, Journal
 from .layouts import Layout, LayoutKernels, dense_like
-from .lengths import lengths_followed
 from .mutable import answers, assigned_buffers, check_state, note_lost_writes, place_state, state_after, state_names
 from .outputs import name_output_axes, name_outputs
-from .packed import packing_followed
 from .probes import PROBES, Plan
 from .resizing import resized
 from .session import session
@@ -248,11 +245,8 @@ def _followed(tracer: Tracer, model: Any) -> Iterator[None]:
     """Inside, the model is traced, and afterwards it is as it was."""
     with (
         caches_emptied(model, wanted=tracer.pen is not None),
-        session(tracer),
+        session(tracer, model),
         state_kept(model),
-        lengths_followed(model),
-        conversions_followed(tracer, model),
-        packing_followed(tracer),
     ):
         yield
 

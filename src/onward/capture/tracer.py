@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import operator
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -31,6 +32,7 @@ from .memory import leaves, storage
 from .packed import Packings
 from .plain import PlainTensors
 from .pools import POOLS, whole_axis
+from .python.state_changes import Change
 from .queries import DATA_QUERIES, METADATA_QUERIES, NUMBER_QUERIES, SQUEEZES, note_empty_slice, note_squeeze
 from .sizes import SYMBOLIC, AxisOf, Computed, NumberOf, Origin, Size, size_lines, symbol, written
 from .source import ScopeStack, user_source
@@ -81,6 +83,8 @@ class Tracer:
         self.script_attributes: dict[tuple[Any, str], Any] = {}  # what scripts read from their modules, or assigned
         self.sizes_as_numbers = False  # `x.shape` holds plain numbers: see numbers_of_sizes.py
         self.draws_numbers = False  # whether an op is random
+        self.thread = threading.get_ident()  # in others, its tensors are the example's
+        self.changes: dict[tuple[int, str], Change] = {}  # plain attributes that the model gave another value
         self.copies_into_lists = False  # whether tensors went into lists that hold copies of them
         self._aside = False  # ops are ours, on plain tensors, and concern nobody
         self._depth = 0  # inside an op of the model, ours are not the model's
