@@ -11,7 +11,6 @@ import builtins
 import collections
 import contextlib
 import operator
-import types
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -56,7 +55,7 @@ def _holds(value: Any, predicate: Callable[[Any], bool], depth: int = _DEEPEST) 
     if depth and kind in (tuple, set, frozenset, *_SEQUENCES):
         return any(_holds(each, predicate, depth - 1) for each in list(value))
     if depth and kind in _MAPPINGS:
-        return any(_holds(each, predicate, depth - 1) for pair in list(value.items()) for each in pair)
+        return any(_holds(each, predicate, depth - 1) for pair in value.copy().items() for each in pair)
     return False
 
 
@@ -73,7 +72,7 @@ class _Kept:
 def containers_kept(model: Any) -> Iterator[None]:
     """Around a run of the model."""
     kept = list(_found(model))
-    kinds = [(kind, dict(vars(kind))) for kind in classes(model)]
+    kinds = [(kind, vars(kind).copy()) for kind in classes(model)]
     try:
         yield
     finally:
@@ -85,13 +84,13 @@ def containers_kept(model: Any) -> Iterator[None]:
             else:
                 _clean_sequence(each)
         for kind, before in kinds:
-            for name, value in list(vars(kind).items()):
+            for name, value in vars(kind).copy().items():
                 if value is not before.get(name) and _is_ours(value):
                     setattr(kind, name, before[name]) if name in before else delattr(kind, name)
 
 
 def _found(model: Any) -> Iterator[_Kept]:
-    """The containers that the model's modules, classes, files and closures have, and those inside of them."""
+    """The containers that the model's modules, classes and files have, and those inside of them."""
     module, theirs = owner(model), packages(model)
     modules = [each for each in module.modules() if not isinstance(each, torch.jit.ScriptModule)] if module else []
     seen = {id(vars(builtins)), *(id(vars(each)) for each in modules)}
@@ -99,22 +98,11 @@ def _found(model: Any) -> Iterator[_Kept]:
         yield from _inside(list(vars(each).values()), theirs, seen, is_own=True)
     for kind in classes(model):
         yield from _inside(list(vars(kind).values()), theirs, seen, is_own=False)
-    functions = [model, getattr(model, "__func__", None)]
-    yield from _inside([c for each in functions for c in _closed_over(each)], theirs, seen, is_own=False)
     for names in namespaces(model):
         if id(names) not in seen:
             seen.add(id(names))
             yield _Kept(names, names.copy(), is_own=False)
         yield from _inside(list(names.values()), theirs, seen, is_own=False)
-
-
-def _closed_over(function: Any) -> list[Any]:
-    cells = function.__closure__ if isinstance(function, types.FunctionType) else None
-    found = []
-    for cell in cells or ():
-        with contextlib.suppress(ValueError):  # its variable has no value yet
-            found.append(cell.cell_contents)
-    return found
 
 
 def _inside(values: Iterable[Any], theirs: set[str], seen: set[int], *, is_own: bool) -> Iterator[_Kept]:
@@ -150,7 +138,7 @@ def _clean_mapping(kept: _Kept) -> None:
     values = list(present.values())
     if len(values) == len(before) and all(map(operator.is_, values, before.values())):
         return
-    for key, value in list(present.items()):
+    for key, value in present.copy().items():  # at once: other threads write to it meanwhile
         old = before.get(key, _NOTHING)
         if value is old:
             continue

@@ -49,7 +49,7 @@ def _attributes_kept(module: torch.nn.Module | None) -> Iterator[None]:
 
 
 def _restore_attributes(present: dict[str, Any], before: dict[str, Any]) -> None:
-    for name, value in list(present.items()):
+    for name, value in present.copy().items():
         old = before.get(name)
         if name in _REGISTRIES or (value is old and name in before):
             continue
@@ -117,7 +117,7 @@ def _own_memory(module: torch.nn.Module | None, others: Mapping[str, torch.Tenso
 
 def _attributes(module: torch.nn.Module) -> list[torch.Tensor]:
     """Tensors that modules have as they are, registered as nothing."""
-    values = [value for each in module.modules() for value in vars(each).values()]
+    values = [value for each in module.modules() for value in list(vars(each).values())]
     return [value for value in values if isinstance(value, torch.Tensor)]
 
 
