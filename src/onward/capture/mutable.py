@@ -200,6 +200,19 @@ def note_lost_writes(tracer: Tracer, model: Any, call: Call, assigned: Sequence[
                 )
             )
     for name, constant in tracer.plain.constants.items():
+        if constant.kind == "parameter" and storage(constant.tensor) in written and _is_read(tracer, name):
+            source = tracer.plain.write_lines.get(storage(constant.tensor))
+            tracer.decisions.note(
+                caution(
+                    f"{source or 'unknown line'}: the model writes to its parameter {name!r}, and the file does not "
+                    "keep the change",
+                    "Every run starts from what the parameter holds now",
+                    "make it a buffer (self.register_buffer) and export with mutable_buffers=True, or compute a new "
+                    "tensor in place of the write",
+                ),
+                source,
+            )
+    for name, constant in tracer.plain.constants.items():
         if constant.kind == "buffer" and (name in assigned or storage(constant.tensor) in written):
             if not _is_read(tracer, name):
                 continue

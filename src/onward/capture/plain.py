@@ -18,7 +18,7 @@ from torch._ops import OpOverload
 
 from .aliasing import as_view_of
 from .derived import Derivations, LiveRead
-from .facts import Constant, TensorFact
+from .facts import Constant, Source, TensorFact
 from .layouts import Layout
 from .memory import MADE, Memories, Piece, geometry, leaves, storage
 from .source import user_source
@@ -47,6 +47,7 @@ class PlainTensors:
         self._born = Memories()  # what plain ops made during this trace
         self._kept: set[int] = set()  # storages that constants of the graph read
         self._bases: dict[int, tuple[torch.Tensor, Traced]] = {}  # promoted memory: the plain tensor, its stand-in
+        self.write_lines: dict[int, Source | None] = {}  # where memory was first written to
         self._adopted: list[Traced] = []
         self._twins: dict[int, list[Piece]] = {}  # {storage: weights in it that stand for themselves until a write}
         for weight in weights.state:
@@ -137,6 +138,7 @@ class PlainTensors:
     def promote(self, tensor: torch.Tensor) -> Traced:
         """Give plain memory a traced stand-in, so that the tensor itself is never written."""
         memory = storage(tensor)
+        self.write_lines.setdefault(memory, user_source())
         for key in self._twins.pop(memory, ()):  # they would not see what is written now
             self._tracer.levels[0].views.pop(key, None)
         if memory not in self._bases:

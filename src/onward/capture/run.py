@@ -26,6 +26,7 @@ from .mutable import answers, assigned_buffers, check_state, note_lost_writes, p
 from .outputs import name_output_axes, name_outputs
 from .probes import PROBES, Plan
 from .resizing import resized
+from .second_look import Watch
 from .session import session
 from .sizes import SYMBOLIC
 from .source import user_source
@@ -65,6 +66,7 @@ class Request:
     output_axes: Mapping[str, AxisNames]
     weights: Weights = field(default_factory=Weights)
     space: AxisSpace = field(default_factory=AxisSpace)
+    watch: Watch = field(default_factory=Watch)
 
     @property
     def name(self) -> str:
@@ -175,6 +177,8 @@ def run(request: Request, plan: Plan, pen: Comparison | None = None) -> Captured
         if plan.sizes:
             raise Stuck(raised) from error
         raise raised from error
+    request.watch.changes.update(tracer.changes)
+    request.watch.moved.update(tracer.moved)
     if pen is not None:
         pen.finish()
     elif tracer.decisions.freezes:
@@ -246,7 +250,7 @@ def _followed(tracer: Tracer, model: Any) -> Iterator[None]:
     with (
         caches_emptied(model, wanted=tracer.pen is not None),
         session(tracer, model),
-        state_kept(model),
+        state_kept(model, tracer.moved.add),
     ):
         yield
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -20,13 +20,14 @@ from .weights import owner
 
 
 @contextlib.contextmanager
-def state_kept(model: Any) -> Iterator[None]:
+def state_kept(model: Any, moved: Callable[[str], Any] = lambda name: None) -> Iterator[None]:
     """Around a run: what modules and files were given to keep by it goes again, and plain attributes go back.
 
     A model may assign to its buffers and keep what it computed (caches, `weight_norm` before a forward); while it is
     traced, these are traced tensors. Everything is put back entry by entry: other threads may use the same model.
+    `moved` is told which generators of Python's or numpy's the run drew from.
     """
-    with generators_kept(), _attributes_kept(owner(model)), containers_kept(model):
+    with generators_kept(model, moved), _attributes_kept(owner(model)), containers_kept(model):
         yield
 
 

@@ -64,6 +64,9 @@ def trace(
             program = _first_that_works(request.without(fixed))
             if space.optional & program.axes.keys():
                 accept(program)
+            for text, source in request.watch.cautions(model, call, call.tensors):
+                warn_user(text, CaptureWarning, source)
+                notes.append(text)
             return dataclasses.replace(program, warnings=(*notes, *program.warnings))
         except Narrowed as narrowed:
             for axis, size in narrowed.sizes.items():

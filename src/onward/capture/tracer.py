@@ -84,6 +84,7 @@ class Tracer:
         self.sizes_as_numbers = False  # `x.shape` holds plain numbers: see numbers_of_sizes.py
         self.draws_numbers = False  # whether an op is random
         self.thread = threading.get_ident()  # in others, its tensors are the example's
+        self.moved: set[str] = set()  # generators of Python's or numpy's that the model drew from
         self.changes: dict[tuple[int, str], Change] = {}  # plain attributes that the model gave another value
         self.copies_into_lists = False  # whether tensors went into lists that hold copies of them
         self._aside = False  # ops are ours, on plain tensors, and concern nobody
