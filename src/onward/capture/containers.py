@@ -29,6 +29,8 @@ from .weights import owner
 _MAPPINGS = (dict, collections.OrderedDict, collections.defaultdict)
 _SEQUENCES = (list, collections.deque)
 _OURS = (Traced, *SYMBOLIC, WholeNumber, RealNumber, TracedList, TracedNumbers)
+# What every module has: its registries, its hooks, and plain flags.
+REGISTRIES = frozenset(vars(torch.nn.Module()))
 _DEEPEST = 6  # containers in containers
 
 
@@ -95,7 +97,9 @@ def _found(model: Any) -> Iterator[_Kept]:
     modules = [each for each in module.modules() if not isinstance(each, torch.jit.ScriptModule)] if module else []
     seen = {id(vars(builtins)), *(id(vars(each)) for each in modules)}
     for each in modules:
-        yield from _inside(list(vars(each).values()), theirs, seen, is_own=True)
+        own = [value for name, value in vars(each).copy().items() if name not in REGISTRIES]
+        if own:
+            yield from _inside(own, theirs, seen, is_own=True)
     for kind in classes(model):
         yield from _inside(list(vars(kind).values()), theirs, seen, is_own=False)
     for names in namespaces(model):

@@ -10,7 +10,7 @@ import torch
 from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from .containers import containers_kept, is_traced
+from .containers import REGISTRIES, containers_kept, is_traced
 from .generators import generators_kept
 from .memory import MADE, is_plain, leaves, storage
 from .python import ONE_AT_A_TIME
@@ -52,17 +52,13 @@ def _attributes_kept(module: torch.nn.Module | None) -> Iterator[None]:
 def _restore_attributes(present: dict[str, Any], before: dict[str, Any]) -> None:
     for name, value in present.copy().items():
         old = before.get(name)
-        if name in _REGISTRIES or (value is old and name in before):
+        if name in REGISTRIES or (value is old and name in before):
             continue
         if name not in before:
             if is_traced(value):
                 present.pop(name, None)
         elif not is_traced(old) and (is_traced(value) or isinstance(old, SIMPLE)):  # a counter goes back too
             present[name] = old
-
-
-# What every module has: its registries, looked after above, its hooks, and plain flags.
-_REGISTRIES = frozenset(vars(torch.nn.Module()))
 
 
 def _restore(present: dict[str, Any], before: dict[str, Any]) -> None:
