@@ -22,12 +22,14 @@ MODELS = """
     import torch
 
     RNG = numpy.random.default_rng(0)
+    CALLS, STATISTICS = 0, {"calls": 0}
 
 
     class Base(torch.nn.Module):
         def __init__(self):
             super().__init__()
             self.n, self.first, self.height, self.own = 0, True, 0, random.Random(3)
+            self.counts, self.numbers = {"calls": 0}, [0]
             self.weight, self.linear = torch.nn.Parameter(torch.ones(3)), torch.nn.Linear(3, 3)
 
 
@@ -49,6 +51,31 @@ MODELS = """
                 self.first = False  # here
                 return x * 2
             return x
+
+
+    class CountsInADict(Base):
+        def forward(self, x):
+            self.counts["calls"] += 1  # here
+            return x * self.counts["calls"]
+
+
+    class CountsInAList(Base):
+        def forward(self, x):
+            self.numbers[0] += 1  # here
+            return x * self.numbers[0]
+
+
+    class CountsInItsFile(Base):
+        def forward(self, x):
+            global CALLS
+            CALLS += 1  # here
+            return x * CALLS
+
+
+    class CountsInADictOfItsFile(Base):
+        def forward(self, x):
+            STATISTICS["calls"] += 1  # here
+            return x * STATISTICS["calls"]
 
 
     class Draws(Base):
@@ -98,6 +125,13 @@ MODELS = """
             return x * 2
 
 
+    class CountsInItsFileForNobody(Base):
+        def forward(self, x):
+            STATISTICS["calls"] += 1
+            self.counts["calls"] += 1
+            return x * 2
+
+
     class NotesASize(Base):
         def forward(self, x):
             self.height = int(x.shape[0])
@@ -123,6 +157,10 @@ def models(tmp_path: Path) -> Iterator[ModuleType]:
         ("Counts", "the model changes its attribute 'n' from run to run"),
         ("EveryTenth", "the model changes its attribute 'n' from run to run"),
         ("OnlyTheFirst", "the model changes its attribute 'first' from run to run"),
+        ("CountsInADict", "the model changes its entry 'calls' of a dict that it keeps from run to run"),
+        ("CountsInAList", "the model changes its entry 0 of a list that it keeps from run to run"),
+        ("CountsInItsFile", "the model changes its global 'CALLS' from run to run"),
+        ("CountsInADictOfItsFile", "the model changes its entry 'calls' of a dict that it keeps from run to run"),
         ("Draws", "a random number was drawn in Python (random)"),
         ("DrawsInALibrary", "a random number was drawn in Python (random)"),
         ("DrawsArrays", "a random number was drawn in Python (numpy.random)"),
@@ -142,10 +180,10 @@ def test_what_python_keeps_is_warned_about_at_its_line(name: str, text: str, mod
     assert (caught[0].filename, lines[caught[0].lineno - 1].endswith("# here")) == (code.co_filename, True)
     assert program.warnings[0].startswith(f"{code.co_filename}:{caught[0].lineno}: {text}")
     assert (model.n, model.first, model.own.getstate()) == (0, True, random.Random(3).getstate())
-    assert torch.equal(model.weight, torch.ones(3))
+    assert torch.equal(model.weight, torch.ones(3)) and (model.counts, model.numbers) == ({"calls": 0}, [0])
 
 
-@pytest.mark.parametrize("name", ["CountsForNobody", "NotesASize", "Plain"])
+@pytest.mark.parametrize("name", ["CountsForNobody", "CountsInItsFileForNobody", "NotesASize", "Plain"])
 def test_what_does_not_matter_is_not_mentioned(name: str, models: ModuleType) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")

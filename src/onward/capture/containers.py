@@ -20,7 +20,7 @@ import torch
 from .memory import MADE, is_plain, storage
 from .numbers_of_sizes import RealNumber, WholeNumber
 from .own_code import classes, namespaces, packages
-from .python.state_changes import SIMPLE
+from .python.state_changes import SIMPLE, Change
 from .sizes import SYMBOLIC
 from .tensor import Traced
 from .traced_list import TracedList, TracedNumbers
@@ -68,11 +68,18 @@ class _Kept:
     container: Any
     before: Any
     is_own: bool
+    is_file: bool = False
+
+    def change(self, key: Any) -> Change:
+        label = (
+            f"global {key!r}" if self.is_file else f"entry {key!r} of a {type(self.container).__name__} that it keeps"
+        )
+        return Change(self.container, key, label)
 
 
 @contextlib.contextmanager
-def containers_kept(model: Any) -> Iterator[None]:
-    """Around a run of the model."""
+def containers_kept(model: Any, changed: Callable[[Change], Any]) -> Iterator[None]:
+    """Around a run of the model. `changed` is told which plain values are others than before."""
     kept = list(_found(model))
     kinds = [(kind, vars(kind).copy()) for kind in classes(model)]
     try:
@@ -80,11 +87,11 @@ def containers_kept(model: Any) -> Iterator[None]:
     finally:
         for each in kept:
             if isinstance(each.container, dict):
-                _clean_mapping(each)
+                _clean_mapping(each, changed)
             elif isinstance(each.container, set):
                 each.container.difference_update([value for value in list(each.container) if _is_ours(value)])
             else:
-                _clean_sequence(each)
+                _clean_sequence(each, changed)
         for kind, before in kinds:
             for name, value in vars(kind).copy().items():
                 if value is not before.get(name) and _is_ours(value):
@@ -105,7 +112,7 @@ def _found(model: Any) -> Iterator[_Kept]:
     for names in namespaces(model):
         if id(names) not in seen:
             seen.add(id(names))
-            yield _Kept(names, names.copy(), is_own=False)
+            yield _Kept(names, names.copy(), is_own=False, is_file=True)
         yield from _inside(list(names.values()), theirs, seen, is_own=False)
 
 
@@ -137,7 +144,7 @@ def _is_plain_object(value: Any, kind: type, theirs: set[str]) -> bool:
     return type(getattr(value, "__dict__", None)) is dict
 
 
-def _clean_mapping(kept: _Kept) -> None:
+def _clean_mapping(kept: _Kept, changed: Callable[[Change], Any]) -> None:
     present, before = kept.container, kept.before
     values = list(present.values())
     if len(values) == len(before) and all(map(operator.is_, values, before.values())):
@@ -151,14 +158,25 @@ def _clean_mapping(kept: _Kept) -> None:
                 present.pop(key, None)
             else:
                 present[key] = old
-        elif kept.is_own and type(old) in SIMPLE and type(value) in SIMPLE:
-            present[key] = old
+        elif _is_plain_change(old, value):
+            changed(kept.change(key))
+            if kept.is_own:
+                present[key] = old
 
 
-def _clean_sequence(kept: _Kept) -> None:
+def _is_plain_change(old: Any, new: Any) -> bool:
+    return type(old) in SIMPLE and type(new) in SIMPLE and old != new
+
+
+def _clean_sequence(kept: _Kept, changed: Callable[[Change], Any]) -> None:
     present, before = kept.container, list(kept.before)
     if len(present) == len(before) and all(map(operator.is_, list(present), before)):
         return
+    for place, (value, old) in enumerate(zip(list(present), before, strict=False)):
+        if _is_plain_change(old, value):
+            changed(kept.change(place))
+            if kept.is_own and len(present) == len(before):
+                present[place] = old
     known = {id(each) for each in before}
     new = [each for each in list(present) if id(each) not in known and _is_ours(each)]
     if len(present) == len(before) and isinstance(present, list):  # items were replaced

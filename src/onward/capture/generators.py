@@ -67,7 +67,7 @@ def _own(value: Any) -> Generator:
 
 
 @contextlib.contextmanager
-def generators_kept(model: Any, moved: Callable[[str], Any] = lambda name: None) -> Iterator[None]:
+def generators_kept(model: Any, moved: Callable[[str], Any]) -> Iterator[None]:
     """A generator that was not moved is not touched: other threads may draw from it at this moment. `moved` is told the
     names of the others."""
     before, plain = torch.get_rng_state(), [(each, each.state()) for each in generators(model)]

@@ -250,7 +250,7 @@ def _followed(tracer: Tracer, model: Any) -> Iterator[None]:
     with (
         caches_emptied(model, wanted=tracer.pen is not None),
         session(tracer, model),
-        state_kept(model, tracer.moved.add),
+        state_kept(model, tracer),
     ):
         yield
 

@@ -7,17 +7,18 @@ Only then is the model called again, twice and eagerly, to find out whether that
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import dis
 import sys
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
 from .facts import Source, caution
-from .generators import Generator, generators
+from .generators import generators
 from .inputs import Call
 from .python.fast_path import without_fast_path
 from .python.state_changes import Change
@@ -30,7 +31,7 @@ from .tree import flatten
 class Watch:
     """What the traces of one export noticed."""
 
-    changes: dict[tuple[int, str], Change] = field(default_factory=dict)
+    changes: dict[tuple[int, Any], Change] = field(default_factory=dict)
     moved: set[str] = field(default_factory=set)
 
     def cautions(self, model: Any, call: Call, inputs: Sequence[torch.Tensor]) -> list[tuple[str, Source | None]]:
@@ -44,7 +45,7 @@ class Watch:
 
 def _of_change(change: Change) -> str:
     return caution(
-        f"{change.source or 'unknown line'}: the model changes its attribute {change.name!r} from run to run, and the "
+        f"{change.source or 'unknown line'}: the model changes its {change.label} from run to run, and the "
         "file keeps what the first run computes with it",
         "Later runs of the model give something else than the file",
         "keep it as a tensor in a buffer (self.register_buffer) and export with mutable_buffers=True, or pass it as an "
@@ -67,6 +68,8 @@ class _Twice:
         self.draws: dict[str, Source | None] = {}
         self.lasting: list[Change] = []
         sources = generators(model)
+        unplaced = [each for each in changes if each.source is None]
+        lines = _Lines([*(each.state for each in sources), *(each.value for each in unplaced)])
         with own_state(model), torch.no_grad(), without_fast_path():
             start, states = torch.get_rng_state(), [each.state() for each in sources]
             results, values = [], []
@@ -77,16 +80,19 @@ class _Twice:
                         each.set(state)
                 args, kwargs = call.arguments([each.clone() for each in inputs])
                 try:
-                    with _drawing(sources, self.draws) if turn == 0 else contextlib.nullcontext():
+                    with contextlib.nullcontext() if turn else lines:
                         results.append(flatten(model(*args, **kwargs))[0])
                 except Exception:  # the model does not take a second call, or none without us: nothing is known
                     self.lasting = changes
                     return
-                values.append([vars(each.module).get(each.name) for each in changes])
-            differs = not _alike(*results)
-            for change, one, other in zip(changes, *values, strict=True):
-                if differs or (one != other and _is_read(change)):
-                    self.lasting.append(change)
+                values.append([each.value() for each in changes])
+        self.draws = {each.name: lines.found[i] for i, each in enumerate(sources) if i in lines.found}
+        places = {each.place: lines.found.get(len(sources) + i) for i, each in enumerate(unplaced)}
+        differs = not _alike(*results)
+        for change, one, other in zip(changes, *values, strict=True):
+            if differs or (one != other and _is_read(change)):
+                source = change.source or places.get(change.place)
+                self.lasting.append(dataclasses.replace(change, source=source))
 
 
 def _alike(first: Sequence[Any], second: Sequence[Any]) -> bool:
@@ -108,52 +114,56 @@ def _numbers(tensor: torch.Tensor) -> torch.Tensor:
 def _is_read(change: Change) -> bool:
     """Whether the module's own code reads the attribute for more than to count it up."""
     reads = writes = 0
-    for kind in type(change.module).__mro__:
+    for kind in () if change.kind is None else change.kind.__mro__:
         for value in vars(kind).values():
             if isinstance(value, types.FunctionType) and value.__name__ != "__init__":
                 for each in dis.get_instructions(value):
-                    reads += each.opname.startswith("LOAD_ATTR") and each.argval == change.name
-                    writes += each.opname.startswith("STORE_ATTR") and each.argval == change.name
+                    reads += each.opname.startswith("LOAD_ATTR") and each.argval == change.key
+                    writes += each.opname.startswith("STORE_ATTR") and each.argval == change.key
     return reads > writes
 
 
-@contextlib.contextmanager
-def _drawing(sources: Sequence[Generator], draws: dict[str, Source | None]) -> Iterator[None]:
-    """Inside, every line of the user's code that moves a generator is noted, the first one for each.
+class _Lines:
+    """Inside, the first line of the user's code is noted after which each of some values is another one.
 
     Python calls a function before every line of the thread. A debugger, or a measurement of coverage, that has one in
     place gets it back.
     """
-    states = [each.state() for each in sources]
 
-    def look(frame: types.FrameType, line: int) -> None:
-        for place, each in enumerate(sources):
-            now = each.state()
-            if now != states[place]:
-                states[place] = now
-                draws.setdefault(each.name, Source(frame.f_code.co_filename, line, frame.f_code.co_name))
+    def __init__(self, values: Sequence[Callable[[], Any]]) -> None:
+        self._values = values
+        self.found: dict[int, Source | None] = {}
 
-    def enter(frame: types.FrameType, event: str, argument: Any) -> Any:
+    def __enter__(self) -> None:
+        self._seen = [each() for each in self._values]
+        self._outer = sys.gettrace()
+        sys.settrace(self._enter)
+
+    def __exit__(self, *error: object) -> None:
+        sys.settrace(self._outer)
+        for place, each in enumerate(self._values):  # in a library that no line of the user's came back from
+            if each() != self._seen[place]:
+                self.found.setdefault(place, None)
+
+    def _enter(self, frame: types.FrameType, event: str, argument: Any) -> Any:
         if is_library(frame.f_code):
             return None
+        if frame.f_back is not None and not is_library(frame.f_back.f_code):
+            self._look(frame.f_back, frame.f_back.f_lineno)
         last = frame.f_lineno
 
         def follow(frame: types.FrameType, event: str, argument: Any) -> Any:
             nonlocal last
-            look(frame, last)
+            self._look(frame, last)
             last = frame.f_lineno
             return follow
 
-        if frame.f_back is not None:
-            look(frame.f_back, frame.f_back.f_lineno)
         return follow
 
-    outer = sys.gettrace()
-    sys.settrace(enter)
-    try:
-        yield
-    finally:
-        sys.settrace(outer)
-        for place, each in enumerate(sources):  # in a library that no line of the user's came back from
-            if each.state() != states[place]:
-                draws.setdefault(each.name, None)
+    def _look(self, frame: types.FrameType, line: int) -> None:
+        for place, each in enumerate(self._values):
+            now = each()
+            if now != self._seen[place]:
+                self._seen[place] = now
+                code = frame.f_code
+                self.found.setdefault(place, Source(code.co_filename, line, code.co_name))

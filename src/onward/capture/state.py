@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._ops import OpOverload
@@ -14,20 +14,32 @@ from .containers import REGISTRIES, containers_kept, is_traced
 from .generators import generators_kept
 from .memory import MADE, is_plain, leaves, storage
 from .python import ONE_AT_A_TIME
-from .python.state_changes import SIMPLE
+from .python.state_changes import SIMPLE, Change
 from .traits import traits
 from .weights import owner
 
+if TYPE_CHECKING:
+    from .tracer import Tracer
+
 
 @contextlib.contextmanager
-def state_kept(model: Any, moved: Callable[[str], Any] = lambda name: None) -> Iterator[None]:
+def state_kept(model: Any, tracer: Tracer | None = None) -> Iterator[None]:
     """Around a run: what modules and files were given to keep by it goes again, and plain attributes go back.
 
     A model may assign to its buffers and keep what it computed (caches, `weight_norm` before a forward); while it is
-    traced, these are traced tensors. Everything is put back entry by entry: other threads may use the same model.
-    `moved` is told which generators of Python's or numpy's the run drew from.
+    traced, these are traced tensors. Everything is put back entry by entry: other threads may use the same model. The
+    tracer, if there is one, is told which generators were moved and which plain values were changed.
     """
-    with generators_kept(model, moved), _attributes_kept(owner(model)), containers_kept(model):
+
+    def moved(name: str) -> None:
+        if tracer is not None:
+            tracer.moved.add(name)
+
+    def changed(change: Change) -> None:
+        if tracer is not None:
+            tracer.changes.setdefault(change.place, change)
+
+    with generators_kept(model, moved), _attributes_kept(owner(model)), containers_kept(model, changed):
         yield
 
 

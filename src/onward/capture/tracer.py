@@ -85,7 +85,7 @@ class Tracer:
         self.draws_numbers = False  # whether an op is random
         self.thread = threading.get_ident()  # in others, its tensors are the example's
         self.moved: set[str] = set()  # generators of Python's or numpy's that the model drew from
-        self.changes: dict[tuple[int, str], Change] = {}  # plain attributes that the model gave another value
+        self.changes: dict[tuple[int, Any], Change] = {}  # plain values that the model replaced
         self.copies_into_lists = False  # whether tensors went into lists that hold copies of them
         self._aside = False  # ops are ours, on plain tensors, and concern nobody
         self._depth = 0  # inside an op of the model, ours are not the model's

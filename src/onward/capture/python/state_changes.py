@@ -1,4 +1,4 @@
-"""Plain attributes of modules that a model changes while it is traced: a counter, a flag for the first call."""
+"""Plain values that a model changes while it is traced: a counter, a flag for the first call."""
 
 from __future__ import annotations
 
@@ -17,11 +17,28 @@ SIMPLE = (bool, int, float, str)
 
 @dataclass(frozen=True)
 class Change:
-    """An attribute of a module that was given another value, and the line that did it."""
+    """A plain value that a run replaced by another one, and the line that did it, if it is known.
 
-    module: torch.nn.Module
-    name: str
-    source: Source | None
+    space   the dict or list that holds it: the attributes of a module, the globals of a file, a container of theirs
+    kind    the class of the module whose attribute it is; None if it is none
+    """
+
+    space: Any
+    key: Any
+    label: str
+    source: Source | None = None
+    kind: type | None = None
+
+    @property
+    def place(self) -> tuple[int, Any]:
+        return id(self.space), self.key
+
+    def value(self) -> Any:
+        """What stands there now."""
+        try:
+            return self.space[self.key]
+        except LookupError:
+            return None
 
 
 def noting(original: Any) -> Any:
@@ -33,7 +50,8 @@ def noting(original: Any) -> Any:
         if tracer is not None:
             before = vars(module).get(name)
             if type(before) in SIMPLE and type(value) in SIMPLE and before != value:
-                tracer.changes.setdefault((id(module), name), Change(module, name, user_source()))
+                change = Change(vars(module), name, f"attribute {name!r}", user_source(), type(module))
+                tracer.changes.setdefault(change.place, change)
         original(module, name, value)
 
     return set_attribute
