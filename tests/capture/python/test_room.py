@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import random
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -298,3 +299,16 @@ def test_what_was_not_there_goes_again_also_after_an_error() -> None:
         assert names == {"len": 7}
         raise KeyboardInterrupt
     assert names == {}
+
+
+def test_pythons_filters_of_warnings_are_not_touched_meanwhile(models: ModuleType) -> None:
+    """They are the process's: whoever saves them now, in another thread, puts them back later."""
+    before, seen = list(warnings.filters), []
+
+    class Looks(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            seen.append(list(warnings.filters) == before)
+            return x[: int(x.shape[0] * 0.5)]
+
+    onward.export(Looks(), (X,), input_names=["x"], dynamic_axes={"x": {0: "rows"}})
+    assert len(seen) > 1 and all(seen)
