@@ -242,15 +242,15 @@ def test_a_traced_tensor_that_another_thread_finds_is_the_example(models: Module
 
     class Keeps(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            self.last = x * 2
-            other = threading.Thread(target=lambda: found.append((self.last + 1, self.last.shape[0])))
+            self.last, self.rows = x * 2, x.shape[0]
+            other = threading.Thread(target=lambda: found.append((self.last + 1, self.last.shape[0], int(self.rows))))
             other.start()
             other.join()
             return self.last
 
     program = onward.export(Keeps(), (X,), dynamic_axes={"x": {0: "rows"}}, input_names=["x"])
     torch.testing.assert_close(found[0][0], X * 2 + 1)
-    assert type(found[0][0]) is torch.Tensor and type(found[0][1]) is int
+    assert type(found[0][0]) is torch.Tensor and type(found[0][1]) is int and found[0][1:] == (5, 5)
     torch.testing.assert_close(program(X[:2]), X[:2] * 2)
 
 
