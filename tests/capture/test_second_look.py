@@ -39,6 +39,10 @@ MODELS = """
             return x * self.n
 
 
+    class CountsInOneLine(Base):
+        def forward(self, x): self.n += 1; return x * self.n  # here
+
+
     class EveryTenth(Base):
         def forward(self, x):
             self.n += 1  # here
@@ -132,6 +136,13 @@ MODELS = """
             return x * 2
 
 
+    class WritesTheSameAgain(Base):
+        def forward(self, x):
+            self.weight.data.clamp_(max=0.5)
+            self.n += 1
+            return x * self.weight
+
+
     class NotesASize(Base):
         def forward(self, x):
             self.height = int(x.shape[0])
@@ -155,6 +166,7 @@ def models(tmp_path: Path) -> Iterator[ModuleType]:
     ("name", "text"),
     [
         ("Counts", "the model changes its attribute 'n' from run to run"),
+        ("CountsInOneLine", "the model changes its attribute 'n' from run to run"),
         ("EveryTenth", "the model changes its attribute 'n' from run to run"),
         ("OnlyTheFirst", "the model changes its attribute 'first' from run to run"),
         ("CountsInADict", "the model changes its entry 'calls' of a dict that it keeps from run to run"),
@@ -183,7 +195,9 @@ def test_what_python_keeps_is_warned_about_at_its_line(name: str, text: str, mod
     assert torch.equal(model.weight, torch.ones(3)) and (model.counts, model.numbers) == ({"calls": 0}, [0])
 
 
-@pytest.mark.parametrize("name", ["CountsForNobody", "CountsInItsFileForNobody", "NotesASize", "Plain"])
+@pytest.mark.parametrize(
+    "name", ["CountsForNobody", "CountsInItsFileForNobody", "WritesTheSameAgain", "NotesASize", "Plain"]
+)
 def test_what_does_not_matter_is_not_mentioned(name: str, models: ModuleType) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")

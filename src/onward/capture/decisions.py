@@ -70,10 +70,10 @@ class Decisions:
         self._warned.add(key)
         self.note(caution(f"{source or 'unknown line'}: {what}", means, instead))
 
-    def note(self, text: str, source: Source | None = None) -> None:
-        """A warning at this line of the user's, at the one that runs in the model, or at the one that called export."""
+    def note(self, text: str) -> None:
+        """A warning, given at the user's line: the one that runs in the model, or the one that called export."""
         self.warnings.append(text)
-        warn_user(text, CaptureWarning, source)
+        warn_user(text, CaptureWarning)
 
     def commit(self, size: Size) -> Any:
         """Python wants a plain number: it gets the example's."""

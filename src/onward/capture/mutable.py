@@ -17,7 +17,7 @@ import torch
 
 from ..errors import CaptureError, InputError
 from .exported import ExportedModel, unreturned_inputs
-from .facts import Output, Results, TensorFact, caution
+from .facts import Output, Results, Source, TensorFact, caution
 from .inputs import Call, unique_names
 from .linalg import with_signs
 from .memory import geometry, storage
@@ -200,19 +200,6 @@ def note_lost_writes(tracer: Tracer, model: Any, call: Call, assigned: Sequence[
                 )
             )
     for name, constant in tracer.plain.constants.items():
-        if constant.kind == "parameter" and storage(constant.tensor) in written and _is_read(tracer, name):
-            source = tracer.plain.write_lines.get(storage(constant.tensor))
-            tracer.decisions.note(
-                caution(
-                    f"{source or 'unknown line'}: the model writes to its parameter {name!r}, and the file does not "
-                    "keep the change",
-                    "Every run starts from what the parameter holds now",
-                    "make it a buffer (self.register_buffer) and export with mutable_buffers=True, or compute a new "
-                    "tensor in place of the write",
-                ),
-                source,
-            )
-    for name, constant in tracer.plain.constants.items():
         if constant.kind == "buffer" and (name in assigned or storage(constant.tensor) in written):
             if not _is_read(tracer, name):
                 continue
@@ -223,6 +210,19 @@ def note_lost_writes(tracer: Tracer, model: Any, call: Call, assigned: Sequence[
                     "export with mutable_buffers=True, which makes an input and an output of it",
                 )
             )
+
+
+def parameter_writes(tracer: Tracer) -> dict[str, Source | None]:
+    """The parameters that the graph reads and the model writes to, and the line of the first write.
+
+    Whether that matters is another question: an embedding with a `max_norm` does so in every run, to the same effect.
+    """
+    written, plain = tracer.plain.written(), tracer.plain
+    return {
+        name: plain.write_lines.get(storage(constant.tensor))
+        for name, constant in plain.constants.items()
+        if constant.kind == "parameter" and storage(constant.tensor) in written and _is_read(tracer, name)
+    }
 
 
 def _attribute_of(model: Any, tensor: torch.Tensor) -> str:

@@ -22,7 +22,16 @@ from .facts import CapturedProgram, ListFact, Port, Results, SymDim, TensorFact,
 from .inputs import AxisNames, Call, solve_roots
 from .journal import CannotThaw, Comparison, Journal
 from .layouts import Layout, LayoutKernels, dense_like
-from .mutable import answers, assigned_buffers, check_state, note_lost_writes, place_state, state_after, state_names
+from .mutable import (
+    answers,
+    assigned_buffers,
+    check_state,
+    note_lost_writes,
+    parameter_writes,
+    place_state,
+    state_after,
+    state_names,
+)
 from .outputs import name_output_axes, name_outputs
 from .probes import PROBES, Plan
 from .resizing import resized
@@ -191,6 +200,7 @@ def run(request: Request, plan: Plan, pen: Comparison | None = None) -> Captured
     assumptions, sides = tracer.decisions.branches.assumptions(), tracer.decisions.branches.sides()
     _drop_unused(tracer)
     note_lost_writes(tracer, request.model, call, assigned)
+    request.watch.writes.update(parameter_writes(tracer))
     positions = tuple(position for position, _ in results)
     names = name_outputs([structure.paths[i] for i in positions], request.output_names, call.names)
     facts = [fact for _, (_, fact, _) in results]

@@ -1,7 +1,8 @@
-"""What a run takes from Python and a file keeps: counters, flags for the first call, random numbers.
+"""What a run takes from Python and a file keeps: counters, flags for the first call, random numbers, written weights.
 
-A trace notices that a plain attribute was given another value, or that a generator of Python's or numpy's was moved.
-Only then is the model called again, twice and eagerly, to find out whether that matters, and at which line it happens.
+A trace notices that a plain value was replaced, that a generator of Python's or numpy's was moved, or that a parameter
+was written to. Only then is the model called again, twice and eagerly, to find out whether that matters, and at which
+line it happens.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import dataclasses
 import dis
 import sys
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,14 +34,20 @@ class Watch:
 
     changes: dict[tuple[int, Any], Change] = field(default_factory=dict)
     moved: set[str] = field(default_factory=set)
+    writes: dict[str, Source | None] = field(default_factory=dict)  # to parameters, by name
 
     def cautions(self, model: Any, call: Call, inputs: Sequence[torch.Tensor]) -> list[tuple[str, Source | None]]:
         """The warnings that are due, each with its line."""
-        if not self.changes and not self.moved:
+        if not self.changes and not self.moved and not self.writes:
             return []
         found = _Twice(model, call, inputs, list(self.changes.values()))
-        drawn = [(_of_draw(name, source), source) for name, source in found.draws.items() if name in self.moved]
-        return [*((_of_change(each), each.source) for each in found.lasting), *drawn]
+        written = self.writes.items() if found.differs else ()
+        drawn = [(name, source) for name, source in found.draws.items() if name in self.moved]
+        return [
+            *((_of_change(each), each.source) for each in found.lasting),
+            *((_of_write(name, source), source) for name, source in written),
+            *((_of_draw(name, source), source) for name, source in drawn),
+        ]
 
 
 def _of_change(change: Change) -> str:
@@ -50,6 +57,16 @@ def _of_change(change: Change) -> str:
         "Later runs of the model give something else than the file",
         "keep it as a tensor in a buffer (self.register_buffer) and export with mutable_buffers=True, or pass it as an "
         "input",
+    )
+
+
+def _of_write(name: str, source: Source | None) -> str:
+    return caution(
+        f"{source or 'unknown line'}: the model writes to its parameter {name!r}, and the file does not keep the "
+        "change",
+        "Every run starts from what the parameter holds now",
+        "make it a buffer (self.register_buffer) and export with mutable_buffers=True, or compute a new tensor in "
+        "place of the write",
     )
 
 
@@ -67,6 +84,7 @@ class _Twice:
     def __init__(self, model: Any, call: Call, inputs: Sequence[torch.Tensor], changes: list[Change]) -> None:
         self.draws: dict[str, Source | None] = {}
         self.lasting: list[Change] = []
+        self.differs = True  # unless it turns out otherwise
         sources = generators(model)
         unplaced = [each for each in changes if each.source is None]
         lines = _Lines([*(each.state for each in sources), *(each.value for each in unplaced)])
@@ -88,9 +106,9 @@ class _Twice:
                 values.append([each.value() for each in changes])
         self.draws = {each.name: lines.found[i] for i, each in enumerate(sources) if i in lines.found}
         places = {each.place: lines.found.get(len(sources) + i) for i, each in enumerate(unplaced)}
-        differs = not _alike(*results)
+        self.differs = not _alike(*results)
         for change, one, other in zip(changes, *values, strict=True):
-            if differs or (one != other and _is_read(change)):
+            if self.differs if change.kind is None else (self.differs or one != other) and _is_read(change):
                 source = change.source or places.get(change.place)
                 self.lasting.append(dataclasses.replace(change, source=source))
 
@@ -112,15 +130,25 @@ def _numbers(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _is_read(change: Change) -> bool:
-    """Whether the module's own code reads the attribute for more than to count it up."""
-    reads = writes = 0
+    """Whether the module's own code reads the attribute for more than to count it up: on some line, more often than it
+    is assigned there."""
     for kind in () if change.kind is None else change.kind.__mro__:
         for value in vars(kind).values():
             if isinstance(value, types.FunctionType) and value.__name__ != "__init__":
-                for each in dis.get_instructions(value):
-                    reads += each.opname.startswith("LOAD_ATTR") and each.argval == change.key
-                    writes += each.opname.startswith("STORE_ATTR") and each.argval == change.key
-    return reads > writes
+                reads: dict[int | None, int] = {}
+                for line, each in _by_line(value):
+                    if each.argval == change.key and each.opname.startswith(("LOAD_ATTR", "STORE_ATTR")):
+                        reads[line] = reads.get(line, 0) + (1 if each.opname.startswith("LOAD") else -1)
+                if any(count > 0 for count in reads.values()):
+                    return True
+    return False
+
+
+def _by_line(function: types.FunctionType) -> Iterator[tuple[int, dis.Instruction]]:
+    starts, line = dict(dis.findlinestarts(function.__code__)), 0
+    for each in dis.get_instructions(function):
+        line = starts.get(each.offset) or line
+        yield line, each
 
 
 class _Lines:
