@@ -312,3 +312,25 @@ def test_pythons_filters_of_warnings_are_not_touched_meanwhile(models: ModuleTyp
 
     onward.export(Looks(), (X,), input_names=["x"], dynamic_axes={"x": {0: "rows"}})
     assert len(seen) > 1 and all(seen)
+
+
+@pytest.mark.parametrize("moment", ["installing", "removing"])
+def test_an_interrupt_in_the_middle_of_it_does_no_harm(moment: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C may come between any two steps; the next trace finds things as they should be."""
+    put, calls = Patch.put, []
+
+    def interrupted(self: Patch, value: Any) -> None:
+        put(self, value)
+        calls.append(value)
+        if len(calls) == (1 if moment == "installing" else 2):
+            raise KeyboardInterrupt
+
+    patch = Patch(Place, "value", lambda before: before + 10)
+    monkeypatch.setattr(Patch, "put", interrupted)
+    with pytest.raises(KeyboardInterrupt), patched([patch]):
+        pass
+    monkeypatch.undo()
+    assert Place.value == 1
+    with patched([patch]):
+        assert Place.value == 11
+    assert Place.value == 1

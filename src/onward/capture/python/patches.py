@@ -87,24 +87,28 @@ def patched(patches: Iterable[Patch]) -> Iterator[None]:
 
 def _install(patch: Patch, user: object) -> None:
     entry = _PLACES.get(patch.key)
+    if entry is not None and not entry.users:  # an interrupt came while it was taken out
+        _take_out(entry)
+        entry = None
     if entry is None:
-        before = patch.stored()
-        entry = _Entry(patch, before, patch.make(patch.present()))
+        entry = _Entry(patch, patch.stored(), patch.make(patch.present()), {user})
         _PLACES[patch.key] = entry
-        entry.users.add(user)
         patch.put(entry.ours)
     entry.users.add(user)
 
 
 def _uninstall(patch: Patch, user: object) -> None:
     entry = _PLACES.get(patch.key)
-    if entry is None or user not in entry.users:
-        return
-    if entry.users == {user}:
-        if patch.stored() is entry.ours:
-            patch.put(entry.before)
-        del _PLACES[patch.key]
-    entry.users.discard(user)
+    if entry is not None and user in entry.users:
+        entry.users.discard(user)
+        if not entry.users:
+            _take_out(entry)
+
+
+def _take_out(entry: _Entry) -> None:
+    if entry.patch.stored() is entry.ours:
+        entry.patch.put(entry.before)
+    del _PLACES[entry.patch.key]
 
 
 class ReplacedForGood:
