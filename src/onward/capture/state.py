@@ -95,7 +95,7 @@ def own_state(model: Any, weights: Mapping[str, torch.Tensor] | None = None) -> 
     else refers to them (tied modules, the flat weights of an LSTM) sees the same.
     """
     module = owner(model)
-    kept = _MemoryKept([] if module is None else [*module.parameters(), *_attributes(module)])
+    kept = _MemoryKept([] if module is None else [*module.parameters(), *plain_attributes(module)])
     with ONE_AT_A_TIME, state_kept(model), kept, _own_memory(module, weights or {}):
         yield
 
@@ -106,8 +106,8 @@ def _own_memory(module: torch.nn.Module | None, others: Mapping[str, torch.Tenso
     if module is None:
         yield
         return
-    tensors = {id(tensor): tensor for _, tensor in _named(module)}
-    chosen = {id(tensor): others[name] for name, tensor in _named(module) if name in others}
+    tensors = {id(tensor): tensor for _, tensor in named_tensors(module)}
+    chosen = {id(tensor): others[name] for name, tensor in named_tensors(module) if name in others}
     written = {id(buffer) for buffer in module.buffers()}
     kept = [(tensor, tensor.data) for tensor in tensors.values()]
     try:
@@ -124,7 +124,7 @@ def _own_memory(module: torch.nn.Module | None, others: Mapping[str, torch.Tenso
                 tensor.data = data
 
 
-def _attributes(module: torch.nn.Module) -> list[torch.Tensor]:
+def plain_attributes(module: torch.nn.Module) -> list[torch.Tensor]:
     """Tensors that modules have as they are, registered as nothing."""
     values = [value for each in module.modules() for value in list(vars(each).values())]
     return [value for value in values if isinstance(value, torch.Tensor)]
@@ -173,7 +173,7 @@ class _MemoryKept(TorchDispatchMode):
             self._memories[memory].copy_(copy, False)
 
 
-def _named(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+def named_tensors(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
     """Every name of every tensor, tied ones under all of theirs."""
     yield from module.named_parameters(remove_duplicate=False)
     yield from module.named_buffers(remove_duplicate=False)
