@@ -26,7 +26,7 @@ QUIETLY = >> $(VENV)/pip.log 2>&1 || { tail -n 30 $(VENV)/pip.log >&2; exit 1; }
 # The environment of whoever calls must not leak other packages into the pinned one.
 unexport PYTHONPATH PYTHONHOME
 
-.PHONY: help install demo test bench bench-quant conformance docs docs-serve web browser lint format clean
+.PHONY: help install demo test bench bench-quant conformance threads docs docs-serve web browser lint format clean
 
 help: ## show this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)$$/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -49,6 +49,9 @@ bench: $(STAMP) ## compare with torch.onnx.export, and the backend with eager, s
 
 bench-quant: $(VENV)/.installed-bench ## quantised models beside float ones, onnxruntime's quantiser, brevitas, torchao
 	@$(BIN)/python -W ignore -m bench.quant
+
+threads: $(STAMP) ## export from 8 threads while others serve and train the same models (docs/reliability.md)
+	@OMP_NUM_THREADS=1 $(BIN)/python -W ignore -m reliability.threads
 
 docs: $(STAMP) ## the documentation as a site, in out/site (needs Python 3.11)
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict

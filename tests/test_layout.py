@@ -102,6 +102,76 @@ def does_more_than_export(text: str) -> list[str]:
     return [f"line {node.lineno}: {ast.unparse(node)}" for node in ast.parse(text).body if not belongs(node)]
 
 
+HOME_OF_PATCHES = "onward.capture.python"
+
+
+def foreign_changes(text: str, module: str) -> list[str]:
+    """Assignments to `builtins`, to the code of functions, and to attributes of torch, outside of the room for them.
+
+    `name = torch.nn` and then `name.Linear = ...` is found too: names that stand for torch, a part of it or builtins,
+    by import or by assignment, are followed within the file.
+    """
+    if f"{module}.".startswith(f"{HOME_OF_PATCHES}."):
+        return []
+    tree = ast.parse(text)
+    others = _names_of_others(tree)
+
+    def is_foreign(node: ast.expr) -> bool:
+        while isinstance(node, ast.Attribute | ast.Subscript):
+            node = node.value
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "vars" and node.args:
+            return is_foreign(node.args[0])
+        return isinstance(node, ast.Name) and node.id in others
+
+    def changed(node: ast.AST) -> Iterator[ast.expr]:
+        if isinstance(node, ast.Assign | ast.Delete):
+            yield from node.targets
+        elif isinstance(node, ast.AugAssign | ast.AnnAssign | ast.For):
+            yield node.target
+
+    def flat(target: ast.expr) -> Iterator[ast.expr]:
+        if isinstance(target, ast.Tuple | ast.List):
+            for each in target.elts:
+                yield from flat(each)
+        else:
+            yield target
+
+    found = []
+    for node in ast.walk(tree):
+        for target in (part for whole in changed(node) for part in flat(whole)):
+            is_place = isinstance(target, ast.Attribute | ast.Subscript)
+            if is_place and (is_foreign(target) or getattr(target, "attr", "") == "__code__"):
+                found.append(f"line {node.lineno}: {ast.unparse(target)} is changed outside of {HOME_OF_PATCHES}")  # type: ignore[attr-defined]
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("setattr", "delattr"):
+            name = node.args[1] if len(node.args) > 1 else None
+            is_code = isinstance(name, ast.Constant) and name.value == "__code__"
+            if node.args and (is_foreign(node.args[0]) or is_code):
+                found.append(f"line {node.lineno}: {ast.unparse(node)} outside of {HOME_OF_PATCHES}")
+    return found
+
+
+def _names_of_others(tree: ast.Module) -> set[str]:
+    """The names in a file that stand for torch, a part of it, or builtins."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {
+                alias.asname or alias.name.split(".")[0]
+                for alias in node.names
+                if alias.name.split(".")[0] in ("torch", "builtins")
+            }
+        elif isinstance(node, ast.ImportFrom) and not node.level and (node.module or "").split(".")[0] == "torch":
+            names |= {alias.asname or alias.name for alias in node.names}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Attribute | ast.Name):
+            root: ast.expr = node.value
+            while isinstance(root, ast.Attribute):
+                root = root.value
+            if isinstance(root, ast.Name) and root.id in names:
+                names |= {each.id for each in node.targets if isinstance(each, ast.Name)}
+    return names
+
+
 def over_files(paths: list[Path]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("path", [pytest.param(path, id=str(path.relative_to(SOURCE))) for path in paths])
 
@@ -118,6 +188,11 @@ def test_imports_go_in_one_direction(path: Path) -> None:
 @over_files(FILES)
 def test_no_other_exporter_underneath(path: Path) -> None:
     assert foreign_imports(path.read_text(encoding="utf-8"), module_name(path), path.name == "__init__.py") == []
+
+
+@over_files(FILES)
+def test_only_one_room_changes_what_belongs_to_others(path: Path) -> None:
+    assert foreign_changes(path.read_text(encoding="utf-8"), module_name(path)) == []
 
 
 @over_files([path for path in FILES if path.name == "__init__.py"])
@@ -202,6 +277,34 @@ def test_the_foreign_rule_itself(module: str, text: str, wrong: bool) -> None:
 )
 def test_the_init_rule_itself(text: str, wrong: bool) -> None:
     assert bool(does_more_than_export(text)) is wrong
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("import builtins\nbuiltins.min = min", True),
+        ("import builtins as b\nb.min, other = min, 1", True),
+        ("import builtins\nvars(builtins)['min'] = min", True),
+        ("import builtins\nsetattr(builtins, 'min', min)", True),
+        ("import builtins\ndelattr(builtins, 'min')", True),
+        ("import torch\ntorch.nn.Module.__call__ = print", True),
+        ("import torch\ndel torch.compiler.flag", True),
+        ("import torch\ntorch.backends.counter += 1", True),
+        ("from torch.nn import Module\nModule.__call__ = print", True),
+        ("from torch.autograd import function as autograd\nLEVEL = autograd.Level\nLEVEL.apply = print", True),
+        ("import torch\nsetattr(torch.nn, 'Linear', None)", True),
+        ("def f(function, code):\n    function.__code__ = code", True),
+        ("setattr(function, '__code__', code)", True),
+        ("import torch\nx = torch.ones(3)\nx.grad = None", False),
+        ("import builtins\nTABLE = {builtins.min: 1}", False),
+        ("import torch\ndtype: torch.dtype = torch.float32", False),
+        ("import torch\nmodule.training = torch.is_grad_enabled()", False),
+        ("setattr(template, 'name', 1)", False),
+    ],
+)
+def test_the_rule_about_others_itself(text: str, wrong: bool) -> None:
+    assert bool(foreign_changes(text, "onward.capture.trace")) is wrong
+    assert foreign_changes(text, "onward.capture.python.patches") == []
 
 
 def test_every_family_of_lowerings_is_loaded() -> None:

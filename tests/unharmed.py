@@ -1,21 +1,27 @@
 """Whatever goes wrong in an export, nothing is left changed.
 
-"Nothing" is the mode of every submodule, every function and flag of PyTorch that an export replaces for a while, and
-the target's folder: no partial and no temporary file, an older file untouched.
+"Nothing" is the mode of every submodule, every function and flag of Python and PyTorch that an export replaces for a
+while, the code of the model's functions, the globals of its files, which hold nothing of a trace, and the target's
+folder: no partial and no temporary file, an older file untouched.
 """
 
 from __future__ import annotations
 
+import builtins
 import contextlib
+import inspect
 import os
 import sys
+import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
+import torch.onnx
 
 from onward.capture import is_capturing
+from onward.capture.containers import is_traced
 
 OLD = b"an older file"
 X = torch.randn(2, 4)
@@ -39,12 +45,37 @@ class Two(torch.nn.Module):
         return x - y
 
 
-NAMESPACES = (torch, torch.Tensor, torch.nn.Module, torch.nn.functional, torch.compiler, torch.jit, torch._C, os, sys)
+NAMESPACES = (
+    builtins, torch, torch.Tensor, torch.nn.Module, torch.nn.functional, torch.compiler, torch.jit, torch._C, os, sys,
+    torch.backends.mha, torch.onnx, torch.nn.utils.rnn, torch._C.ScriptFunction, torch._C.ScriptMethod,
+    torch.autograd.function._SingleLevelFunction,
+)  # fmt: skip
+FUNCTIONS = (
+    torch.compiler.is_exporting, torch.onnx.is_in_onnx_export, torch.backends.mha.get_fastpath_enabled,
+    torch.nn.utils.rnn.pack_padded_sequence, torch.nn.utils.rnn.pad_packed_sequence,
+    torch.nn.RNNBase.check_forward_args, torch.nn.LSTM.check_forward_args,
+)  # fmt: skip
 
 
 def patchable() -> dict[tuple[str, str], int]:
     """Every function that could have been replaced, by identity."""
-    return {(space.__name__, name): id(value) for space in NAMESPACES for name, value in vars(space).items()}
+    known = {(space.__name__, name): id(value) for space in NAMESPACES for name, value in vars(space).items()}
+    return known | {(each.__qualname__, "__code__"): id(each.__code__) for each in FUNCTIONS}
+
+
+def own_code(model: Any) -> dict[Any, Any]:
+    """The code of every function of the model's classes, or of the model itself, and the globals that they see."""
+    kinds = {kind for module in model.modules() for kind in type(module).__mro__} if is_module(model) else set()
+    values = [value for kind in kinds for value in vars(kind).values()] or [model]
+    functions = [each for each in map(inspect.unwrap, values) if isinstance(each, types.FunctionType)]
+    code = {(id(each), each.__qualname__): each.__code__ for each in functions}
+    spaces = {id(each.__globals__): each.__globals__ for each in functions}
+    names = {(key, name): value for key, space in spaces.items() for name, value in space.items()}
+    return code | names
+
+
+def is_module(model: Any) -> bool:
+    return isinstance(model, torch.nn.Module)
 
 
 def flags() -> tuple[Any, ...]:
@@ -70,11 +101,15 @@ def unharmed(model: Any, folder: Path | None = None) -> Iterator[None]:
     """Whatever happens inside, nothing is left changed."""
     modules = list(model.modules()) if isinstance(model, torch.nn.Module) else []
     modes, before, known = [module.training for module in modules], flags(), patchable()
+    code = own_code(model)
     there = content(folder) if folder else {}
     yield
     assert [module.training for module in modules] == modes
     assert flags() == before
     after = patchable()
-    assert [name for name in known if after.get(name) != known[name]] == []
+    assert [name for name in {**known, **after} if after.get(name) != known.get(name)] == []
+    now = own_code(model)
+    assert [name for name in {**code, **now} if now.get(name) is not code.get(name)] == []
+    assert [name for name, value in now.items() if name[1] != "__builtins__" and is_traced(value)] == []
     assert not folder or content(folder) == there
     assert not folder or [path.name for path in folder.iterdir() if path.name.startswith(".")] == []

@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import os
 import threading
-from types import ModuleType, TracebackType
+from types import TracebackType
 from typing import Any, TypeVar, overload
 
 import torch
@@ -18,6 +18,7 @@ import torch
 from . import classic
 from . import onnx as ours
 from .api import export
+from .capture.python import ReplacedForGood
 from .errors import InputError
 from .options import check_flag
 from .quant import QuantConfig, initialise
@@ -39,7 +40,6 @@ _COMPANIONS = {
         "unregister_custom_op_symbolic",
     ),
 }  # fmt: skip
-_MISSING = object()
 
 
 class Routing:
@@ -137,7 +137,7 @@ class _Stack:
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._routings: list[Routing] = []
-        self._before: list[tuple[ModuleType, str, Any]] = []
+        self._replaced = ReplacedForGood()
 
     def push(self, routing: Routing) -> None:
         with self._lock:
@@ -169,24 +169,15 @@ class _Stack:
 
     def _install(self) -> None:
         for home in _HOMES:
-            self._set(importlib.import_module(home), "export", export)
+            self._replaced.put(importlib.import_module(home), "export", export)
         for home, names in _COMPANIONS.items():
             module = importlib.import_module(home)
             for name in names:
                 if not hasattr(module, name):
-                    self._set(module, name, getattr(ours, name))
-
-    def _set(self, module: ModuleType, name: str, value: Any) -> None:
-        self._before.append((module, name, getattr(module, name, _MISSING)))
-        setattr(module, name, value)
+                    self._replaced.put(module, name, getattr(ours, name))
 
     def _uninstall(self) -> None:
-        while self._before:
-            module, name, value = self._before.pop()
-            if value is _MISSING:
-                delattr(module, name)
-            else:
-                setattr(module, name, value)
+        self._replaced.put_back()
 
 
 _STACK = _Stack()

@@ -5,6 +5,7 @@ All have one form: the line (where there is one), what happened, what it means f
 
 from __future__ import annotations
 
+import random
 import statistics
 import warnings
 from typing import Any
@@ -47,6 +48,30 @@ class Scaled(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return x * self.scale if self.scale > 1 else x
+
+
+class CountInPython(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        return x * self.calls
+
+
+class WriteToParameter(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor(2.0))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.scale.data.add_(1)
+        return x * self.scale
+
+
+def draw_in_python(x: Tensor) -> Tensor:
+    return x * random.random()
 
 
 def branch_on_data(x: Tensor) -> Tensor:
@@ -129,6 +154,33 @@ BATCH = {"dynamic_axes": {"x": {0: "batch"}}}
 
 # model, inputs, what else export is given, the line of the function, the text
 ROWS: list[tuple[Any, tuple[Tensor, ...], dict[str, Any], int, str]] = [
+    (
+        CountInPython(),
+        (ONES,),
+        {},
+        1,
+        "the model changes its attribute 'calls' from run to run, and the file keeps what the first run computes with "
+        "it. Later runs of the model give something else than the file. To avoid this, keep it as a tensor in a buffer "
+        "(self.register_buffer) and export with mutable_buffers=True, or pass it as an input.",
+    ),
+    (
+        WriteToParameter(),
+        (ONES,),
+        {},
+        1,
+        "the model writes to its parameter 'scale', and the file does not keep the change. Every run starts from what "
+        "the parameter holds now. To avoid this, make it a buffer (self.register_buffer) and export with "
+        "mutable_buffers=True, or compute a new tensor in place of the write.",
+    ),
+    (
+        draw_in_python,
+        (ONES,),
+        {},
+        1,
+        "a random number was drawn in Python (random), and the file keeps it. Every run of the file computes with the "
+        "same number. To avoid this, draw it with PyTorch (torch.rand), which the file does too, or pass it as an "
+        "input.",
+    ),
     (
         branch_on_data,
         (ONES,),

@@ -11,9 +11,8 @@ code, which would read from tensors without data.
 
 from __future__ import annotations
 
-import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -23,6 +22,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from ..errors import CaptureError, first_line
 from .facts import FunctionCall, Slot
 from .layouts import LARGEST_REAL_PROBE, Layout, ProbeFailure
+from .python import current
 from .resizing import resized
 from .size_checks import Checked
 from .sizes import SYMBOLIC
@@ -32,39 +32,34 @@ from .tensor import Traced
 if TYPE_CHECKING:
     from .tracer import Tracer
 
-_LEVEL: Any = autograd._SingleLevelFunction  # where PyTorch's own `Function.apply` goes next
+LEVEL: Any = autograd._SingleLevelFunction  # where PyTorch's own `Function.apply` goes next
 
 
-@contextlib.contextmanager
-def intercepted(tracer: Tracer) -> Iterator[None]:
-    """While this lasts, this thread's calls of Functions with a `symbolic` are recorded whole."""
-    thread = threading.get_ident()
-    running = False
+class _Running(threading.local):
+    inside = False  # the forward of a recorded Function: what it calls is its own affair
+
+
+_RUNNING = _Running()
+
+
+def interception(original: Any) -> Any:
+    """The `apply` that records this thread's calls of Functions with a `symbolic` whole, while it traces."""
 
     def apply(function: Any, *args: Any, **kwargs: Any) -> Any:
-        nonlocal running
-        if running or kwargs or threading.get_ident() != thread or not callable(getattr(function, "symbolic", None)):
-            return before(function, *args, **kwargs)
-        running = True  # what forward itself calls is its own affair
+        tracer = current()
+        if tracer is None or _RUNNING.inside or kwargs or not callable(getattr(function, "symbolic", None)):
+            return _pytorchs_apply(function, *args, **kwargs)
+        _RUNNING.inside = True
         try:
-            return _record(tracer, function, args, before)
+            return _record(tracer, function, args, _pytorchs_apply)
         finally:
-            running = False
+            _RUNNING.inside = False
 
-    outer = _LEVEL.__dict__.get("apply")
-    before = outer.__func__ if outer is not None else _pytorchs_apply
-    _LEVEL.apply = classmethod(apply)
-    try:
-        yield
-    finally:
-        if outer is None:
-            del _LEVEL.apply
-        else:
-            _LEVEL.apply = outer
+    return classmethod(apply)
 
 
 def _pytorchs_apply(function: Any, *args: Any, **kwargs: Any) -> Any:
-    return super(_LEVEL, function).apply(*args, **kwargs)
+    return super(LEVEL, function).apply(*args, **kwargs)
 
 
 def _record(tracer: Tracer, function: Any, args: tuple, apply: Callable[..., Any]) -> Any:

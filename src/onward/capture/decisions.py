@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -50,7 +51,7 @@ class Decisions:
         constants: Callable[[str], torch.Tensor],
         space: AxisSpace,
     ) -> None:
-        self._dims, self._scopes = dims, scopes
+        self._dims, self._scopes, self._thread = dims, scopes, threading.get_ident()
         self.freezes: list[Freeze] = []
         self.warnings: list[str] = []
         self.branches = Branches({name: values[0] for name, values in dims.axes.items()}, constants, space)
@@ -79,6 +80,8 @@ class Decisions:
 
     def commit(self, size: Size) -> Any:
         """Python wants a plain number: it gets the example's."""
+        if threading.get_ident() != self._thread:  # it found the size where the model keeps its own
+            return size.values[0]
         if not size.from_data and not size.is_uniform and not self.axes_of(size):
             if size.is_bool() and self._is_check():
                 return size.values[0]

@@ -35,6 +35,27 @@ def _squeezed(fact: TensorFact, x: torch.Tensor, axes: int | Sequence[int] | Non
     return x.reshape([size for axis, size in enumerate(x.shape) if axis not in dropped])
 
 
+class Stream:
+    """Random numbers from where the process's generator stands; the generator itself is not moved.
+
+    It is put back after each draw: whoever runs a program step by step may draw numbers of his own in between.
+    """
+
+    def __init__(self) -> None:
+        self._state: torch.Tensor | None = None
+
+    def __enter__(self) -> None:
+        self._outside = torch.get_rng_state()
+        if self._state is not None:
+            torch.set_rng_state(self._state)
+
+    def __exit__(self, *error: object) -> None:
+        now = torch.get_rng_state()
+        if not torch.equal(now, self._outside):
+            self._state = now
+            torch.set_rng_state(self._outside)
+
+
 class Misfit(Exception):
     """A result is not what the program says of it: the graph was made for other sizes."""
 
@@ -61,6 +82,7 @@ def steps(
     values: dict[fx.Node, Any] = {}
     given = iter(inputs)
     last_use = {used: node for node in program.graph.nodes for used in node.all_input_nodes}
+    stream = Stream()
     with torch.no_grad():
         for node in program.graph.nodes:
             if node.op == "placeholder":
@@ -68,7 +90,8 @@ def steps(
             elif node.op == "get_attr":
                 values[node] = program.constants[str(node.target)].tensor
             elif node.op == "call_function":
-                values[node] = run_node(node, values, widen)
+                with stream:
+                    values[node] = run_node(node, values, widen)
             else:
                 yield node, fx.map_arg(node.args[0], values.__getitem__)
                 return

@@ -15,6 +15,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _disable_current_modes
 
 from .control import capture_branch, capture_loop
+from .python import current
 from .sizes import SYMBOLIC
 from .tensor import Traced
 
@@ -94,11 +95,12 @@ def _associative_scan(tracer: Tracer, combine: Any, slices: Any, additional_inpu
         return tuple(torch.cat([each.narrow(0, 0, 1), rest]) for each, rest in zip(slices, stacked, strict=True))
 
 
-def associative_scan_of(tracer: Tracer, original: Callable[..., Any]) -> Callable[..., Any]:
+def associative_scan_of(original: Callable[..., Any]) -> Callable[..., Any]:
     """In place of the function with which PyTorch scans level by level, in Python: a loop, element by element."""
 
     def scan(operator: Any, leaves: Any, dim: int = 0, additional_inputs: Any = ()) -> Any:
-        if dim != 0 or not any(isinstance(each, Traced) for each in leaves):
+        tracer = current()
+        if tracer is None or dim != 0 or not any(isinstance(each, Traced) for each in leaves):
             return original(operator, leaves, dim, additional_inputs)
         whole: Any = operator.keywords["combine_fn"] if isinstance(operator, functools.partial) else None
         if hasattr(whole, "__wrapped__"):  # torch.vmap around the user's function, for many elements at once

@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -14,6 +14,7 @@ import torch
 from ..errors import InputError
 from ..options import TrainingMode, training_mode
 from .exported import ExportedModel, as_module
+from .python import ONE_AT_A_TIME
 from .source import warn_user
 from .weights import owner
 
@@ -107,13 +108,23 @@ def modes_of(model: Any) -> Modes:
 @contextlib.contextmanager
 def in_modes(modes: Modes) -> Iterator[None]:
     """These modules in these modes inside, and in the modes they had afterwards, whatever happens."""
+    with ONE_AT_A_TIME, _modes_kept(modes):  # an export in another thread would take these modes for the model's own
+        _set_modes(modes)
+        yield
+
+
+@contextlib.contextmanager
+def _modes_kept(modes: Modes) -> Iterator[None]:
     before = [(module, module.training) for module, _ in modes]
     try:
-        for module, training in modes:
-            module.training = training
         yield
     finally:
-        for module, training in before:
+        _set_modes(before)
+
+
+def _set_modes(modes: Iterable[tuple[torch.nn.Module, bool]]) -> None:
+    for module, training in modes:
+        if module.training != training:
             module.training = training
 
 
@@ -126,7 +137,7 @@ def select_model_mode_for_export(model: Any, mode: Any) -> Iterator[None]:
     """
     wanted = TrainingMode.PRESERVE if mode is None else training_mode(mode)
     module = owner(model)
-    with in_modes(modes_of(model)):
+    with _modes_kept(modes_of(model)):
         if module is not None and wanted is not TrainingMode.PRESERVE and hasattr(module, "training"):
             training = wanted is TrainingMode.TRAINING
             if "train" in vars(module):  # of `exported_program.module()`, which refuses; for its graph it is all one
@@ -149,17 +160,6 @@ def without_compiling() -> Iterator[None]:
         return
     with _EAGER:
         yield
-
-
-@contextlib.contextmanager
-def without_fast_path() -> Iterator[None]:
-    """Transformer layers compute as they are written: their fast path leaves other numbers where a mask hides them."""
-    before = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)
-    try:
-        yield
-    finally:
-        torch.backends.mha.set_fastpath_enabled(before)
 
 
 class _Eager:

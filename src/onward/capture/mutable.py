@@ -17,11 +17,11 @@ import torch
 
 from ..errors import CaptureError, InputError
 from .exported import ExportedModel, unreturned_inputs
-from .facts import Output, Results, TensorFact, caution
+from .facts import Output, Results, Source, TensorFact, caution
 from .inputs import Call, unique_names
 from .linalg import with_signs
 from .memory import geometry, storage
-from .model import without_fast_path
+from .python.fast_path import without_fast_path
 from .state import own_state
 from .tensor import Traced
 from .weights import Weight, Weights, owner, weights_of
@@ -210,6 +210,19 @@ def note_lost_writes(tracer: Tracer, model: Any, call: Call, assigned: Sequence[
                     "export with mutable_buffers=True, which makes an input and an output of it",
                 )
             )
+
+
+def parameter_writes(tracer: Tracer) -> dict[str, Source | None]:
+    """The parameters that the graph reads and the model writes to, and the line of the first write.
+
+    Whether that matters is another question: an embedding with a `max_norm` does so in every run, to the same effect.
+    """
+    written, plain = tracer.plain.written(), tracer.plain
+    return {
+        name: plain.write_lines.get(storage(constant.tensor))
+        for name, constant in plain.constants.items()
+        if constant.kind == "parameter" and storage(constant.tensor) in written and _is_read(tracer, name)
+    }
 
 
 def _attribute_of(model: Any, tensor: torch.Tensor) -> str:

@@ -10,24 +10,21 @@ nobody who asks for 14 later is given what was made here.
 
 from __future__ import annotations
 
-import dis
 import functools
 import math
 import operator
-import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from .intercepts import intercepts
+from .python.calls import is_comparison
 from .sizes import AxisOf, Computed, Function, Size, extremes
 from .tensor import Traced
 
 if TYPE_CHECKING:
     from .tracer import Tracer
-
-_COMPARE = dis.opmap["COMPARE_OP"]
 
 
 @intercepts(torch.Tensor.shape.__get__, torch.Tensor.size, torch.Tensor.numel)  # type: ignore[attr-defined]
@@ -53,7 +50,7 @@ class _Number:
         return hash((id(self.size.tracer), self.size.values))
 
     def __eq__(self, other: object) -> Any:
-        if _is_comparison():
+        if is_comparison():
             return _computed(operator.eq, self, other)
         return (
             isinstance(other, _Number)
@@ -62,7 +59,7 @@ class _Number:
         )
 
     def __ne__(self, other: object) -> Any:
-        return _computed(operator.ne, self, other) if _is_comparison() else not self == other
+        return _computed(operator.ne, self, other) if is_comparison() else not self == other
 
     def __bool__(self) -> bool:
         return bool(_computed(operator.ne, self, 0))
@@ -72,12 +69,6 @@ class _Number:
 
     def __divmod__(self, other: Any) -> Any:
         return self // other, self % other
-
-
-def _is_comparison() -> bool:
-    """Whether the model itself compares. A dict compares its keys too, and that is nobody's branch."""
-    frame = sys._getframe(2)
-    return frame.f_code.co_code[frame.f_lasti] == _COMPARE
 
 
 class WholeNumber(_Number, int):  # type: ignore[misc]

@@ -20,6 +20,11 @@ def namespaces(model: Any) -> list[dict[str, Any]]:
     return [names for names in found.values() if _package(names.get("__name__")) not in _NOT_THEIRS]
 
 
+def classes(model: Any) -> list[type]:
+    """The classes of the model's modules."""
+    return sorted(_kinds(model), key=lambda kind: kind.__qualname__) if isinstance(model, torch.nn.Module) else []
+
+
 def packages(model: Any) -> set[str]:
     """The packages, or scripts, in which it is written."""
     return {_package(names.get("__name__")) for names in namespaces(model)}

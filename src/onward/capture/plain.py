@@ -20,7 +20,7 @@ from .aliasing import as_view_of
 from .derived import Derivations, LiveRead
 from .facts import Constant, Source, TensorFact
 from .layouts import Layout
-from .memory import Piece, geometry, leaves, storage
+from .memory import MADE, Memories, Piece, geometry, leaves, storage
 from .source import user_source
 from .tensor import Traced
 from .traits import Traits
@@ -44,9 +44,11 @@ class PlainTensors:
         self._names: dict[Piece, Weight] = {}  # {geometry: weight} of the model's state
         self._live: set[int] = set()  # storages of what is followed like an input
         self._state: dict[int, torch.Tensor] = {}  # {storage: tensor} of the model's state
-        self._born: dict[int, Source | None] = {}  # storages that plain ops made during this trace, and where
+        self._born = Memories()  # what plain ops made during this trace
+        self._made_at: dict[int, Source | None] = {}  # the lines that made it, by memory
         self._kept: set[int] = set()  # storages that constants of the graph read
         self._bases: dict[int, tuple[torch.Tensor, Traced]] = {}  # promoted memory: the plain tensor, its stand-in
+        self.write_lines: dict[int, Source | None] = {}  # where memory was first written to
         self._adopted: list[Traced] = []
         self._twins: dict[int, list[Piece]] = {}  # {storage: weights in it that stand for themselves until a write}
         for weight in weights.state:
@@ -64,7 +66,9 @@ class PlainTensors:
         given = {storage(value) for value in leaves((args, *kwargs.values())) if isinstance(value, torch.Tensor)}
         for value in leaves(result):
             if isinstance(value, torch.Tensor) and (op is aten.lift_fresh.default or storage(value) not in given):
-                self._born[storage(value)] = user_source()
+                self._born.add(value)
+                self._made_at[storage(value)] = user_source()
+                MADE.add(value)
         return result
 
     def note_read(self, op: Any, node: fx.Node, how: str, answer: Any) -> None:
@@ -104,7 +108,7 @@ class PlainTensors:
 
     def born_at(self) -> dict[str, Source]:
         """The constants of the graph that this trace made, and the lines that made them."""
-        sources = {name: self._born.get(storage(each.tensor)) for name, each in self.constants.items()}
+        sources = {name: self._made_at.get(storage(each.tensor)) for name, each in self.constants.items()}
         return {name: source for name, source in sources.items() if source is not None}
 
     def stands_in(self, tensor: Traced) -> bool:
@@ -141,6 +145,7 @@ class PlainTensors:
     def promote(self, tensor: torch.Tensor) -> Traced:
         """Give plain memory a traced stand-in, so that the tensor itself is never written."""
         memory = storage(tensor)
+        self.write_lines.setdefault(memory, user_source())
         for key in self._twins.pop(memory, ()):  # they would not see what is written now
             self._tracer.levels[0].views.pop(key, None)
         if memory not in self._bases:

@@ -18,8 +18,9 @@ from .exported import ExportedModel
 from .facts import Output, Results
 from .inputs import Call
 from .linalg import with_signs
-from .model import without_fast_path
 from .mutable import present_buffer
+from .python import ONE_AT_A_TIME
+from .python.fast_path import without_fast_path
 from .state import named_tensors, plain_attributes, state_kept
 from .weights import owner
 
@@ -87,7 +88,7 @@ def _on_copies(model: Any, weights: Mapping[str, torch.Tensor], changed: Collect
         with state_kept(model):
             yield model
     else:
-        with _own_memory(module, weights, changed), state_kept(model):
+        with ONE_AT_A_TIME, _own_memory(module, weights, changed), state_kept(model):
             yield model
 
 

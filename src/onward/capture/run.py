@@ -15,7 +15,6 @@ from .assumptions import alike
 from .axes import AxisSpace, Bounds, Formula
 from .cached_calls import caches_emptied
 from .complaints import model_raised, places_of
-from .conversions import conversions_followed
 from .data_sizes import FREE, Freedom
 from .decisions import Freeze
 from .elsewhere import ProbeRejected
@@ -23,7 +22,6 @@ from .facts import CapturedProgram, ListFact, Port, Results, SymDim, TensorFact,
 from .inputs import AxisNames, Call, solve_roots
 from .journal import CannotThaw, Comparison, Journal
 from .layouts import Layout, LayoutKernels, dense_like
-from .lengths import lengths_followed
 from .memory import storage
 from .mutable import (
     answers,
@@ -31,14 +29,15 @@ from .mutable import (
     check_state,
     error_when_called,
     note_lost_writes,
+    parameter_writes,
     place_state,
     state_after,
     state_names,
 )
 from .outputs import name_output_axes, name_outputs
-from .packed import packing_followed
 from .probes import PROBES, Plan
 from .resizing import resized
+from .second_look import Watch
 from .session import session
 from .sizes import SYMBOLIC
 from .source import user_source
@@ -80,6 +79,7 @@ class Request:
     space: AxisSpace = field(default_factory=AxisSpace)
     # Of the model called without the export, once somebody asks: shared by all copies of a request.
     _plain_errors: list[Exception | None] = field(default_factory=list, compare=False)
+    watch: Watch = field(default_factory=Watch)
 
     def plain_error(self) -> Exception | None:
         """What the model raises for the example when it is called outside of everything of ours; None if nothing."""
@@ -198,6 +198,8 @@ def run(request: Request, plan: Plan, pen: Comparison | None = None) -> Captured
         if plan.sizes:
             raise Stuck(raised) from error
         raise raised from raised.__cause__
+    request.watch.changes.update(tracer.changes)
+    request.watch.moved.update(tracer.moved)
     if pen is not None:
         pen.finish()
     elif tracer.decisions.freezes:
@@ -210,6 +212,7 @@ def run(request: Request, plan: Plan, pen: Comparison | None = None) -> Captured
     assumptions, sides = tracer.decisions.branches.assumptions(), tracer.decisions.branches.sides()
     _drop_unused(tracer)
     note_lost_writes(tracer, request.model, call, assigned)
+    request.watch.writes.update(parameter_writes(tracer))
     positions = tuple(position for position, _ in results)
     names = name_outputs([structure.paths[i] for i in positions], request.output_names, call.names)
     facts = [fact for _, (_, fact, _) in results]
@@ -279,11 +282,8 @@ def _followed(tracer: Tracer, model: Any) -> Iterator[None]:
     """Inside, the model is traced, and afterwards it is as it was."""
     with (
         caches_emptied(model, wanted=tracer.pen is not None),
-        session(tracer),
-        state_kept(model),
-        lengths_followed(model),
-        conversions_followed(tracer, model),
-        packing_followed(tracer),
+        session(tracer, model),
+        state_kept(model, tracer),
     ):
         yield
 

@@ -104,10 +104,34 @@ def writing_line() -> Source | None:
     return None if frame is None else Source(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
 
 
+Said = tuple[str, type[Warning], Source | None]  # what `warn_user` is called with
+
+
+class _Held(threading.local):
+    said: list[Said] | None = None
+
+
+_HELD = _Held()
+
+
+@contextlib.contextmanager
+def warnings_held() -> Iterator[list[Said]]:
+    """Inside, what this thread would warn of is collected instead. Python's own filters are the process's: to change
+    them for a while would change them for other threads, and perhaps for good."""
+    outer, said = _HELD.said, []  # type: ignore[var-annotated]
+    _HELD.said = said
+    try:
+        yield said
+    finally:
+        _HELD.said = outer
+
+
 def warn_user(text: str, category: type[Warning], source: Source | None = None) -> None:
     """A warning at a line of the user's: the one that is given, runs in the model, or called export."""
     place = source or user_source()
-    if place is None:
+    if _HELD.said is not None:
+        _HELD.said.append((text, category, place))
+    elif place is None:
         warnings.warn(text, category, stacklevel=3)
     else:
         warnings.warn_explicit(text, category, place.file, place.line)

@@ -3,29 +3,43 @@
 from __future__ import annotations
 
 import contextlib
-import operator
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from .memory import leaves, storage
-from .own_code import namespaces
-from .tensor import Traced
+from .containers import REGISTRIES, containers_kept, is_traced
+from .generators import generators_kept
+from .memory import MADE, is_plain, leaves, storage
+from .python import ONE_AT_A_TIME
+from .python.state_changes import SIMPLE, Change
 from .traits import traits
 from .weights import owner
 
+if TYPE_CHECKING:
+    from .tracer import Tracer
+
 
 @contextlib.contextmanager
-def state_kept(model: Any) -> Iterator[None]:
-    """Around a trace, which writes to no memory of the model's: what a module was given as an attribute goes again.
+def state_kept(model: Any, tracer: Tracer | None = None) -> Iterator[None]:
+    """Around a run: what modules and files were given to keep by it goes again, and plain attributes go back.
 
     A model may assign to its buffers and keep what it computed (caches, `weight_norm` before a forward); while it is
-    traced, these are traced tensors.
+    traced, these are traced tensors. Everything is put back entry by entry: other threads may use the same model. The
+    tracer, if there is one, is told which generators were moved and which plain values were changed.
     """
-    with torch.random.fork_rng(devices=[]), _attributes_kept(owner(model)), _containers_kept(model):
+
+    def moved(name: str) -> None:
+        if tracer is not None:
+            tracer.moved.add(name)
+
+    def changed(change: Change) -> None:
+        if tracer is not None:
+            tracer.changes.setdefault(change.place, change)
+
+    with generators_kept(model, moved), _attributes_kept(owner(model)), containers_kept(model, changed):
         yield
 
 
@@ -44,58 +58,33 @@ def _attributes_kept(module: torch.nn.Module | None) -> Iterator[None]:
             _restore(parameters, old_parameters)
             _restore(buffers, old_buffers)
         for each, before in attributes:
-            for name, value in [(name, value) for name, value in vars(each).items() if name not in _REGISTRIES]:
-                if name in before and not _holds_traced(before[name]):
-                    if _holds_traced(value) or isinstance(before[name], _SIMPLE):  # a counter goes back too
-                        vars(each)[name] = before[name]
-                elif _holds_traced(value):
-                    del vars(each)[name]
+            _restore_attributes(vars(each), before)
 
 
-@contextlib.contextmanager
-def _containers_kept(model: Any) -> Iterator[None]:
-    """What modules, or the files in which they are written, keep in dicts and lists: tables by size, for example.
-
-    A list in a file is somebody's record rather than a table: it is put back only if traced tensors came into it.
-    """
-    module = owner(model)
-    spaces = [vars(each) for each in module.modules() if not isinstance(each, torch.jit.ScriptModule)] if module else []
-    files = namespaces(model)
-    records = {id(each) for names in files for each in list(names.values()) if type(each) is list}
-    records -= {id(each) for names in spaces for each in list(names.values())}
-    spaces = [*spaces, *files]
-    containers = {id(each): each for names in spaces for each in list(names.values()) if type(each) in (dict, list)}
-    before = [(each, each.copy()) for key, each in containers.items() if key not in map(id, spaces)]
-    try:
-        yield
-    finally:
-        for each, copy in before:
-            if id(each) in records and not _holds_traced(each):
-                continue
-            if len(each) != len(copy) or not all(map(operator.is_, _content(each), _content(copy))):
-                each.clear()
-                each.update(copy) if isinstance(each, dict) else each.extend(copy)
-
-
-def _content(container: Any) -> list[Any]:
-    return [*container, *container.values()] if isinstance(container, dict) else container
-
-
-_SIMPLE = (bool, int, float, str)
-# What every module has: its registries, looked after above, its hooks, and plain flags.
-_REGISTRIES = frozenset(vars(torch.nn.Module()))
+def _restore_attributes(present: dict[str, Any], before: dict[str, Any]) -> None:
+    for name, value in present.copy().items():
+        old = before.get(name)
+        if name in REGISTRIES or (value is old and name in before):
+            continue
+        if name not in before:
+            if is_traced(value):
+                present.pop(name, None)
+        elif not is_traced(old) and (is_traced(value) or isinstance(old, SIMPLE)):  # a counter goes back too
+            present[name] = old
 
 
 def _restore(present: dict[str, Any], before: dict[str, Any]) -> None:
-    if [*present] != [*before] or any(present[name] is not before[name] for name in before):
-        present.clear()
-        present.update(before)
-
-
-def _holds_traced(value: Any) -> bool:
-    if isinstance(value, (list, tuple, dict)) and not isinstance(value, torch.Tensor):
-        return any(map(_holds_traced, value.values() if isinstance(value, dict) else value))
-    return isinstance(value, Traced)
+    """Put back what was registered, in its order. At no moment is anything missing that was there before."""
+    for name in [*present]:
+        if name not in before:
+            present.pop(name, None)
+    for name, value in before.items():
+        if present.get(name) is not value or name not in present:
+            present[name] = value
+    if [*present] != [*before]:  # some were removed and came back behind the others
+        for name, value in before.items():
+            present.pop(name, None)
+            present[name] = value
 
 
 @contextlib.contextmanager
@@ -106,40 +95,39 @@ def own_state(model: Any, weights: Mapping[str, torch.Tensor] | None = None) -> 
     else refers to them (tied modules, the flat weights of an LSTM) sees the same.
     """
     module = owner(model)
+    kept = _MemoryKept([] if module is None else [*module.parameters(), *plain_attributes(module)])
+    with ONE_AT_A_TIME, state_kept(model), kept, _own_memory(module, weights or {}):
+        yield
+
+
+@contextlib.contextmanager
+def _own_memory(module: torch.nn.Module | None, others: Mapping[str, torch.Tensor]) -> Iterator[None]:
+    """The buffers in memory of their own, and other weights in place of some."""
     if module is None:
-        with state_kept(model):
-            yield
+        yield
         return
-    others = weights or {}
     tensors = {id(tensor): tensor for _, tensor in named_tensors(module)}
     chosen = {id(tensor): others[name] for name, tensor in named_tensors(module) if name in others}
     written = {id(buffer) for buffer in module.buffers()}
     kept = [(tensor, tensor.data) for tensor in tensors.values()]
-    with state_kept(model), _MemoryKept([*module.parameters(), *plain_attributes(module)]):
-        try:
-            for tensor, data in kept:
-                if id(tensor) not in written and id(tensor) not in chosen:
-                    continue
-                other = chosen.get(id(tensor), data)
-                tensor.data = other.detach().clone() if id(tensor) in written else other.detach()
-            yield
-        finally:
-            for tensor, data in kept:
-                ours = id(tensor) in written or id(tensor) in chosen
-                if ours or (_is_plain(tensor) and storage(tensor) != storage(data)):
-                    tensor.data = data
+    try:
+        for tensor, data in kept:
+            if id(tensor) not in written and id(tensor) not in chosen:
+                continue
+            other = chosen.get(id(tensor), data)
+            tensor.data = other.detach().clone() if id(tensor) in written else other.detach()
+        yield
+    finally:
+        for tensor, data in kept:
+            ours = id(tensor) in written or id(tensor) in chosen
+            if ours or (is_plain(tensor) and storage(tensor) != storage(data)):
+                tensor.data = data
 
 
 def plain_attributes(module: torch.nn.Module) -> list[torch.Tensor]:
     """Tensors that modules have as they are, registered as nothing."""
-    values = [value for each in module.modules() for value in vars(each).values()]
-    return [value for value in values if isinstance(value, torch.Tensor) and _is_plain(value)]
-
-
-def _is_plain(tensor: torch.Tensor) -> bool:
-    """Whether a tensor is memory and nothing else."""
-    kind, place = type(tensor), tensor.device.type
-    return kind in (torch.Tensor, torch.nn.Parameter) and place != "meta" and tensor.layout is torch.strided
+    values = [value for each in module.modules() for value in list(vars(each).values())]
+    return [value for value in values if isinstance(value, torch.Tensor) and is_plain(value)]
 
 
 class _MemoryKept(TorchDispatchMode):
@@ -149,7 +137,7 @@ class _MemoryKept(TorchDispatchMode):
 
     def __init__(self, tensors: list[torch.Tensor]) -> None:
         super().__init__()
-        self._memories = {storage(each): each.untyped_storage() for each in tensors if _is_plain(each)}
+        self._memories = {storage(each): each.untyped_storage() for each in tensors if is_plain(each)}
         self._copies: dict[int, torch.UntypedStorage] = {}
 
     @classmethod
@@ -160,9 +148,20 @@ class _MemoryKept(TorchDispatchMode):
         if isinstance(func, OpOverload) and func._schema.is_mutable:
             for position, name in traits(func).writes:
                 for target in leaves(args[position] if position < len(args) else (kwargs or {}).get(name)):
-                    if isinstance(target, torch.Tensor) and _is_plain(target):
+                    if isinstance(target, torch.Tensor) and is_plain(target):
                         self._before_write(storage(target))
-        return func(*args, **(kwargs or {}))
+        result = func(*args, **(kwargs or {}))
+        self._note(result, (args, *(kwargs or {}).values()))
+        return result
+
+    def _note(self, result: Any, given: Any) -> None:
+        """Memory that an op returns is new, unless it was given."""
+        made = [value for value in leaves(result) if isinstance(value, torch.Tensor) and is_plain(value)]
+        if made:
+            known = {storage(each) for each in leaves(given) if isinstance(each, torch.Tensor) and is_plain(each)}
+            for value in made:
+                if storage(value) not in known:
+                    MADE.add(value)
 
     def _before_write(self, memory: int) -> None:
         if memory in self._memories and memory not in self._copies:

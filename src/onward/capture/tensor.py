@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import fx
+from torch.utils._pytree import tree_map_only
 
 from .facts import TensorFact
 from .layouts import Layout
@@ -60,13 +62,11 @@ class Traced(torch.Tensor):
     def __torch_dispatch__(  # type: ignore[override]
         cls, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        for value in args:
+        for value in (*args, *(kwargs or {}).values()):
             tracer = _tracer_in(value)
             if tracer is not None:
-                return tracer.dispatch(func, args, kwargs or {})
-        for value in (kwargs or {}).values():
-            tracer = _tracer_in(value)
-            if tracer is not None:
+                if tracer.thread != threading.get_ident():
+                    return func(*_examples(args), **_examples(kwargs or {}))
                 return tracer.dispatch(func, args, kwargs or {})
         raise TypeError(f"{func} was called on a traced tensor that cannot be found among its arguments")
 
@@ -94,6 +94,11 @@ class Traced(torch.Tensor):
             return torch.Tensor.__repr__(self)
         dims = ", ".join(map(str, self.fact.shape))
         return f"Traced([{dims}], {self.fact.dtype})"
+
+
+def _examples(value: Any) -> Any:
+    """What another thread computes with that found a traced tensor where a model keeps its own: the example's."""
+    return tree_map_only(Traced, lambda each: each.example, value)
 
 
 def _tracer_in(value: Any) -> Tracer | None:

@@ -11,12 +11,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import warnings
 from collections.abc import Iterator, Mapping
 
 from .assumptions import same_results
 from .axes import AxisSpace
-from .decisions import CaptureWarning
 from .elsewhere import ProbeRejected
 from .facts import CapturedProgram
 from .journal import CannotThaw, Comparison, Journal, Thawed
@@ -24,6 +22,7 @@ from .mutable import answers
 from .probes import PROBES, Plan
 from .run import Frozen, Request, Stuck, run, write_journal
 from .sizes import written
+from .source import warnings_held
 
 
 class SizesRefused(CannotThaw):
@@ -61,8 +60,7 @@ def _thaw(request: Request, plan: Plan) -> CapturedProgram:
     preference, choices = 0, 1
     while preference < choices:
         pen = Comparison(example, journals, witnesses, preference)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CaptureWarning)  # said by the first run already
+        with warnings_held():  # said by the first run already
             try:
                 program = run(request, plan, pen)
             except ProbeRejected as error:
@@ -100,8 +98,7 @@ def _witnesses(request: Request, plan: Plan) -> Iterator[Journal]:
 
 def _journal(request: Request, plan: Plan, sizes: Mapping[str, int]) -> Journal:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CaptureWarning)
+        with warnings_held():
             return write_journal(request, sizes, sizes_as_numbers=plan.sizes_as_numbers)
     except Exception as error:
         text = ", ".join(f"{axis} = {size}" for axis, size in sizes.items())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -23,7 +22,7 @@ from .layouts import LayoutKernels
 from .mutable import answers
 from .probes import SIDES, Plan, plans
 from .run import Frozen, Request, Stuck, run
-from .source import warn_user
+from .source import warn_user, warnings_held
 from .thaw import CannotThaw, SizesRefused, thaw, thaw_numbers
 from .weights import Weights, weights_of
 from .willing import as_a_sum, sum_note, unwilling
@@ -71,6 +70,9 @@ def trace(
             if space.optional & program.axes.keys():
                 accept(program)
             notes += _constant_outputs(program, allow_constant_outputs)
+            for text, source in request.watch.cautions(model, call, call.tensors):
+                warn_user(text, CaptureWarning, source)
+                notes.append(text)
             return dataclasses.replace(program, warnings=(*notes, *program.warnings))
         except Narrowed as narrowed:
             for axis, size in narrowed.sizes.items():
@@ -135,8 +137,7 @@ def _to_be_fixed(request: Request, error: CaptureError, allow_static_axes: bool)
 
 def _in_short(request: Request) -> CapturedProgram:
     """Only to find out whether it works: with axes tied that could be, and without the plans for rare cases."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CaptureWarning)
+    with warnings_held():
         try:
             return _first_that_works(request, in_short=True)
         except Narrowed as narrowed:
@@ -228,15 +229,14 @@ def _on_one_side(request: Request, plan: Plan, frozen: Frozen) -> CapturedProgra
         return None
     for side in SIDES:
         sided = dataclasses.replace(plan, side=side)
-        with warnings.catch_warnings(record=True) as said:
-            warnings.simplefilter("always", CaptureWarning)
+        with warnings_held() as said:
             try:
                 sided, program = _as_free_as_it_goes(request, sided)
                 found = _settled(request, sided, program, after_freeze=True)
             except (CaptureError, CannotThaw, ProbeRejected, Frozen, Stuck):
                 continue
         for each in said:
-            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+            warn_user(*each)
         return found
     return None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import operator
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -31,6 +32,7 @@ from .memory import leaves, storage
 from .packed import Packings
 from .plain import PlainTensors
 from .pools import POOLS, whole_axis
+from .python.state_changes import Change
 from .queries import ASKS_SIZES, DATA_QUERIES, METADATA_QUERIES, NUMBER_QUERIES
 from .size_checks import check_sizes
 from .sizes import SYMBOLIC, AxisOf, Computed, NumberOf, Origin, Size, size_lines, symbol, written
@@ -83,6 +85,9 @@ class Tracer:
         self.sizes_as_numbers = False  # `x.shape` holds plain numbers: see numbers_of_sizes.py
         self.draws_numbers = False  # whether an op is random
         self.wants_gradients = False  # whether the model asked for gradients inside of itself
+        self.thread = threading.get_ident()  # in others, its tensors are the example's
+        self.moved: set[str] = set()  # generators of Python's or numpy's that the model drew from
+        self.changes: dict[tuple[int, Any], Change] = {}  # plain values that the model replaced
         self.copies_into_lists = False  # whether tensors went into lists that hold copies of them
         self._aside = False  # ops are ours, on plain tensors, and concern nobody
         self._depth = 0  # inside an op of the model, ours are not the model's

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from onward.capture.execute import run_node, steps
+from onward.capture.execute import Stream, run_node, steps
 from onward.capture.facts import CapturedProgram
 
 _NARROW = (torch.float32, torch.float16, torch.bfloat16)
@@ -58,7 +58,7 @@ def wide_value(inner: Sequence[fx.Node], values: Mapping[fx.Node, Any]) -> Any:
     """The last of these calls in double precision, from the values of those before them; None if it has none."""
     known = dict(values)
     try:
-        with torch.no_grad():
+        with torch.no_grad(), Stream():
             for node in inner:
                 known[node] = run_node(node, known, widened)
     except (RuntimeError, TypeError, ValueError, NotImplementedError):

@@ -2,6 +2,6 @@
 
 from . import layers
 from .sequences import Packings
-from .swaps import packing_followed
+from .swaps import DETOURS
 
-__all__ = ["Packings", "layers", "packing_followed"]
+__all__ = ["DETOURS", "Packings", "layers"]

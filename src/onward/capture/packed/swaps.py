@@ -1,16 +1,13 @@
 """PyTorch's Python around packed sequences, which asks for lengths as plain numbers.
 
 `pad_packed_sequence` compares the longest length with the total, and layers compare the batch with that of their
-states: checks that no file can make. Models hold these functions under names of their own, so it is their code that is
-another one while a model is traced. For tensors that are not traced, and in other threads, it calls PyTorch's.
+states: checks that no file can make. While a model is traced its calls come here (`python/pytorch.py`). For tensors
+that are not traced these functions call PyTorch's.
 """
 
 from __future__ import annotations
 
-import contextlib
-import threading
-import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -22,10 +19,6 @@ if TYPE_CHECKING:
     from ..tracer import Tracer
 
 Followed = Callable[..., Any]  # of the tracer and PyTorch's function, then its arguments
-
-
-def _detour(*args: Any, **kwargs: Any) -> Any:
-    return __onward_hook__(*args, **kwargs)  # type: ignore[name-defined] # noqa: F821
 
 
 def _is_traced(*values: Any) -> bool:
@@ -78,44 +71,9 @@ def _example(value: Any) -> Any:
     return value.example if isinstance(value, Traced) else value
 
 
-_DETOURS: tuple[tuple[Any, Followed], ...] = (
+DETOURS: tuple[tuple[Any, Followed], ...] = (
     (rnn.pack_padded_sequence, _pack_padded_sequence),
     (rnn.pad_packed_sequence, _pad_packed_sequence),
     (torch.nn.RNNBase.check_forward_args, _check_forward_args),
     (torch.nn.LSTM.check_forward_args, _check_forward_args),
 )
-
-
-@contextlib.contextmanager
-def packing_followed(tracer: Tracer) -> Iterator[None]:
-    """Inside, PyTorch's functions on packed sequences follow lengths that depend on the inputs."""
-    with contextlib.ExitStack() as stack:
-        for function, followed in _DETOURS:
-            stack.enter_context(_detoured(tracer, function, followed))
-        yield
-
-
-@contextlib.contextmanager
-def _detoured(tracer: Tracer, function: types.FunctionType, followed: Followed) -> Iterator[None]:
-    code, names, thread = function.__code__, function.__globals__, threading.get_ident()
-    hook = f"__onward_{function.__qualname__}__"
-    before = names.get(hook)
-    original = types.FunctionType(code, names, function.__name__, function.__defaults__, function.__closure__)
-
-    def run(*args: Any, **kwargs: Any) -> Any:
-        if threading.get_ident() != thread:
-            return original(*args, **kwargs)
-        return followed(tracer, original, *args, **kwargs)
-
-    detour = _detour.__code__
-    renamed = tuple(hook if name == "__onward_hook__" else name for name in detour.co_names)
-    names[hook] = run
-    function.__code__ = detour.replace(co_names=renamed, co_name=code.co_name, co_filename=code.co_filename)
-    try:
-        yield
-    finally:
-        function.__code__ = code
-        if before is None:
-            del names[hook]
-        else:
-            names[hook] = before
