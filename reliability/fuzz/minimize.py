@@ -28,6 +28,7 @@ def _smaller(program: FuzzProgram) -> Iterator[FuzzProgram]:
     whole = re.fullmatch(r"[a-z]+\d+", program.returns)
     if not whole:
         yield from (replace(program, returns=name) for name in reversed(names))
+    yield from _without_second_names(program)
     for at, statement in reversed(list(enumerate(program.body))):
         before, after = program.body[:at], program.body[at + 1 :]
         yield _pruned(program.with_body((*before, *after)))
@@ -43,6 +44,24 @@ def _smaller(program: FuzzProgram) -> Iterator[FuzzProgram]:
                 if swapped != statement:
                     yield _pruned(program.with_body((*before, swapped, *after)))
     yield from _simpler_options(program)
+
+
+def _without_second_names(program: FuzzProgram) -> Iterator[FuzzProgram]:
+    """`v3 = v1` goes, and v1 is read wherever v3 was."""
+    for at, statement in enumerate(program.body):
+        named = re.fullmatch(r"([a-z]+\d+) = ([a-z]+\d+)", "\n".join(statement.lines))
+        if not named:
+            continue
+        old, new = rf"\b{named[1]}\b", named[2]
+        body = [
+            Statement(
+                tuple(re.sub(old, new, line) for line in each.lines),
+                tuple(re.sub(old, new, name) for name in each.targets),
+                tuple(dict.fromkeys(re.sub(old, new, name) for name in each.sources)),
+            )
+            for each in program.body[:at] + program.body[at + 1 :]
+        ]
+        yield program.with_body(tuple(body), re.sub(old, new, program.returns))
 
 
 def _simpler_options(program: FuzzProgram) -> Iterator[FuzzProgram]:

@@ -28,6 +28,10 @@ _EXACT = frozenset({
 _ORDERS = frozenset({"sort", "topk", "argmax", "argmin", "max", "min", "argsort", "cummax", "cummin", "kthvalue", "median", "mode", "aminmax",
                      "max_pool2d_with_indices", "adaptive_max_pool2d"})  # fmt: skip
 
+# What they return may be all rounding error (the norm of a single element), so their inputs are moved.
+_NORMS = frozenset({"native_group_norm", "native_layer_norm", "native_batch_norm", "var", "std", "var_mean",
+                    "_native_batch_norm_legit", "cudnn_batch_norm", "_fused_rms_norm"})  # fmt: skip
+
 
 class Noise(TorchDispatchMode):
     """Every float result is off by about a rounding error; of equal numbers one is the larger."""
@@ -40,6 +44,8 @@ class Noise(TorchDispatchMode):
         name = func._schema.name.split("::")[-1]
         if name in _ORDERS:
             args = tree_map(self._apart, args)
+        if name in _NORMS:
+            args = (self._moved(args[0].clone()) if isinstance(args[0], torch.Tensor) else args[0], *args[1:])
         result = func(*args, **(kwargs or {}))
         aliases = [each.alias_info for each in func._schema.returns]
         views = any(each is not None and not each.is_write for each in aliases)
