@@ -33,7 +33,9 @@ MOST_GROWTH = 0.02
 class Convolutions(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.layers = nn.Sequential(nn.Conv2d(3, width, 3, padding=1), nn.BatchNorm2d(width), nn.ReLU(), nn.MaxPool2d(2))
+        self.layers = nn.Sequential(
+            nn.Conv2d(3, width, 3, padding=1), nn.BatchNorm2d(width), nn.ReLU(), nn.MaxPool2d(2)
+        )
         self.last = nn.Linear(width, 5)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -148,11 +150,12 @@ class Soak:
         early = 1000 * statistics.fmean(self.times[self.early : self.early + tenth])
         late = 1000 * statistics.fmean(self.times[-tenth:])
         return [
-            f"`python -m reliability.soak -n {self.count}`: {self.count:,} exports of varied small models in one process.",
+            f"`python -m reliability.soak -n {self.count}`: {self.count:,} exports of small models in one process.",
             "",
             "| | early | at the end | change |",
             "|---|---:|---:|---:|",
-            f"| memory, after {self.early} and {self.count} exports | {first:.1f} MiB | {last:.1f} MiB | {self.growth:+.1%} |",
+            f"| memory after {self.early} and {self.count} exports "
+            f"| {first:.1f} MiB | {last:.1f} MiB | {self.growth:+.1%} |",
             f"| time of an export, mean of a tenth | {early:.1f} ms | {late:.1f} ms | {self.slower:+.1%} |",
         ]
 

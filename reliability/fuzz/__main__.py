@@ -1,8 +1,8 @@
 """`python -m reliability.fuzz`: random programs, exported and compared with plain PyTorch.
 
-    python -m reliability.fuzz -n 20000 --seed 0 --jobs 2 --record     a run, its table into docs/reliability.md
-    python -m reliability.fuzz --seed-of-program 17                    one program, and what becomes of it
-    python -m reliability.fuzz --minimize 17                           the same with as few statements as possible
+python -m reliability.fuzz -n 20000 --seed 0 --jobs 2 --record     a run, its table into docs/reliability.md
+python -m reliability.fuzz --seed-of-program 17                    one program, and what becomes of it
+python -m reliability.fuzz --minimize 17                           the same with as few statements as possible
 """
 
 from __future__ import annotations

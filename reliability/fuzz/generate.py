@@ -51,7 +51,10 @@ def _arguments(rng: random.Random) -> tuple[dict[str, int], tuple[Argument, ...]
     shape: list[int | str] = [rng.choice((1, 2, 3, 4, 4, 6)) for _ in range(rank)]
     if wanted:
         # The first axis is the likeliest to be dynamic, and that of channels the least likely.
-        likely = [0, *rng.sample([at for at in range(1, rank) if at != (1 if rank == 4 else rank - 1)], max(rank - 2, 0))]
+        likely = [
+            0,
+            *rng.sample([at for at in range(1, rank) if at != (1 if rank == 4 else rank - 1)], max(rank - 2, 0)),
+        ]
         places = likely[:wanted] if len(likely) >= wanted and rng.random() < 0.8 else rng.sample(range(rank), wanted)
         for name, place in zip(_AXES, sorted(places), strict=False):
             shape[place] = name
@@ -124,8 +127,13 @@ def _returns(builder: Builder, scripted: bool) -> str:
     if scripted:
         return listed
     numbers = [name for name, value in builder.variables.items() if type(value) is int]
-    forms = [listed] * 4 + [f"[{listed}]", f"{{'a': {chosen[0]}, 'b': {chosen[1]}}}", f"({chosen[0]}, ({chosen[1]}, {chosen[-1]}))",
-                            f"{{'a': {chosen[0]}, 'rest': [{', '.join(chosen[1:])}]}}"]  # fmt: skip
+    forms = [
+        *[listed] * 4,
+        f"[{listed}]",
+        f"{{'a': {chosen[0]}, 'b': {chosen[1]}}}",
+        f"({chosen[0]}, ({chosen[1]}, {chosen[-1]}))",
+        f"{{'a': {chosen[0]}, 'rest': [{', '.join(chosen[1:])}]}}",
+    ]
     if numbers:
         forms += [f"{listed}, {rng.choice(numbers)}"]
     return rng.choice(forms)
@@ -149,5 +157,3 @@ def _with_early_return(program: FuzzProgram, builder: Builder) -> FuzzProgram:
     body = (*program.body[: where + 1], early, *program.body[where + 1 :])
     changed = f"{name} + 1" if builder[name].dtype is not torch.bool else f"~{name}"
     return replace(program, body=body, returns=changed, tags=program.tags | {"control.early"})
-
-

@@ -33,7 +33,7 @@ REFUSED = "refused by PyTorch"  # thrown away: the program is at fault
 CLASSES = (AGREES, ERROR, WRONG, WARNED, EXCEPTION, UNLOADABLE, DIED, TIMEOUT, ILL, REFUSED)
 BAD = (WRONG, EXCEPTION, UNLOADABLE, DIED, TIMEOUT)
 
-_DRAWS = 6  # of noise, before a result is believed to be stable
+_DRAWS = 16  # of noise, before a result is believed to be stable
 
 
 @dataclass(frozen=True)

@@ -15,22 +15,30 @@ from torch.utils._pytree import tree_map
 
 _AMPLITUDES = {torch.float64: 1e-8, torch.float32: 1e-6, torch.float16: 1e-3, torch.bfloat16: 8e-3}
 
+# onnxruntime computes them to about 1e-8 of 1, however small the result is.
+_ABSOLUTE = frozenset({"sigmoid", "sigmoid_", "silu", "tanh", "tanh_", "gelu", "erf", "erfc", "softplus", "mish"})
+
 # They move or choose elements, and do not round. Their results stay as they are.
 _EXACT = frozenset({
-    "clone", "cat", "stack", "index", "index_put", "gather", "index_select", "where", "masked_fill", "full", "ones", "zeros", "arange",
-    "scalar_tensor", "eye", "lift_fresh", "constant_pad_nd", "repeat", "flip", "roll", "relu", "clamp", "clamp_min", "clamp_max", "abs", "neg",
-    "floor", "ceil", "round", "trunc", "sign", "maximum", "minimum", "amax", "amin", "embedding", "full_like", "zeros_like", "ones_like",
-    "empty", "empty_like", "new_zeros", "new_ones", "new_full", "new_empty", "copy_", "fill_", "zero_", "copy", "fill", "one_hot", "scatter",
-    "tril", "triu", "masked_select", "max_pool2d_with_indices", "detach", "slice_scatter", "select_scatter", "nan_to_num", "linspace", "_to_copy",
-    "heaviside", "unfold", "hardtanh", "relu_", "clamp_", "masked_fill_", "index_put_", "neg_", "abs_", "round_", "bernoulli",
-    "rand", "randn",
+    "clone", "cat", "stack", "index", "index_put", "gather", "index_select", "where", "masked_fill", "full", "ones",
+    "zeros", "arange", "scalar_tensor", "eye", "lift_fresh", "constant_pad_nd", "repeat", "flip", "roll", "relu",
+    "clamp", "clamp_min", "clamp_max", "abs", "neg", "floor", "ceil", "round", "trunc", "sign", "maximum",
+    "minimum", "amax", "amin", "embedding", "full_like", "zeros_like", "ones_like", "empty", "empty_like",
+    "new_zeros", "new_ones", "new_full", "new_empty", "copy_", "fill_", "zero_", "copy", "fill", "one_hot",
+    "scatter", "tril", "triu", "masked_select", "max_pool2d_with_indices", "detach", "slice_scatter",
+    "select_scatter", "nan_to_num", "linspace", "_to_copy", "heaviside", "unfold", "hardtanh", "relu_", "clamp_",
+    "masked_fill_", "index_put_", "neg_", "abs_", "round_", "bernoulli", "rand", "randn",
 })  # fmt: skip
-_ORDERS = frozenset({"sort", "topk", "argmax", "argmin", "max", "min", "argsort", "cummax", "cummin", "kthvalue", "median", "mode", "aminmax",
-                     "max_pool2d_with_indices", "adaptive_max_pool2d"})  # fmt: skip
+_ORDERS = frozenset({
+    "sort", "topk", "argmax", "argmin", "max", "min", "argsort", "cummax", "cummin", "kthvalue", "median", "mode",
+    "aminmax", "max_pool2d_with_indices", "adaptive_max_pool2d",
+})  # fmt: skip
 
 # What they return may be all rounding error (the norm of a single element), so their inputs are moved.
-_NORMS = frozenset({"native_group_norm", "native_layer_norm", "native_batch_norm", "var", "std", "var_mean",
-                    "_native_batch_norm_legit", "cudnn_batch_norm", "_fused_rms_norm"})  # fmt: skip
+_NORMS = frozenset({
+    "native_group_norm", "native_layer_norm", "native_batch_norm", "var", "std", "var_mean",
+    "_native_batch_norm_legit", "cudnn_batch_norm", "_fused_rms_norm",
+})  # fmt: skip
 
 
 class Noise(TorchDispatchMode):
@@ -49,7 +57,9 @@ class Noise(TorchDispatchMode):
         result = func(*args, **(kwargs or {}))
         aliases = [each.alias_info for each in func._schema.returns]
         views = any(each is not None and not each.is_write for each in aliases)
-        return result if views or name in _EXACT or name in _ORDERS else tree_map(self._moved, result)
+        if views or name in _EXACT or name in _ORDERS:
+            return result
+        return tree_map(self._shifted if name in _ABSOLUTE else self._moved, result)
 
     def _draw(self, value: torch.Tensor) -> torch.Tensor:
         drawn = torch.rand(value.shape, generator=self._generator, dtype=torch.float64) * 2 - 1
@@ -58,6 +68,11 @@ class Noise(TorchDispatchMode):
     def _moved(self, value: Any) -> Any:
         if isinstance(value, torch.Tensor) and value.dtype in _AMPLITUDES and value.numel():
             value.copy_((value.double() * (1 + self._draw(value))).to(value.dtype))
+        return value
+
+    def _shifted(self, value: Any) -> Any:
+        if isinstance(value, torch.Tensor) and value.dtype in _AMPLITUDES and value.numel():
+            value.copy_((self._moved(value).double() + 0.05 * self._draw(value)).to(value.dtype))
         return value
 
     def _apart(self, value: Any) -> Any:

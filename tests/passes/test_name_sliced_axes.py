@@ -23,7 +23,9 @@ def test_an_unknown_axis_is_named_after_the_value() -> None:
     assert str(model.graph[0].outputs[0].shape) == "[y_axis_0,3]"
 
 
-@pytest.mark.parametrize("text", [MODEL.replace("OPSET", "11"), MODEL.replace("OPSET", "10").replace("[?, 3] y", "[2, 3] y")])
+@pytest.mark.parametrize(
+    "text", [MODEL.replace("OPSET", "11"), MODEL.replace("OPSET", "10").replace("[?, 3] y", "[2, 3] y")]
+)
 def test_declines(text: str) -> None:
     changed, _ = apply(name_sliced_axes, text)
     assert not changed

@@ -78,7 +78,17 @@ def test_programs_use_every_family_front_end_and_number_of_axes() -> None:
     assert {each.front for each in programs} == {"trace", "script", "exported"}
     assert {len(each.dynamic) for each in programs} == {0, 1, 2, 3}
     families = {tag.split(".")[0] for each in programs for tag in each.tags}
-    assert families == {"pointwise", "shapes", "indexing", "reductions", "layers", "sizes", "types", "writes", "control"}
+    assert families == {
+        "pointwise",
+        "shapes",
+        "indexing",
+        "reductions",
+        "layers",
+        "sizes",
+        "types",
+        "writes",
+        "control",
+    }
     assert {size for each in programs for size in each.axes.values()} >= {1, 2, 3, 4}
 
 
@@ -107,7 +117,11 @@ def test_minimizing_keeps_what_the_find_needs_and_drops_the_rest(tmp_path: Path)
 
 
 def test_the_report_counts_by_class_and_names_seeds(tmp_path: Path) -> None:
-    verdicts = {1: Verdict(judging.AGREES, runs=6), 7: Verdict(judging.WRONG, "at {'n': 3}: 5 of 9"), 9: Verdict(judging.REFUSED)}
+    verdicts = {
+        1: Verdict(judging.AGREES, runs=6),
+        7: Verdict(judging.WRONG, "at {'n': 3}: 5 of 9"),
+        9: Verdict(judging.REFUSED),
+    }
     told = lines(verdicts, "a command", 60.0)
     assert told[0].startswith("`a command`: 3 programs, 2 of them accepted by PyTorch, 6 runs compared")
     assert "| wrong without a word | 1 | 7 |" in told

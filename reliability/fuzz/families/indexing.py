@@ -49,7 +49,11 @@ def by_values(b: Builder) -> str:
     size = b.size(x, d % b[x].dim())
     forms = [f"{x}[{i} % {b.size(x, 0)}]", f"{x}.index_select({d}, {i}.flatten() % {size})"]
     if b[i].dim() == b[x].dim():
-        forms += [f"{x}.gather({d}, {i} % {size})", f"torch.gather({x}, {d}, {i} % {size})", f"torch.take_along_dim({x}, {i} % {size}, {d})"] * 2
+        forms += [
+            f"{x}.gather({d}, {i} % {size})",
+            f"torch.gather({x}, {d}, {i} % {size})",
+            f"torch.take_along_dim({x}, {i} % {size}, {d})",
+        ] * 2
     if b[x].dim() == 2:
         forms += [f"{x}.gather(1, ({i}.flatten()[:1, None] % {b.size(x, 1)}).expand({b.size(x, 0)}, 1))"]
     return b.rng.choice(forms)

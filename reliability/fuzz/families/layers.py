@@ -54,12 +54,24 @@ def convolution(b: Builder) -> str:
 def norm(b: Builder) -> str:
     x = b.floating(2, 4)
     cast, rank = _cast(b, x), b[x].dim()
-    kinds = [f"nn.LayerNorm({_channels(b, x, -1)})", f"nn.RMSNorm({b[x].shape[-1]})", f"nn.LayerNorm({b[x].shape[-1]}, elementwise_affine=False)"]
+    kinds = [
+        f"nn.LayerNorm({_channels(b, x, -1)})",
+        f"nn.RMSNorm({b[x].shape[-1]})",
+        f"nn.LayerNorm({b[x].shape[-1]}, elementwise_affine=False)",
+    ]
     if b.fixed(x, 1):
         channels = b[x].shape[1]
-        kinds += [f"nn.BatchNorm{'1d' if rank < 4 else '2d'}({channels})", f"nn.GroupNorm({channels}, {channels})", f"nn.GroupNorm(1, {channels})"]
+        kinds += [
+            f"nn.BatchNorm{'1d' if rank < 4 else '2d'}({channels})",
+            f"nn.GroupNorm({channels}, {channels})",
+            f"nn.GroupNorm(1, {channels})",
+        ]
         if rank > 2:
-            kinds += [f"nn.InstanceNorm{rank - 2}d({channels})", f"nn.InstanceNorm{rank - 2}d({channels}, affine=True)", f"nn.PReLU({channels})"]
+            kinds += [
+                f"nn.InstanceNorm{rank - 2}d({channels})",
+                f"nn.InstanceNorm{rank - 2}d({channels}, affine=True)",
+                f"nn.PReLU({channels})",
+            ]
     return f"{b.layer(b.rng.choice(kinds) + cast)}({x})"
 
 
@@ -75,7 +87,11 @@ def pool(b: Builder) -> str:
                   f"F.interpolate({x}, size=(4, 4), mode='nearest')", f"F.interpolate({x}, size=({b.size(x, 2)} * 2, {b.size(x, 3)}), mode='bilinear', align_corners=True)",
                   f"F.pixel_unshuffle({x}, 1)", f"F.unfold({x}, 2)", f"F.max_pool2d({x}, 2, 1)"]  # fmt: skip
     else:
-        forms += [f"F.interpolate({x}, scale_factor=2, mode='linear')", f"F.interpolate({x}, size={b.size(x, 2)} + 1)", f"F.max_pool1d({x}, 2, 1)"]
+        forms += [
+            f"F.interpolate({x}, scale_factor=2, mode='linear')",
+            f"F.interpolate({x}, size={b.size(x, 2)} + 1)",
+            f"F.max_pool1d({x}, 2, 1)",
+        ]
     if b.rng.random() < 0.4:
         b.pending.clear()
         return b.rng.choice(forms[1:])
@@ -83,10 +99,21 @@ def pool(b: Builder) -> str:
 
 
 def recurrent(b: Builder) -> list[str]:
-    x = b.pick(lambda each: each.is_floating_point() and each.dim() in (2, 3) and each.dtype in (torch.float32, torch.float64))
+    x = b.pick(
+        lambda each: each.is_floating_point() and each.dim() in (2, 3) and each.dtype in (torch.float32, torch.float64)
+    )
     width, cast = _channels(b, x, -1), _cast(b, x)
     kind = b.rng.choice(("LSTM", "GRU", "RNN"))
-    options = b.rng.choice(("", ", batch_first=True", ", num_layers=2", ", bidirectional=True", ", batch_first=True, bidirectional=True", ", bias=False"))
+    options = b.rng.choice(
+        (
+            "",
+            ", batch_first=True",
+            ", num_layers=2",
+            ", bidirectional=True",
+            ", batch_first=True, bidirectional=True",
+            ", bias=False",
+        )
+    )
     layer, out, state = b.layer(f"nn.{kind}({width}, 3{options}){cast}"), b.fresh(), b.fresh()
     if b.rng.random() < 0.3:
         return [f"{out} = {layer}({x})[0]"]
@@ -133,7 +160,11 @@ def shared(b: Builder) -> list[str]:
         return [b.rng.choice((f"{out} = {layer}(torch.tanh({layer}({x})))", f"{out} = {layer}({x}) + {layer}({x}.flip(0))",
                               f"{out} = F.linear({x}, {layer}.weight) + {layer}({x})", f"{out} = F.linear({layer}({x}), {layer}.weight.t())"))]  # fmt: skip
     layer = b.layer(f"nn.ModuleList([nn.Linear({width}, {width}) for _ in range(3)]){cast}")
-    return [f"{out} = {x}", f"for layer in {layer}:", f"    {out} = {b.rng.choice(('torch.relu', 'torch.tanh', 'F.gelu'))}(layer({out})){b.rng.choice(('', f' + {out}'))}"]
+    return [
+        f"{out} = {x}",
+        f"for layer in {layer}:",
+        f"    {out} = {b.rng.choice(('torch.relu', 'torch.tanh', 'F.gelu'))}(layer({out})){b.rng.choice(('', f' + {out}'))}",
+    ]
 
 
 def activation(b: Builder) -> str:

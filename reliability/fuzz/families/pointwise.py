@@ -65,6 +65,7 @@ def with_number(b: Builder) -> str:
 
 def _partner(b: Builder, x: str, same: bool) -> str:
     """A tensor that broadcasts with another one, at the example at least."""
+
     def fits(other: torch.Tensor) -> bool:
         if same and other.dtype is not b[x].dtype:
             return False
@@ -109,7 +110,9 @@ def with_buffer(b: Builder) -> str:
     if not b.fixed(x, -1):
         raise Rejected
     width = b[x].shape[-1]
-    kind = b.rng.choice(("nn.Parameter(torch.randn({w}))", "nn.Parameter(torch.ones(1, {w}) * 0.5)", "nn.Parameter(torch.randn(()))"))
+    kind = b.rng.choice(
+        ("nn.Parameter(torch.randn({w}))", "nn.Parameter(torch.ones(1, {w}) * 0.5)", "nn.Parameter(torch.randn(()))")
+    )
     name = b.layer(kind.format(w=width))
     return b.rng.choice((f"{x} * {name}", f"{x} + {name}", f"{name} - {x}", f"torch.maximum({x}, {name})"))
 

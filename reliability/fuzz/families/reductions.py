@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-
 from ..builder import Builder
 
 _ALONG = (
@@ -74,7 +72,16 @@ def similar(b: Builder) -> str:
 def scalar_result(b: Builder) -> str:
     x = b.pick(lambda each: each.dim() == 0 and each.is_floating_point())
     y = b.floating(1)
-    return b.rng.choice((f"{y} * {x}", f"{y} + {x}", f"{y} / ({x}.abs() + 1)", f"torch.stack([{x}, {x} * 2])", f"{x}.expand(3)", f"{x}.reshape(1, 1)"))
+    return b.rng.choice(
+        (
+            f"{y} * {x}",
+            f"{y} + {x}",
+            f"{y} / ({x}.abs() + 1)",
+            f"torch.stack([{x}, {x} * 2])",
+            f"{x}.expand(3)",
+            f"{x}.reshape(1, 1)",
+        )
+    )
 
 
 WRITERS: list[tuple[int, Any]] = [

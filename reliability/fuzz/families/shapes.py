@@ -63,7 +63,11 @@ def expand(b: Builder) -> str:
                   f"{x}.unsqueeze(1).expand(-1, 2{', -1' * (rank - 1)})",
                   f"{x}[None].expand({b.size(x, 0)}{', -1' * rank})"]  # fmt: skip
         other = b.pick(lambda each: each.dim() == rank)
-        forms += [f"{x}.expand_as({other})", f"{x}[:1].expand_as({x})", f"torch.broadcast_to({x}, ({b.size(other, 0)}, {', '.join(b.size(x, at) for at in range(rank))}))"]
+        forms += [
+            f"{x}.expand_as({other})",
+            f"{x}[:1].expand_as({x})",
+            f"torch.broadcast_to({x}, ({b.size(other, 0)}, {', '.join(b.size(x, at) for at in range(rank))}))",
+        ]
         forms += [f"{x}.unsqueeze(-1).expand({', '.join(b.size(x, at) for at in range(rank))}, {b.size(other, -1)})"]
     return b.rng.choice(forms)
 
@@ -112,10 +116,16 @@ def split(b: Builder) -> list[str]:
     first, second = b.fresh(), b.fresh()
     if b.fixed(x, d) and size >= 2:
         cut = b.rng.randrange(1, size)
-        forms = [f"{first}, {second} = {x}.split([{cut}, {size - cut}], {d})", f"{first}, {second} = torch.tensor_split({x}, [{cut}], dim={d})"]
+        forms = [
+            f"{first}, {second} = {x}.split([{cut}, {size - cut}], {d})",
+            f"{first}, {second} = torch.tensor_split({x}, [{cut}], dim={d})",
+        ]
         if size == 2:
             forms += [f"{first}, {second} = {x}.unbind({d})"] * 2
-        forms += [f"{first}, {second} = {x}.chunk(2, dim={d})", f"{first}, {second} = torch.tensor_split({x}, 2, dim={d})"]
+        forms += [
+            f"{first}, {second} = {x}.chunk(2, dim={d})",
+            f"{first}, {second} = torch.tensor_split({x}, 2, dim={d})",
+        ]
         if size % 2 == 0:
             forms += [f"{first}, {second} = torch.split({x}, {size // 2}, dim={d})"]
         return [b.rng.choice(forms)]

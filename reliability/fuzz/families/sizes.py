@@ -19,7 +19,14 @@ def taken(b: Builder) -> list[str]:
     rank = b[x].dim()
     if rank == 2 and b.rng.random() < 0.4:
         return [f"{b.fresh('n')}, {b.fresh('n')} = {x}.shape"]
-    forms = [b.size(x, b.rng.randrange(rank)), f"{x}.shape[0]", f"{x}.size(-1)", f"{x}.numel()", f"len({x})", f"{x}.shape[-1]"]
+    forms = [
+        b.size(x, b.rng.randrange(rank)),
+        f"{x}.shape[0]",
+        f"{x}.size(-1)",
+        f"{x}.numel()",
+        f"len({x})",
+        f"{x}.shape[-1]",
+    ]
     return [f"{b.fresh('n')} = {b.rng.choice(forms)}"]
 
 
@@ -27,7 +34,9 @@ def computed(b: Builder) -> list[str]:
     n = b.number()
     if b.rng.random() < 0.2:
         m = b.number()
-        return [f"{b.fresh('n')} = {b.rng.choice((f'{n} + {m}', f'{n} * {m}', f'max({n}, {m})', f'min({n}, {m})', f'{n} - {m}', f'{n} // max({m}, 1)'))}"]
+        return [
+            f"{b.fresh('n')} = {b.rng.choice((f'{n} + {m}', f'{n} * {m}', f'max({n}, {m})', f'min({n}, {m})', f'{n} - {m}', f'{n} // max({m}, 1)'))}"
+        ]
     return [f"{b.fresh('n')} = {b.rng.choice(_OF_ONE).format(n=n)}"]
 
 

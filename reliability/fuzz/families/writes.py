@@ -33,7 +33,9 @@ def whole(b: Builder) -> list[str]:
 def through(b: Builder) -> list[str]:
     x, out = b.floating(1), b.fresh()
     b.writing = True
-    lines = [b.rng.choice((f"{out} = {x}.clone()", f"{out} = {x} + 0", f"{out} = torch.zeros_like({x})", f"{out} = {x} * 2"))]
+    lines = [
+        b.rng.choice((f"{out} = {x}.clone()", f"{out} = {x} + 0", f"{out} = torch.zeros_like({x})", f"{out} = {x} * 2"))
+    ]
     lines += [b.rng.choice(_THROUGH).format(x=out) for _ in range(b.rng.choice((1, 1, 2)))]
     if "zeros_like" in lines[0]:
         lines.append(f"{out} += {x}")
@@ -44,7 +46,20 @@ def of_another(b: Builder) -> list[str]:
     """A tensor is written to, and one that shares its memory is read afterwards."""
     x, out, view = b.floating(1), b.fresh(), b.fresh()
     b.writing = True
-    made = b.rng.choice(("{o}[:1]", "{o}.view(-1)", "{o}.transpose(0, -1)", "{o}[..., 0]", "{o}.unsqueeze(0)", "{o}[::2]", "{o}.flatten()", "{o}.detach()", "{o}.expand_as({o})", "{o}.T"))
+    made = b.rng.choice(
+        (
+            "{o}[:1]",
+            "{o}.view(-1)",
+            "{o}.transpose(0, -1)",
+            "{o}[..., 0]",
+            "{o}.unsqueeze(0)",
+            "{o}[::2]",
+            "{o}.flatten()",
+            "{o}.detach()",
+            "{o}.expand_as({o})",
+            "{o}.T",
+        )
+    )
     target, write = b.rng.choice(((out, view), (view, out), (view, view))), b.rng.choice(_IN_PLACE[:8])
     return [f"{out} = {x} * 1", f"{view} = {made.format(o=out)}", write.format(x=target[0])]
 
@@ -74,7 +89,25 @@ def assembled(b: Builder) -> list[str]:
 def integers(b: Builder) -> list[str]:
     x, out = b.pick(lambda each: each.dtype in (torch.int64, torch.bool) and each.dim() >= 1), b.fresh()
     b.writing = True
-    return [f"{out} = {x}.clone()", b.rng.choice((f"{out}[0] = 0", f"{out}[..., -1] = 1", f"{out}[{out} > 0] = 1", f"{out}.view(-1)[0] = 1", f"{out}[:1] = {out}[-1:]"))]
+    return [
+        f"{out} = {x}.clone()",
+        b.rng.choice(
+            (
+                f"{out}[0] = 0",
+                f"{out}[..., -1] = 1",
+                f"{out}[{out} > 0] = 1",
+                f"{out}.view(-1)[0] = 1",
+                f"{out}[:1] = {out}[-1:]",
+            )
+        ),
+    ]
 
 
-WRITERS: list[tuple[int, Any]] = [(4, whole), (8, through), (4, of_another), (3, existing), (3, assembled), (1, integers)]
+WRITERS: list[tuple[int, Any]] = [
+    (4, whole),
+    (8, through),
+    (4, of_another),
+    (3, existing),
+    (3, assembled),
+    (1, integers),
+]
