@@ -175,11 +175,6 @@ class Bridge(Structure):
             return self.op.Reciprocal(x)
         return self.op.Pow(x, self.like(x, exponent))
 
-    def square_to_fuse(self, x: Value) -> Value:
-        """x * x inside a norm. onnxruntime 1.31 runs the whole norm as one kernel if it is written with Pow, and for
-        float64 that kernel takes 1e-5 in place of any epsilon."""
-        return self.op.Mul(x, x) if self.dtype(x) is torch.float64 else self.op.Pow(x, self.like(x, 2))
-
     def cumsum(self, x: Value, axis: int) -> Value:
         """Running sum; before opset 11 a product with a triangle of ones."""
         shape = self.known_dims(x)
@@ -228,7 +223,7 @@ class Bridge(Structure):
             return self.op.LayerNormalization(x, weight, bias, axis=-axes, epsilon=epsilon)
         last = list(range(len(shape) - axes, len(shape)))
         centred = self.op.Sub(x, self.reduce("ReduceMean", x, last, keepdims=True))
-        squares = self.square_to_fuse(centred)
+        squares = self.op.Pow(centred, self.like(x, 2))  # as a product onnxruntime 1.31 would not fuse the whole
         variance = self.reduce("ReduceMean", squares, last, keepdims=True)
         result = self.op.Div(centred, self.op.Sqrt(self.op.Add(variance, self.like(x, epsilon))))
         result = result if weight is None else self.op.Mul(result, weight)
