@@ -2,6 +2,7 @@
 #   PYTHON=python3.12              another interpreter (3.10 or newer)
 #   PIP_FLAGS="..."                more options for pip, for instance an index that has CPU builds of torch
 #   PYTEST_FLAGS="-k lstm -x"      more options for pytest
+#   N=20000                        how many programs `make fuzz` makes, how many exports `make soak` does
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -12,6 +13,7 @@ PYTHON ?= python3
 PIP_FLAGS ?=
 PYTEST_FLAGS ?=
 CONFORMANCE ?=
+FUZZ ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -26,7 +28,12 @@ QUIETLY = >> $(VENV)/pip.log 2>&1 || { tail -n 30 $(VENV)/pip.log >&2; exit 1; }
 # The environment of whoever calls must not leak other packages into the pinned one.
 unexport PYTHONPATH PYTHONHOME
 
-.PHONY: help install demo test bench bench-quant conformance threads docs docs-serve web browser lint format clean
+# What `make check` runs: every room, a sample of each table of cases, and the tests that find most breakage.
+CHECKED := tests/test_layout.py tests/test_names.py tests/test_program.py tests/test_usual_suspects.py tests/capture \
+	tests/lower tests/passes tests/write tests/verify tests/contract tests/reliability
+
+.PHONY: help install demo check test fuzz soak threads bench bench-quant conformance docs docs-serve web browser lint \
+	format clean
 
 help: ## show this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)$$/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -39,6 +46,15 @@ demo: $(COMMAND) ## export a bundled model, verify it at other sizes, write its 
 
 test: lint browser ## ruff, mypy and every test
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 $(PYTEST_FLAGS)
+
+check: lint ## the fast tier, under 3 minutes: ruff, mypy, and a sample of the tests from every room
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --sample 25 $(CHECKED) $(PYTEST_FLAGS)
+
+fuzz: $(STAMP) ## random programs, exported and compared with PyTorch (N=20000, FUZZ="--seed 7000")
+	@OMP_NUM_THREADS=1 $(BIN)/python -W ignore -m reliability.fuzz -n $(or $(N),20000) $(or $(FUZZ),--record)
+
+soak: $(STAMP) ## thousands of exports in one process: memory and time stay flat (N=2000)
+	@OMP_NUM_THREADS=1 $(BIN)/python -W ignore -m reliability.soak -n $(or $(N),2000) --record
 
 conformance: $(STAMP) ## every operator of PyTorch's database: exported, run, compared (CONFORMANCE="--dtypes int64")
 	@$(BIN)/python -W ignore -m conformance $(or $(CONFORMANCE),--record)

@@ -333,12 +333,27 @@ class Structure(Sizes):
             computed = dtype if dtype in (torch.int64, torch.int32, torch.float32, torch.float64) else torch.float32
             if dtype in (torch.int8, torch.int16, torch.uint8):
                 computed = torch.int64
-            result = self.op.Range(*(self._number(bound, computed) for bound in bounds))
+            counted = isinstance(start, int) and start >= 0 and isinstance(step, int) and step > 0
+            if counted or computed.is_floating_point:
+                result = self.op.Range(*(self._number(bound, computed) for bound in bounds))
+            else:
+                result = self._arange_from_zero(start, end, step, computed)
             result = self.cast(result, dtype)
         else:
             result = self._arange_by_counting(start, end, step, dtype)
         count = _arange_length(start, end, step)
         return self.annotate(result, (count,)) if count is not None else result
+
+    def _arange_from_zero(self, start: Any, end: Any, step: Any, dtype: torch.dtype) -> Value:
+        """start + Range(0, end - start, step). onnxruntime 1.31 makes a Slice of a Gather by a Range, with the same
+        ends: a negative one is a place counted from the back for the Slice."""
+        first = self._number(start, dtype)
+        if any(isinstance(bound, Value) for bound in (start, end)):
+            span = self.op.Sub(self._number(end, dtype), first)
+        else:
+            varies = isinstance(start, SizeValue) or isinstance(end, SizeValue)
+            span = self._number(SizeValue.of(operator.sub, end, start) if varies else end - start, dtype)
+        return self.op.Add(first, self.op.Range(self.const(0, dtype), span, self._number(step, dtype)))
 
     def _arange_by_counting(self, start: Any, end: Any, step: Any, dtype: torch.dtype) -> Value:
         """Before opset 11: the places of the ones in a row of ones are 0, 1, 2, ..."""

@@ -53,6 +53,11 @@ SEQUENCES = [
     case("arange by two", lambda x: torch.arange(0, x.shape[0], 2), [x], dynamic=BATCH, sizes=(1, 4, 5)),
     case("arange by three from one", lambda x: torch.arange(1, 2 * x.shape[0], 3), [x], dynamic=BATCH, sizes=(2, 3, 7)),
     case("arange backwards", lambda x: torch.arange(x.shape[0], 0, -1), [x], dynamic=BATCH),
+    # onnxruntime 1.31 makes a Slice of a Gather by a Range, for which negative ends count from the back
+    case("arange of places, backwards", lambda x: x[torch.arange(x.shape[0] - 1, -1, -1)], [x], dynamic=BATCH),
+    case("arange of places, by two", lambda x: x[torch.arange(x.shape[0] - 1, -1, -2)], [x], dynamic=BATCH,
+         sizes=(1, 4, 5)),
+    case("arange of places from the back", lambda x: x[torch.arange(-x.shape[0], 0)], [x], dynamic=BATCH),
     case("arange by a size", lambda x: torch.arange(0, 20, x.shape[0]), [x], dynamic=BATCH, sizes=(1, 3, 7)),
     *(case(f"arange of {dtype}", lambda x, d=dtype: torch.arange(x.shape[0], dtype=d), [x], dynamic=BATCH)
       for dtype in (torch.float32, f64, f16, i32, torch.int16, torch.int8, torch.uint8)),

@@ -57,6 +57,7 @@ CASES = [
     case("roll", lambda x: x.roll(2, 1), [f32(2, 5, 3)], dynamic=BATCH),
     case("roll the last axis", lambda x: x.roll(-2, -1), [f32(2, 5)], dynamic=BATCH),
     case("roll a dynamic axis by one", lambda x: [x.roll(1, 0), x.roll(-1, 0)], [f32(4, 5)], dynamic=BATCH),
+    case("roll an axis that may be empty", lambda x: x[1::2].roll(3, 0), [f32(4, 5)], dynamic=BATCH, sizes=(1, 2, 5)),
     case("roll a dynamic axis round and round", lambda x: [x.roll(3, 0), x.roll(-7, 0)], [f32(4, 5)], dynamic=BATCH),
     case("roll two axes", lambda x: x.roll((-1, 3), (0, 1)), [f32(4, 5)], dynamic=BATCH, opsets=SOME_OPSETS),
     case("roll flat", lambda x: x.roll(3), [f32(4, 5)], dynamic=BATCH, opsets=SOME_OPSETS),

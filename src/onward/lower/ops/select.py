@@ -160,6 +160,7 @@ def _roll_axis(g: Emitter, x: Value, shift: Any, axis: int) -> Value:
             return x
         seam_value: Any = -shift
     else:
-        seam_value = SizeValue.of(operator.mod, -shift, size)
+        # An axis may be empty, and nothing has a remainder by 0.
+        seam_value = SizeValue.of(operator.mod, -shift, SizeValue.of(torch.sym_max, size, 1))
     left, right = g.slice(x, [0], [seam_value], [axis]), g.slice(x, [seam_value], [END], [axis])
     return g.op.Concat(right, left, axis=axis)

@@ -1,0 +1,1 @@
+"""Random programs, exported and compared with plain PyTorch: `python -m reliability.fuzz`."""

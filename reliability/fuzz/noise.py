@@ -1,0 +1,83 @@
+"""Whether a result can be compared at all: how far it moves when every operation rounds a little differently.
+
+A program that divides by what is nearly zero, or asks which of two nearly equal numbers is larger, has no single right
+answer in floating point. Such programs are told from wrong files by running PyTorch itself with noise of the size of
+rounding errors in every operation that rounds.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map
+
+_AMPLITUDES = {torch.float64: 1e-8, torch.float32: 1e-6, torch.float16: 1e-3, torch.bfloat16: 8e-3}
+
+# onnxruntime computes them to about 1e-8 of 1, however small the result is.
+_ABSOLUTE = frozenset({"sigmoid", "sigmoid_", "silu", "tanh", "tanh_", "gelu", "erf", "erfc", "softplus", "mish"})
+
+# They move or choose elements, and do not round. Their results stay as they are.
+_EXACT = frozenset({
+    "clone", "cat", "stack", "index", "index_put", "gather", "index_select", "where", "masked_fill", "full", "ones",
+    "zeros", "arange", "scalar_tensor", "eye", "lift_fresh", "constant_pad_nd", "repeat", "flip", "roll", "relu",
+    "clamp", "clamp_min", "clamp_max", "abs", "neg", "floor", "ceil", "round", "trunc", "sign", "maximum",
+    "minimum", "amax", "amin", "embedding", "full_like", "zeros_like", "ones_like", "empty", "empty_like",
+    "new_zeros", "new_ones", "new_full", "new_empty", "copy_", "fill_", "zero_", "copy", "fill", "one_hot",
+    "scatter", "tril", "triu", "masked_select", "max_pool2d_with_indices", "detach", "slice_scatter",
+    "select_scatter", "nan_to_num", "linspace", "_to_copy", "heaviside", "unfold", "hardtanh", "relu_", "clamp_",
+    "masked_fill_", "index_put_", "neg_", "abs_", "round_", "bernoulli", "rand", "randn",
+})  # fmt: skip
+_ORDERS = frozenset({
+    "sort", "topk", "argmax", "argmin", "max", "min", "argsort", "cummax", "cummin", "kthvalue", "median", "mode",
+    "aminmax", "max_pool2d_with_indices", "adaptive_max_pool2d",
+})  # fmt: skip
+
+# What they return may be all rounding error (the norm of a single element), so their inputs are moved.
+_NORMS = frozenset({
+    "native_group_norm", "native_layer_norm", "native_batch_norm", "var", "std", "var_mean",
+    "_native_batch_norm_legit", "cudnn_batch_norm", "_fused_rms_norm",
+})  # fmt: skip
+
+
+class Noise(TorchDispatchMode):
+    """Every float result is off by about a rounding error; of equal numbers one is the larger."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self._generator = torch.Generator().manual_seed(seed)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = func._schema.name.split("::")[-1]
+        if name in _ORDERS:
+            args = tree_map(self._apart, args)
+        if name in _NORMS:
+            args = (self._moved(args[0].clone()) if isinstance(args[0], torch.Tensor) else args[0], *args[1:])
+        result = func(*args, **(kwargs or {}))
+        aliases = [each.alias_info for each in func._schema.returns]
+        views = any(each is not None and not each.is_write for each in aliases)
+        if views or name in _EXACT or name in _ORDERS:
+            return result
+        return tree_map(self._shifted if name in _ABSOLUTE else self._moved, result)
+
+    def _draw(self, value: torch.Tensor) -> torch.Tensor:
+        drawn = torch.rand(value.shape, generator=self._generator, dtype=torch.float64) * 2 - 1
+        return drawn * _AMPLITUDES[value.dtype]
+
+    def _moved(self, value: Any) -> Any:
+        if isinstance(value, torch.Tensor) and value.dtype in _AMPLITUDES and value.numel():
+            value.copy_((value.double() * (1 + self._draw(value))).to(value.dtype))
+        return value
+
+    def _shifted(self, value: Any) -> Any:
+        if isinstance(value, torch.Tensor) and value.dtype in _AMPLITUDES and value.numel():
+            value.copy_((self._moved(value).double() + 0.05 * self._draw(value)).to(value.dtype))
+        return value
+
+    def _apart(self, value: Any) -> Any:
+        if isinstance(value, torch.Tensor) and value.dtype in _AMPLITUDES and value.numel():
+            finite = value[torch.isfinite(value)]
+            scale = float(finite.abs().max()) if finite.numel() else 1.0
+            return (value.double() + (scale or 1.0) * self._draw(value)).to(value.dtype)
+        return value

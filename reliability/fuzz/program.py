@@ -1,0 +1,153 @@
+"""A random program: the source of a module, how it is called, and how it is exported."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import random
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+
+HEAD = "import math\n\nimport torch\nimport torch.nn.functional as F\nfrom torch import nn\n\n\n"
+
+_VERSIONS = itertools.count()  # every program is imported under a name of its own
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One input: its type, and a size or the name of an axis for every dimension.
+
+    low, high  the range of an integer input
+    """
+
+    name: str
+    dtype: torch.dtype
+    shape: tuple[int | str, ...]
+    low: int = 0
+    high: int = 0
+
+    def sizes(self, axes: Mapping[str, int]) -> tuple[int, ...]:
+        return tuple(axes[each] if isinstance(each, str) else each for each in self.shape)
+
+    def draw(self, axes: Mapping[str, int], generator: torch.Generator) -> torch.Tensor:
+        sizes = self.sizes(axes)
+        if self.dtype is torch.bool:
+            return torch.rand(sizes, generator=generator) < 0.6
+        if not self.dtype.is_floating_point:
+            return torch.randint(self.low, self.high, sizes, generator=generator).to(self.dtype)
+        return torch.randn(sizes, generator=generator, dtype=torch.float64).to(self.dtype)
+
+
+@dataclass(frozen=True)
+class Statement:
+    """Lines of `forward` that belong together.
+
+    targets  the names that they assign; sources  the names that they read
+    """
+
+    lines: tuple[str, ...]
+    targets: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class FuzzProgram:
+    """Everything that a run needs; the same seed always makes the same program.
+
+    axes     every named axis, with the example's size
+    dynamic  those of them that the export declares as dynamic
+    tags     what the program uses, by families of statements, to sort finds by
+    """
+
+    seed: int
+    arguments: tuple[Argument, ...]
+    axes: Mapping[str, int]
+    dynamic: tuple[str, ...]
+    inits: tuple[str, ...]
+    body: tuple[Statement, ...]
+    returns: str
+    front: str = "trace"  # trace, script, exported
+    opset: int | None = None
+    training: bool = False
+    folding: bool | None = None
+    by_shapes: bool = False  # dynamic_shapes in place of dynamic_axes
+    tags: frozenset[str] = field(default_factory=frozenset)
+    coarse: torch.dtype | None = None  # the least exact float type that occurs
+
+    def source(self) -> str:
+        names = ", ".join(["self", *(_typed(each, self.front) for each in self.arguments)])
+        lines = ["class Model(nn.Module):", "    def __init__(self):", "        super().__init__()"]
+        lines += [f"        {line}" for line in self.inits]
+        lines += ["", f"    def forward({names}):"]
+        lines += [f"        {line}" for statement in self.body for line in statement.lines]
+        lines += [f"        return {self.returns}", ""]
+        return HEAD + "\n".join(lines)
+
+    def example(self, seed: int = 0, axes: Mapping[str, int] | None = None) -> tuple[torch.Tensor, ...]:
+        """Inputs at the example's sizes, or at others; another seed draws other values."""
+        generator = torch.Generator().manual_seed(self.seed * 7919 + seed)
+        return tuple(each.draw(axes or self.axes, generator) for each in self.arguments)
+
+    def dynamic_axes(self) -> dict[str, dict[int, str]]:
+        return {
+            each.name: found
+            for each in self.arguments
+            if (found := {place: size for place, size in enumerate(each.shape) if size in self.dynamic})
+        }
+
+    def other_sizes(self, *, zero: bool = False) -> list[dict[str, int]]:
+        """Sizes to compare at beside the example: 1, 2, a mix of odd and even ones, and four times the example."""
+        if not self.dynamic:
+            return []
+        rng = random.Random(f"sizes {self.seed}")
+        tried: list[dict[str, int]] = [
+            dict.fromkeys(self.dynamic, 1),
+            dict.fromkeys(self.dynamic, 2),
+            {name: rng.choice((3, 5, 7)) if at % 2 else rng.choice((4, 6, 8)) for at, name in enumerate(self.dynamic)},
+            {name: self.axes[name] * rng.choice((1, 4)) for name in self.dynamic},
+        ]
+        grown = rng.choice(self.dynamic)
+        tried[3][grown] = 4 * self.axes[grown]
+        if zero:
+            tried.append({rng.choice(self.dynamic): 0})
+        wanted = [{**self.axes, **each} for each in tried]
+        return [each for at, each in enumerate(wanted) if each != dict(self.axes) and each not in wanted[:at]]
+
+    def options(self) -> str:
+        """How it is exported, in a line."""
+        shown = [f"front={self.front}", f"opset={self.opset}", f"axes={dict(self.axes)}", f"dynamic={self.dynamic}"]
+        shown += [f"{name}=True" for name in ("training", "by_shapes") if getattr(self, name)]
+        return ", ".join(shown)
+
+    def imported(self, folder: Path) -> ModuleType:
+        """The source as a module of its own, from a real file: scripts and error messages read it."""
+        name = f"fuzzed_{self.seed}_{next(_VERSIONS)}"
+        path = folder / f"{name}.py"
+        path.write_text(self.source(), encoding="utf-8")
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        try:
+            spec.loader.exec_module(module)
+        finally:
+            del sys.modules[name]
+        return module
+
+    def with_body(self, body: tuple[Statement, ...], returns: str | None = None) -> FuzzProgram:
+        return replace(self, body=body, returns=self.returns if returns is None else returns)
+
+    def build(self, module: ModuleType) -> Any:
+        """A model of it, with the same weights every time."""
+        torch.manual_seed(self.seed)
+        return module.Model().train(self.training)
+
+
+def _typed(argument: Argument, front: str) -> str:
+    return f"{argument.name}: torch.Tensor" if front == "script" else argument.name
