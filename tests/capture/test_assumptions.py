@@ -73,7 +73,6 @@ def multiples_only(x: torch.Tensor) -> torch.Tensor:
         (padded_to_fours, (1, 3, 4, 8, 9, 11)),
         (positions_of_a_known_size, (2, 8, 13)),
         (multiples_only, (4, 12)),
-        (lambda x: x[:, : min(x.shape[1], 5)], (1, 4, 5, 9)),
         (lambda x: F.pad(x, (0, max(12 - x.shape[1], 0))), (1, 12, 15)),
         (lambda x: x[:, : min([x.shape[1] // 2, x.shape[0]])], (1, 2, 9)),
     ],
@@ -233,6 +232,50 @@ def test_a_slice_that_only_short_axes_have_is_told() -> None:
         y[-3:2] = 7.0
         return y
 
-    with pytest.warns(CaptureWarning, match=r"`length < 5` is False"):
+    with pytest.warns(
+        CaptureWarning, match=r"`length_of_slice\(length, -3, 2, 1\)` is 0, and length = 4 gives another"
+    ):
         traced(model, torch.randn(6, 2), {"x": {0: "length"}})
     quietly(lambda x: x[-3:9] * 2, torch.randn(6, 2), {"x": {0: "length"}})
+
+
+@pytest.mark.parametrize(
+    ("function", "size"),
+    [
+        (lambda x: torch.kron(x[:2], torch.ones(2, 3)), 1),
+        (lambda x: x[-2:].reshape(2, -1).mean(0), 1),
+        (lambda x: x[:3].sum(0) / 3 + x[1:3].shape[0], 2),
+    ],
+    ids=["kron", "reshape", "shape"],
+)
+def test_a_slice_that_is_shorter_on_a_shorter_axis_is_warned_about(function: Any, size: int) -> None:
+    with pytest.warns(CaptureWarning, match=f"depends on the size of axis 'rows'.* rows = {size} gives another"):
+        traced(function, torch.randn(5, 4), {"x": {0: "rows"}})
+
+
+@pytest.mark.parametrize(
+    ("function", "example"),
+    [
+        (lambda x: x if x.shape[0] > 2 else x.clamp(-1, 1), torch.rand(4, 2)),
+        (lambda x: x - x.mean() if x.shape[0] > 1 else x * 2, torch.zeros(5)),
+        (lambda x: x * 1.0 if x.shape[0] > 2 else x.abs(), torch.rand(4, 2)),
+        (
+            lambda x: x.float() - x.float().mean() if x.shape[0] > 1 else x.float() * 2,
+            torch.tensor([False, True, True]),
+        ),
+    ],
+    ids=["clamp", "mean", "abs", "mask"],
+)
+def test_a_branch_that_hides_behind_the_values_is_found(function: Any, example: torch.Tensor) -> None:
+    with pytest.warns(CaptureWarning, match="a branch depends on the size of axis 'rows'"):
+        traced(function, example, {"x": {0: "rows"}})
+
+
+def test_a_branch_is_tried_with_more_than_one_set_of_values() -> None:
+    example = -0.8 - torch.arange(8.0).reshape(4, 2) / 20  # the second relu gives nothing but zeros here
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return (-x).relu() * 2 if x.shape[0] > 2 else (-x).relu() * 2 + (x + 0.75).relu()
+
+    with pytest.warns(CaptureWarning, match="a branch depends on the size of axis 'rows'"):
+        traced(function, example, {"x": {0: "rows"}})

@@ -171,8 +171,8 @@ def test_a_squeeze_that_makes_no_difference_is_no_reason_to_refuse() -> None:
     [
         (lambda x: x.chunk(2)[-1], "number_of_chunks\\(batch, 2\\)` is 2, and batch = 1"),
         (lambda x: list(x.chunk(2)), "number_of_chunks\\(batch, 2\\)` is 2, and batch = 1"),
-        (lambda x: x.chunk(3)[0], "number_of_chunks\\(batch, 3\\)` is 3, and batch = 1"),
-        (lambda x: x.split(x.shape[0] // 2)[1], "number_of_pieces\\(batch, batch // 2\\)` is 2, and batch = 9"),
+        (lambda x: x.chunk(3)[0], "number_of_chunks\\(batch, 3\\)` is 3, and batch = 4"),
+        (lambda x: x.split(x.shape[0] // 2)[1], "number_of_pieces\\(batch, batch // 2\\)` is 2, and batch = 5"),
     ],
 )
 def test_how_many_tensors_there_are_is_a_number_that_depends_on_sizes(function: Any, expression: str) -> None:

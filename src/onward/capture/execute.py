@@ -114,9 +114,10 @@ def run_node(node: fx.Node, values: Mapping[fx.Node, Any], widen: Callable[[Any]
 
 
 def _check(node: fx.Node, result: Any, fact: Any) -> None:
-    """Number of results and rank must be those of the trace, and what was always empty is not in a file at all."""
+    """Number of results, rank and fixed sizes must be those of the trace: lowering has relied on them."""
     if isinstance(fact, TensorFact) and isinstance(result, torch.Tensor):
-        if result.dim() != fact.rank or (0 in fact.shape and result.numel()):
+        fixed = zip(fact.shape, result.shape, strict=False)
+        if result.dim() != fact.rank or any(isinstance(size, int) and size != now for size, now in fixed):
             raise Misfit(f"{node.name} is {tuple(result.shape)} in place of {fact.shape}")
     elif isinstance(fact, tuple) and isinstance(result, (tuple, list)):
         if len(fact) != len(result):

@@ -90,13 +90,24 @@ def _note_pieces(count: Callable[[int, int], int]) -> Callable[..., None]:
     return note
 
 
-def _note_empty_slice(tracer: Tracer, tensor: Traced, axis: int = 0, *bounds: Any) -> None:
-    """`x[-3:2]` is empty from 5 elements on: the graph has nothing of it, and shorter axes have something."""
-    start, end = bounds[:2] if len(bounds) > 1 else (0, 0)
+def length_of_slice(size: int, *bounds: int | None) -> int:
+    """How long `x[start:end:step]` is."""
+    return len(range(size)[slice(*bounds)])
+
+
+def _note_slice(
+    tracer: Tracer, tensor: Traced, axis: int = 0, start: Any = None, end: Any = None, step: Any = 1
+) -> None:
+    """`x[:2]` has two elements on all axes but the shortest, and `x[-3:2]` has none from 5 elements on: a length that
+    is the same at all probes may be another one on a shorter axis."""
     size = _size_of(tracer, tensor, axis)
-    if type(start) is int and type(end) is int and start < 0 <= end and min(size.values) >= end - start:
-        limit = Size(tracer, (end - start,) * tracer.probes, None)
-        tracer.decisions.assume(Size(tracer, (False,) * tracer.probes, Computed(operator.lt, (size, limit))))
+    bounds = [each for each in (start, end, step) if each is None or type(each) is int]
+    if size.is_uniform or len(bounds) < 3:
+        return
+    values = tuple(length_of_slice(each, *bounds) for each in size.values)
+    if len(set(values)) == 1:
+        given = (Size(tracer, (each,) * tracer.probes, None) for each in bounds)
+        tracer.decisions.assume(Size(tracer, values, Computed(length_of_slice, (size, *given))))
 
 
 def _as_list(axes: int | Sequence[int]) -> Sequence[int]:
@@ -106,7 +117,7 @@ def _as_list(axes: int | Sequence[int]) -> Sequence[int]:
 # Operators whose results have another structure at some sizes, by what notes that.
 ASKS_SIZES: dict[Any, Callable[..., None]] = {
     **dict.fromkeys(SQUEEZES, _note_squeeze),
-    aten.slice.Tensor: _note_empty_slice,
+    aten.slice.Tensor: _note_slice,
     **dict.fromkeys((aten.chunk.default, aten.unsafe_chunk.default), _note_pieces(number_of_chunks)),
     **dict.fromkeys((aten.split.Tensor, aten.unsafe_split.Tensor), _note_pieces(number_of_pieces)),
 }

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 import torch
 
+from .values import is_ordered
+
 _FEW = 16
 
 
@@ -27,8 +29,8 @@ def resized(tensor: torch.Tensor, sizes: Mapping[int, int], seed: int = 0) -> to
             for number in range(-(-count // flat.numel()) or 1)
         ]
         result = torch.cat(rounds)[:count].reshape(shape)
-        return result.sort().values if _is_sorted(tensor) else result
-    in_order = _is_sorted(tensor)
+        return result.sort().values if is_ordered(tensor) else result
+    in_order = is_ordered(tensor)
     for axis, size in enumerate(shape):
         if tensor.size(axis):
             repeats = -(-size // tensor.size(axis))
@@ -44,10 +46,3 @@ def _smaller(values: torch.Tensor, times: int) -> torch.Tensor:
     if values.unique().numel() <= _FEW:
         moved &= values != values.round()
     return torch.where(moved, values * (1 - times / (times + 64)), values)
-
-
-def _is_sorted(tensor: torch.Tensor) -> bool:
-    """Whether this is a list of at least two different numbers, the smallest first."""
-    if tensor.dim() != 1 or tensor.numel() < 2 or tensor.is_complex() or tensor.dtype is torch.bool:
-        return False
-    return bool((tensor[1:] >= tensor[:-1]).all()) and bool(tensor[0] < tensor[-1])

@@ -24,6 +24,7 @@ from .probes import SIDES, Plan, plans
 from .run import Frozen, Request, Stuck, run
 from .source import warn_user, warnings_held
 from .thaw import CannotThaw, SizesRefused, thaw, thaw_numbers
+from .values import drawn
 from .weights import Weights, weights_of
 from .willing import as_a_sum, sum_note, unwilling
 
@@ -290,8 +291,9 @@ def _settled(request: Request, plan: Plan, program: CapturedProgram, *, after_fr
     """
     start = {axis: values[0] for axis, values in plan.sizes.items()}
 
-    def answer(sizes: Mapping[str, int]) -> tuple[tuple[torch.Tensor, ...], list[Output]]:
+    def answer(sizes: Mapping[str, int], draw: int = 0) -> tuple[tuple[torch.Tensor, ...], list[Output]]:
         inputs = request.at_sizes({**start, **sizes})
+        inputs = drawn(inputs, draw)
         return inputs, answers(request.model, request.call, program.results, inputs)
 
     differing = contradicted(program, answer)

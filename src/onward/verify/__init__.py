@@ -1,5 +1,6 @@
 """Verification: the written model in onnxruntime against PyTorch, with tolerances that fit the type."""
 
+from onward.capture.values import fresh
 from onward.verify.compare import (
     Comparison,
     Tolerance,
@@ -17,7 +18,6 @@ from onward.verify.run import verify_run
 from onward.verify.runs import Subject, verify_runs
 from onward.verify.runtime import Session, load_onnxruntime, supported_opset
 from onward.verify.sizes import resize, sizes_to_try
-from onward.verify.values import fresh
 
 __all__ = [
     "Check",

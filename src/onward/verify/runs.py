@@ -13,13 +13,13 @@ import torch
 
 from ..capture.axes import AxisSpace
 from ..capture.facts import OtherResults, Output, Port
+from ..capture.values import fresh, jittered, varied
 from ..errors import VerifyError, first_line
 from .compare import EXACT, Comparison, compare_output
 from .report import Check, Verification
 from .run import Judge, verify_run
 from .runtime import Session
 from .sizes import more_sizes, resize, sizes_to_try, too_large
-from .values import fresh, jittered, varied
 
 Eager = Callable[[Sequence[torch.Tensor]], Sequence[Output]]
 _UNSTABLE = (

@@ -6,8 +6,7 @@ have to be valid ones: ids within the vocabulary, flags that are 0 or 1, boundar
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 
@@ -69,6 +68,16 @@ def is_ordered(tensor: torch.Tensor) -> bool:
     return bool((wide[1:] >= wide[:-1]).all()) and bool(wide[0] < wide[-1])
 
 
+def drawn(tensors: Sequence[torch.Tensor], draw: int) -> tuple[torch.Tensor, ...]:
+    """Inputs of the same shapes and types: draw 0 are these themselves, 1 fresh values, and then ever other ones."""
+    if draw == 0:
+        return tuple(tensors)
+    if draw == 1:
+        return tuple(fresh(each, place) for place, each in enumerate(tensors, 1))
+    others = [given for _, given in varied(tensors)]
+    return tuple(others[(draw - 2) % len(others)])
+
+
 def varied(tensors: Sequence[torch.Tensor]) -> Iterator[tuple[str, list[torch.Tensor]]]:
     """Inputs of the same shapes and types that differ as much as they can: counts that depend on data vary with them.
 
@@ -83,20 +92,21 @@ def varied(tensors: Sequence[torch.Tensor]) -> Iterator[tuple[str, list[torch.Te
 
 def _low(tensor: torch.Tensor) -> torch.Tensor:
     """Large negative numbers, all different ones: equal ones would be ties. Of flags, the lowest for all."""
-    if _is_continuous(tensor) and not tensor.is_complex():
-        return _times(-tensor.abs(), 10.0)
-    return _filled(tensor, tensor.to(torch.int64).min() if tensor.numel() and not tensor.is_complex() else 0)
+    if _is_continuous(tensor):
+        return _times(tensor if tensor.is_complex() else -tensor.abs(), 10.0)
+    return torch.zeros_like(tensor) if tensor.dtype is torch.bool else _filled(tensor, torch.Tensor.min)
 
 
 def _high(tensor: torch.Tensor) -> torch.Tensor:
-    if _is_continuous(tensor) and not tensor.is_complex():
-        return _times(tensor.abs(), 10.0)
-    return _filled(tensor, tensor.to(torch.int64).max() if tensor.numel() and not tensor.is_complex() else 0)
+    if _is_continuous(tensor):
+        return _times(tensor if tensor.is_complex() else tensor.abs(), 10.0)
+    return torch.ones_like(tensor) if tensor.dtype is torch.bool else _filled(tensor, torch.Tensor.max)
 
 
-def _filled(tensor: torch.Tensor, value: Any) -> torch.Tensor:
-    """Flags that are all alike; True and False are what a mask may hold, whatever the example's has."""
-    return torch.full_like(tensor, bool(value) if tensor.dtype is torch.bool else value)
+def _filled(tensor: torch.Tensor, extreme: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+    """Numbers that are all alike: one that the tensor has, so that ids stay valid."""
+    wide = tensor.double() if tensor.is_floating_point() else tensor.long()
+    return torch.full_like(tensor, extreme(wide).item()) if tensor.numel() else tensor.clone()
 
 
 def _times(tensor: torch.Tensor, factor: float) -> torch.Tensor:
