@@ -220,7 +220,6 @@ def _mobile(path: Path) -> Any:
     ("make", "words"),
     [
         (lambda path: torch.jit.script(Unusable()), ["the script raises an error", "is annotated to be ignored"]),
-        (lambda path: forks, ["TorchScript's prim::fork has no form in ONNX", "test_b03_mixed.py:"]),
         (lambda path: optional, ["a script returns a value that is None or not, depending on data"]),
         (
             lambda path: Iterates(),
@@ -228,7 +227,7 @@ def _mobile(path: Path) -> Any:
         ),
         (_mobile, ["mobile interpreter", "torch.jit.load(path)"]),
     ],
-    ids=["unused", "fork", "optional", "list", "mobile"],
+    ids=["unused", "optional", "list", "mobile"],
 )
 def test_what_has_no_form_is_refused_with_its_line(make: Any, words: list[str], tmp_path: Path) -> None:
     model = make(tmp_path)
@@ -254,3 +253,8 @@ def test_from_several_threads() -> None:
     expected = {number: Twice()(torch.ones(4, 3) * number, torch.tensor(number)).tolist() for number in range(3)}
     assert found == pytest.approx(expected)
     assert all(type(each) is torch.Tensor for each in running)
+
+
+def test_a_fork_is_what_it_calls() -> None:
+    others = [(torch.randn(5),), (torch.zeros(1),)]
+    check(forks, (torch.ones(3),), others, dynamic_axes={"x": {0: "n"}})

@@ -78,13 +78,18 @@ class _Kept:
 
 
 @contextlib.contextmanager
-def containers_kept(model: Any, changed: Callable[[Change], Any]) -> Iterator[None]:
-    """Around a run of the model. `changed` is told which plain values are others than before."""
+def containers_kept(model: Any, changed: Callable[[Change], Any], *, alone: bool = False) -> Iterator[None]:
+    """Around a run of the model. `changed` is told which plain values are others than before.
+
+    A run that is alone in the process has made every tensor that was put in; otherwise only those in `MADE` are ours.
+    """
     kept = list(_found(model))
     kinds = [(kind, vars(kind).copy()) for kind in classes(model)]
     try:
         yield
     finally:
+        for each in kept if alone else ():
+            _note_made(each)
         for each in kept:
             if isinstance(each.container, dict):
                 _clean_mapping(each, changed)
@@ -96,6 +101,22 @@ def containers_kept(model: Any, changed: Callable[[Change], Any]) -> Iterator[No
             for name, value in vars(kind).copy().items():
                 if value is not before.get(name) and _is_ours(value):
                     setattr(kind, name, before[name]) if name in before else delattr(kind, name)
+
+
+def _note_made(kept: _Kept) -> None:
+    """Count the tensors that came into a container as made by us."""
+
+    def note(value: Any) -> bool:
+        if isinstance(value, torch.Tensor) and is_plain(value):
+            MADE.add(value)
+        return False  # go on
+
+    before = kept.before.values() if isinstance(kept.before, dict) else kept.before
+    present = kept.container.copy()
+    known = {id(each) for each in before}
+    for value in present.values() if isinstance(present, dict) else present:
+        if id(value) not in known:
+            _holds(value, note)
 
 
 def _found(model: Any) -> Iterator[_Kept]:

@@ -21,7 +21,7 @@ from .linalg import with_signs
 from .mutable import present_buffer
 from .python import ONE_AT_A_TIME
 from .python.fast_path import without_fast_path
-from .state import named_tensors, plain_attributes, state_kept
+from .state import named_tensors, plain_attributes, tables_kept
 from .weights import owner
 
 _WITH_FAST_PATH = (torch.nn.TransformerEncoder, torch.nn.TransformerEncoderLayer, torch.nn.MultiheadAttention)
@@ -44,12 +44,13 @@ def plain_answers(
 
     Two settings of PyTorch are not the user's. Transformer layers run without their fast path, which leaves other
     numbers where a mask hides them. Eigenvectors and singular vectors, whose signs are a matter of choice, get the
-    signs that the file gives them.
+    signs that the file gives them. No other thread traces a model meanwhile, because it would find the tables that the
+    call fills.
     """
     state = dict(zip((each.key for each in call.state), inputs[len(call.positions) :], strict=True))
     signed = with_signs(results.has_vectors)
     slowly = without_fast_path() if _has_fast_path(model) else contextlib.nullcontext()
-    with _on_copies(model, {**(weights or {}), **state}, changed) as runnable, slowly, signed:
+    with ONE_AT_A_TIME, _on_copies(model, {**(weights or {}), **state}, changed) as runnable, slowly, signed:
         given = [each.clone() for each in inputs]
         outputs = results.select(_called(runnable, call, given))
         written = [given[i] for i in call.written]
@@ -82,13 +83,13 @@ def _on_copies(model: Any, weights: Mapping[str, torch.Tensor], changed: Collect
     module = owner(model)
     twin = None if module is None else _twin(module, weights, changed)
     if twin is not None:
-        with state_kept(twin):
+        with tables_kept(twin):
             yield twin if model is module else getattr(twin, model.__name__)
     elif module is None:
-        with state_kept(model):
+        with tables_kept(model):
             yield model
     else:
-        with ONE_AT_A_TIME, _own_memory(module, weights, changed), state_kept(model):
+        with _own_memory(module, weights, changed), tables_kept(model):
             yield model
 
 

@@ -121,6 +121,15 @@ def _linear(x: Any, weight: Any, bias: Any = None) -> Size | None:
     return (*x.size[:-1], weight.size[0]) if len(weight.size) == 2 and x.size[-1] == weight.size[1] else None
 
 
+@_rule(aten._grouped_mm.default)
+def _grouped_mm(x: Any, y: Any, offs: Any = None, *args: Any, **kwargs: Any) -> Size | None:
+    """The meta kernel takes bfloat16 alone, and the real one other types too."""
+    if x.size[-1] != y.size[-2] or (offs is None) is not (len(x.size) == len(y.size) == 3):
+        return None
+    groups = (offs.size[0],) if len(x.size) == len(y.size) == 2 else x.size[:1] if offs is None else ()
+    return (*groups, x.size[-2], y.size[-1])
+
+
 @_rule(aten.pixel_shuffle.default)
 def _pixel_shuffle(x: Any, factor: int) -> Size | None:
     *lead, channels, height, width = x.size

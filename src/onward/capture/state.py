@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -23,12 +24,13 @@ if TYPE_CHECKING:
 
 
 @contextlib.contextmanager
-def state_kept(model: Any, tracer: Tracer | None = None) -> Iterator[None]:
+def state_kept(model: Any, tracer: Tracer | None = None, *, alone: bool = False) -> Iterator[None]:
     """Around a run: what modules and files were given to keep by it goes again, and plain attributes go back.
 
     A model may assign to its buffers and keep what it computed (caches, `weight_norm` before a forward); while it is
     traced, these are traced tensors. Everything is put back entry by entry: other threads may use the same model. The
-    tracer, if there is one, is told which generators were moved and which plain values were changed.
+    tracer, if there is one, is told which generators were moved and which plain values were changed. A run that is
+    alone in the process has made everything that was put into tables meanwhile.
     """
 
     def moved(name: str) -> None:
@@ -39,7 +41,7 @@ def state_kept(model: Any, tracer: Tracer | None = None) -> Iterator[None]:
         if tracer is not None:
             tracer.changes.setdefault(change.place, change)
 
-    with generators_kept(model, moved), _attributes_kept(owner(model)), containers_kept(model, changed):
+    with generators_kept(model, moved), _attributes_kept(owner(model)), containers_kept(model, changed, alone=alone):
         yield
 
 
@@ -128,6 +130,20 @@ def plain_attributes(module: torch.nn.Module) -> list[torch.Tensor]:
     """Tensors that modules have as they are, registered as nothing."""
     values = [value for each in module.modules() for value in list(vars(each).values())]
     return [value for value in values if isinstance(value, torch.Tensor) and is_plain(value)]
+
+
+def tables_kept(model: Any) -> contextlib.ExitStack:
+    """Around a plain call of the model: what it puts into tables goes again, and its attributes go back.
+
+    While other threads run, what they put in must stay. Then, and only then, a mode looks on and notes which tensors
+    the call makes; it changes nothing.
+    """
+    alone = threading.active_count() == 1
+    stack = contextlib.ExitStack()
+    stack.enter_context(state_kept(model, alone=alone))
+    if not alone:
+        stack.enter_context(_MemoryKept([]))
+    return stack
 
 
 class _MemoryKept(TorchDispatchMode):

@@ -61,11 +61,13 @@ def _permuted(tensor: torch.Tensor, draw: torch.Generator) -> torch.Tensor:
 
 
 def is_ordered(tensor: torch.Tensor) -> bool:
-    """Whether this is a list of at least two different numbers, the smallest first."""
-    if tensor.dim() != 1 or tensor.numel() < 2 or tensor.is_complex() or tensor.dtype is torch.bool:
+    """Whether every row of the last axis has its numbers in order, the smallest first, and not all are equal."""
+    if not tensor.dim() or tensor.size(-1) < 2 or not tensor.numel() or tensor.is_complex():
         return False
+    if not tensor.is_floating_point() and (tensor.dim() != 1 or tensor.dtype is torch.bool):
+        return False  # several rows of ids in order are ids, and no offsets
     wide = tensor.double() if tensor.is_floating_point() else tensor.long()
-    return bool((wide[1:] >= wide[:-1]).all()) and bool(wide[0] < wide[-1])
+    return bool((wide[..., 1:] >= wide[..., :-1]).all()) and bool((wide[..., 0] < wide[..., -1]).any())
 
 
 def drawn(tensors: Sequence[torch.Tensor], draw: int) -> tuple[torch.Tensor, ...]:

@@ -161,6 +161,7 @@ def _roll_axis(g: Emitter, x: Value, shift: Any, axis: int) -> Value:
         seam_value: Any = -shift
     else:
         # An axis may be empty, and nothing has a remainder by 0.
-        seam_value = SizeValue.of(operator.mod, -shift, SizeValue.of(torch.sym_max, size, 1))
+        whole = max(size, 1) if isinstance(size, int) else SizeValue.of(torch.sym_max, size, 1)
+        seam_value = SizeValue.of(operator.mod, -shift, whole)
     left, right = g.slice(x, [0], [seam_value], [axis]), g.slice(x, [seam_value], [END], [axis])
     return g.op.Concat(right, left, axis=axis)
