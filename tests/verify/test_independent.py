@@ -86,6 +86,21 @@ def test_the_state_of_the_model_stays_as_it_is() -> None:
     assert model.calls.item() == 0 and torch.equal(model.seen, torch.zeros(4))
 
 
+def test_a_flag_goes_with_what_it_says_is_there() -> None:
+    class Builds(torch.nn.Module):
+        built = False
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            if not self.built:
+                self.table, self.built, self.width = x.new_ones(4), True, 4
+            return x * self.table * self.width
+
+    model = Builds()
+    assert onward.export(model, (X,), verify=True).verification is not None
+    assert not {"built", "width"} & {*vars(model)}
+    assert torch.equal(model(X), X * 4)
+
+
 def test_the_table_says_where_the_model_refuses_fresh_values() -> None:
     def model(x: torch.Tensor) -> torch.Tensor:
         if type(x) is torch.Tensor and not torch.equal(x, X):
