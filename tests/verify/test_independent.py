@@ -275,6 +275,35 @@ def test_an_index_of_another_value_is_no_tie() -> None:
         program.verify(explain=False)
 
 
+def test_a_choice_among_equal_values_is_no_defect_of_the_export() -> None:
+    scores, values = torch.ones(4, 40), torch.arange(160.0).view(4, 40)
+    with pytest.raises(VerifyError, match="not the only right one") as caught:
+        onward.export(lambda s, x: x.gather(1, s.topk(3).indices), (scores, values), verify=True)
+    assert "defect" not in str(caught.value) and "no two values" in str(caught.value)
+
+
+def test_a_model_that_changes_from_call_to_call_is_not_excused() -> None:
+    calls: list[int] = []
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        calls.append(1)
+        return x * len(calls)
+
+    with pytest.raises(VerifyError, match="fresh values: output 'output' differs"):
+        onward.export(model, (X,), verify=True)
+
+
+def test_answers_that_move_a_little_excuse_no_file_that_is_far_off() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        kept = torch.tensor(x.detach().numpy())
+        return (1000 * (x + kept)).sin()  # rounding errors of the inputs grow a thousandfold
+
+    with pytest.warns(onward.CaptureWarning, match="read out of PyTorch"):
+        program = onward.export(model, (X,))
+    with pytest.raises(VerifyError, match="fresh values: output 'output' differs"):
+        program.verify(explain=False)
+
+
 # --- numbers beside tensors ------------------------------------------------------------------------------------------
 def test_numbers_that_follow_a_size_are_outputs() -> None:
     def model(x: torch.Tensor) -> tuple[torch.Tensor, int, int, float, bool, int]:
