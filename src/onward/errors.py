@@ -146,6 +146,7 @@ class VerifyError(ExportError, AssertionError):
 
     stage = "verify"
     inputs: Sequence[Any] = ()  # of the run that failed
+    says_why = False  # whether no operator is to blame: only rounding can explain more
     explanation: Any = None
 
     def explain(self, explanation: Any) -> None:

@@ -163,7 +163,9 @@ class Program(TorchNames):
             verification.raise_unless_ok()
         except VerifyError as error:
             if explain is not False and error.explanation is None:  # it does not load, or does not run
-                error.explain(self.explain(f, error.inputs))
+                found = self.explain(f, error.inputs)
+                if not error.says_why or found.verdict == "rounding":
+                    error.explain(found)
             raise
         return verification
 

@@ -39,6 +39,14 @@ MODELS = """
             return x * self.n
 
 
+    class CountsFromItsClass(Base):
+        calls = 0
+
+        def forward(self, x):
+            self.calls += 1  # here
+            return x * self.calls
+
+
     class CountsInOneLine(Base):
         def forward(self, x): self.n += 1; return x * self.n  # here
 
@@ -166,6 +174,7 @@ def models(tmp_path: Path) -> Iterator[ModuleType]:
     ("name", "text"),
     [
         ("Counts", "the model changes its attribute 'n' from run to run"),
+        ("CountsFromItsClass", "the model changes its attribute 'calls' from run to run"),
         ("CountsInOneLine", "the model changes its attribute 'n' from run to run"),
         ("EveryTenth", "the model changes its attribute 'n' from run to run"),
         ("OnlyTheFirst", "the model changes its attribute 'first' from run to run"),
@@ -191,6 +200,7 @@ def test_what_python_keeps_is_warned_about_at_its_line(name: str, text: str, mod
     lines = Path(code.co_filename).read_text().splitlines()
     assert (caught[0].filename, lines[caught[0].lineno - 1].endswith("# here")) == (code.co_filename, True)
     assert program.warnings[0].startswith(f"{code.co_filename}:{caught[0].lineno}: {text}")
+    assert "calls" not in vars(model)
     assert (model.n, model.first, model.own.getstate()) == (0, True, random.Random(3).getstate())
     assert torch.equal(model.weight, torch.ones(3)) and (model.counts, model.numbers) == ({"calls": 0}, [0])
 

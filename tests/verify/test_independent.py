@@ -86,6 +86,21 @@ def test_the_state_of_the_model_stays_as_it_is() -> None:
     assert model.calls.item() == 0 and torch.equal(model.seen, torch.zeros(4))
 
 
+def test_a_flag_goes_with_what_it_says_is_there() -> None:
+    class Builds(torch.nn.Module):
+        built = False
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            if not self.built:
+                self.table, self.built, self.width = x.new_ones(4), True, 4
+            return x * self.table * self.width
+
+    model = Builds()
+    assert onward.export(model, (X,), verify=True).verification is not None
+    assert not {"built", "width"} & {*vars(model)}
+    assert torch.equal(model(X), X * 4)
+
+
 def test_the_table_says_where_the_model_refuses_fresh_values() -> None:
     def model(x: torch.Tensor) -> torch.Tensor:
         if type(x) is torch.Tensor and not torch.equal(x, X):
@@ -257,6 +272,35 @@ def test_an_index_of_another_value_is_no_tie() -> None:
     node = next(node for node in program.model.graph if node.op_type == "ArgMax")
     node.op_type = "ArgMin"
     with pytest.raises(VerifyError, match="differs in 3 of 3 elements"):
+        program.verify(explain=False)
+
+
+def test_a_choice_among_equal_values_is_no_defect_of_the_export() -> None:
+    scores, values = torch.ones(4, 40), torch.arange(160.0).view(4, 40)
+    with pytest.raises(VerifyError, match="not the only right one") as caught:
+        onward.export(lambda s, x: x.gather(1, s.topk(3).indices), (scores, values), verify=True)
+    assert "defect" not in str(caught.value) and "no two values" in str(caught.value)
+
+
+def test_a_model_that_changes_from_call_to_call_is_not_excused() -> None:
+    calls: list[int] = []
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        calls.append(1)
+        return x * len(calls)
+
+    with pytest.raises(VerifyError, match="fresh values: output 'output' differs"):
+        onward.export(model, (X,), verify=True)
+
+
+def test_answers_that_move_a_little_excuse_no_file_that_is_far_off() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        kept = torch.tensor(x.detach().numpy())
+        return (1000 * (x + kept)).sin()  # rounding errors of the inputs grow a thousandfold
+
+    with pytest.warns(onward.CaptureWarning, match="read out of PyTorch"):
+        program = onward.export(model, (X,))
+    with pytest.raises(VerifyError, match="fresh values: output 'output' differs"):
         program.verify(explain=False)
 
 

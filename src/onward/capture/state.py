@@ -69,7 +69,7 @@ def _restore_attributes(present: dict[str, Any], before: dict[str, Any]) -> None
         if name in REGISTRIES or (value is old and name in before):
             continue
         if name not in before:
-            if is_traced(value):
+            if is_traced(value) or isinstance(value, SIMPLE):  # a flag that says that something is there goes with it
                 present.pop(name, None)
         elif not is_traced(old) and (is_traced(value) or isinstance(old, SIMPLE)):  # a counter goes back too
             present[name] = old

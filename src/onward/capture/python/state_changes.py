@@ -48,7 +48,7 @@ def noting(original: Any) -> Any:
     def set_attribute(module: torch.nn.Module, name: str, value: Any) -> None:
         tracer = current()
         if tracer is not None:
-            before = vars(module).get(name)
+            before = vars(module)[name] if name in vars(module) else getattr(type(module), name, None)
             if type(before) in SIMPLE and type(value) in SIMPLE and before != value:
                 change = Change(vars(module), name, f"attribute {name!r}", user_source(), type(module))
                 tracer.changes.setdefault(change.place, change)
