@@ -30,18 +30,18 @@ def infer_by_onnx(proto: onnx.ModelProto) -> onnx.GraphProto:
     """The main graph with the types and shapes that onnx finds. The model is not to be used afterwards."""
     if nodes_written_out(proto) > _MOST_NODES or _growth_in_functions(proto) > _LONGEST:
         del proto.functions[:]
-    hidden = -1
+    found, hidden = _inferred(proto, data_prop=False), -1
     for _ in range(_ROUNDS):
-        proto = _inferred(proto, data_prop=False)
-        count = _hide(proto)
+        count = _hide(found)
+        # From the model as it was: a size that onnx once named unknown stays so when it is inferred again.
+        _rename(proto.graph, found.graph)
+        found = _shown(_inferred(proto, data_prop=True))
         if count:
-            proto = _shown(_inferred(proto, data_prop=True))
-        else:
-            proto = _inferred(proto, data_prop=True)
+            found = _inferred(found, data_prop=False)  # the shapes behind nodes that were hidden
         if not count or count == hidden:
             break
         hidden = count
-    return proto.graph
+    return found.graph
 
 
 def _inferred(proto: onnx.ModelProto, *, data_prop: bool) -> onnx.ModelProto:
@@ -135,6 +135,14 @@ def _growth_in_functions(proto: onnx.ModelProto) -> int:
         return known[key]
 
     return max(map(of, functions), default=1)
+
+
+def _rename(graph: onnx.GraphProto, like: onnx.GraphProto) -> None:
+    """Give every node the name of operator that it has in another copy of the graph."""
+    for node, other in zip(graph.node, like.node, strict=True):
+        node.op_type = other.op_type
+        for body, other_body in zip(_bodies(node), _bodies(other), strict=True):
+            _rename(body, other_body)
 
 
 def _shown(proto: onnx.ModelProto) -> onnx.ModelProto:

@@ -187,6 +187,8 @@ class _Proof:
         nothing: list[Shape | None] = [None] * len(node.outputs)
         if node.domain != "" or not node.inputs:
             return nothing
+        if node.op_type == "If":
+            return self._of_both_sides(node)
         attributes = _plain(node)
         shapes = [self._shape_of(value) for value in node.inputs]
         constants = [None if value is None else self._tensors.get(value) for value in node.inputs]
@@ -202,6 +204,17 @@ class _Proof:
             return propagate(node.op_type, shapes, constants, attributes, len(node.outputs))
         except (IndexError, KeyError, TypeError, ValueError, ZeroDivisionError):
             return nothing  # a rule that was made for sizes that fit
+
+    def _of_both_sides(self, node: ir.Node) -> list[Shape | None]:
+        """The shapes of an If, as far as its sides agree."""
+        sides = [node.attributes[name].as_graph().outputs for name in ("then_branch", "else_branch")]
+        found: list[Shape | None] = []
+        for one, other in zip(*sides, strict=True):
+            first, second = self._shape_of(one), self._shape_of(other)
+            agree = first is not None and second is not None and len(first) == len(second)
+            agree = agree and all(map(self._same, first or (), second or ()))
+            found.append(first if agree else None)
+        return found
 
     # Tensors that hold sizes
 
