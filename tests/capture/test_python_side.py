@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from torch import _assert
 
 import onward
 
@@ -219,3 +220,14 @@ def test_the_text_of_ones_own_error_freezes_nothing() -> None:
 
     with pytest.raises(onward.CaptureError, match=r"ValueError in forward: torch.Size\(\[2, 3\]\) and   2 rows"):
         onward.export(model, (X,), input_names=["x"], dynamic_axes=BATCH)
+
+
+def test_the_message_of_a_check_freezes_no_size() -> None:
+    def model(x: Tensor) -> Tensor:
+        rows = x.shape[0]
+        _assert(rows > 0, f"there are {rows} rows")
+        torch._check(rows > 0, lambda: f"there are {rows} rows")
+        return x * 2
+
+    program = onward.export(model, (X,), dynamic_axes={"x": {0: "rows"}})
+    assert program.outputs[0].shape[0] == "rows" and program.warnings == ()

@@ -14,8 +14,11 @@ import linecache
 
 from .facts import Source
 
-_SHOWING = frozenset({"print", "debug", "info", "warning", "warn", "error", "exception", "critical", "log", "write"})
 _CALLS = ("_assert", "_check", "_check_is_all_true", "_check_tensor_all")
+_SHOWING = frozenset({
+    "print", "debug", "info", "warning", "warn", "error", "exception", "critical", "log", "write", "warning_once",
+    "info_once", *_CALLS,
+})  # fmt: skip
 
 
 def check_at(source: Source | None) -> str | None:
@@ -48,7 +51,7 @@ def _condition(node: ast.AST) -> tuple[ast.AST, str | None]:
     if isinstance(node, ast.If) and isinstance(node.body[-1], ast.Raise):
         return node.test, "an if that raises an error"
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
-        name = node.value.func.attr if isinstance(node.value.func, ast.Attribute) else None
+        name = _called_name(node.value)
         return node, f"torch.{name}" if name in _CALLS else None
     return node, None
 
@@ -90,6 +93,10 @@ def _shows(statement: ast.stmt) -> bool:
         return True
     if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
         return False
-    function = statement.value.func
-    name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", None)
-    return name in _SHOWING
+    return _called_name(statement.value) in _SHOWING
+
+
+def _called_name(call: ast.Call) -> str | None:
+    """The last part of what is called: `_assert` of `torch._assert(...)` and of `_assert(...)`."""
+    function = call.func
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", None)
