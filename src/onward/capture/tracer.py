@@ -398,6 +398,8 @@ class Tracer:
             result = self.wrap(self._unaliased(out, args), layouts, made_from, lines)
             node.meta["val"] = result.fact
             self.own(result, node, parent, ViewStep(*step, None))
+            if parent is not None and (op in COPIES_IF_IT_MUST or op is aten.contiguous.default):
+                self.writes.note_copy(parent, result)
             return result
         if not isinstance(out, (tuple, list)):
             node.meta["val"] = out
