@@ -535,7 +535,8 @@ def _is_empty_at_one(axis: tuple[int, ...], values: tuple[int, ...]) -> bool:
     if slope is not None and slope.denominator == 1:
         return slope + offset <= 0
     return any(
-        (1 + more) // step <= 0 and all((size + more) // step == value for size, value in zip(axis, values, strict=True))
+        (1 + more) // step <= 0
+        and all((size + more) // step == value for size, value in zip(axis, values, strict=True))
         for step in range(2, _LARGEST_STEP + 1)
         for more in range(-step, step)
     )
