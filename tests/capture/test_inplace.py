@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import pytest
@@ -194,13 +195,15 @@ def test_writes_mean_what_they_mean_in_pytorch(function: Any, rows: int) -> None
             torch.testing.assert_close(got, want)
 
 
-def test_a_reshape_that_is_a_view_by_chance_is_a_copy() -> None:
+def test_a_reshape_that_is_a_view_by_chance_is_a_branch_on_the_size() -> None:
     def flattened(x: torch.Tensor) -> torch.Tensor:
         y = x * 1
         y.t().reshape(-1).zero_()  # with one row, and only then, this is a view
         return y
 
-    program = traced(flattened, torch.ones(1, 4), {"x": {0: "rows"}})
+    with pytest.raises(onward.errors.FrozenAxisError, match="`rows == 1` became True"):
+        traced(flattened, torch.ones(1, 4), {"x": {0: "rows"}})
+    program = traced(flattened, torch.ones(2, 4), {"x": {0: "rows"}})
     other = torch.randn(3, 4)
     assert torch.equal(interpret(program, other)[0], flattened(other))
 
@@ -270,3 +273,54 @@ def test_buffers_in_one_piece_of_memory_see_each_others_writes(forward: Any) -> 
     program = onward.export(_Shared(forward), x, allow_constant_outputs=True)
     found, wanted = program(x), _Shared(forward)(x)
     torch.testing.assert_close(found, wanted)
+
+
+def written_through_a_reshape(x: torch.Tensor) -> torch.Tensor:
+    turned = x.transpose(1, 0).clone()
+    turned.reshape(-1)[-1] = 1.25
+    return turned
+
+
+def written_after_contiguous(x: torch.Tensor) -> torch.Tensor:
+    turned = x.transpose(1, 0).clone()
+    other = turned.contiguous()
+    turned += 1
+    return other
+
+
+class Called(torch.nn.Module):
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.function(x)
+
+
+@pytest.mark.parametrize("function", [written_through_a_reshape, written_after_contiguous])
+def test_a_write_that_reaches_a_copy_only_at_size_1_is_told(function: Any) -> None:
+    """At size 1 the copy is a view. With an example of 1, the file would be wrong at its own example."""
+    options = {"input_names": ["x"], "dynamic_axes": {"x": {0: "batch"}}, "verify": False}
+    with pytest.warns(onward.CaptureWarning, match="`batch == 1` is False, and batch = 1"):
+        exported = onward.export(Called(function), (torch.randn(2, 6, 4),), **options)
+    x = torch.randn(5, 6, 4)
+    torch.testing.assert_close(exported(x), function(x.clone()))
+    with pytest.raises(onward.errors.FrozenAxisError):
+        onward.export(Called(function), (torch.randn(1, 6, 4),), **options)
+
+
+def test_a_write_to_a_copy_of_what_nobody_has_any_more_is_told_to_nobody() -> None:
+    def harmless(x: torch.Tensor) -> torch.Tensor:
+        flat = x.clone().transpose(1, 0).reshape(6, -1)
+        flat += 1
+        return flat
+
+    for size in (1, 2):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", onward.CaptureWarning)
+            exported = onward.export(
+                Called(harmless), (torch.randn(size, 6, 4),), input_names=["x"], dynamic_axes={"x": {0: "batch"}}
+            )
+        for other in (1, 3):
+            x = torch.randn(other, 6, 4)
+            torch.testing.assert_close(exported(x), harmless(x.clone()))

@@ -271,3 +271,18 @@ def test_a_pool_over_the_whole_axis_is_a_reduction() -> None:
     )
     assert ops(program) == ["aten.amax.default"]
     assert shapes(program) == [("b", 3, 1)]
+
+
+@pytest.mark.parametrize("digits", [-2, -1, 1])
+@pytest.mark.parametrize("example", [1, 12])
+def test_a_size_that_is_rounded_to_tens_or_hundreds(digits: int, example: int) -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x + round(x.shape[0], digits)
+
+    exported = onward.export(
+        Model(), (torch.randn(example, 3),), input_names=["x"], dynamic_axes={"x": {0: "rows"}}, verify=False
+    )
+    for rows in (1, 4, 5, 6, 15, 25, 35, 36, 50, 51, 149, 150, 250):
+        x = torch.randn(rows, 3)
+        torch.testing.assert_close(exported(x), x + round(rows, digits))

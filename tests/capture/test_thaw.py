@@ -187,3 +187,19 @@ def test_a_number_that_hides_in_memory_is_not_believed() -> None:
 
     with pytest.raises(onward.FrozenAxisError, match="it could not be thawed: no formula of the axes that fits"):
         traced(function, torch.randn(4, 3), {"x": {0: "batch"}})
+
+
+def test_a_number_inside_an_operator_that_pytorch_takes_apart_follows_the_size() -> None:
+    """`take_along_dim` computes the remainder of its indices by a size that C++ code asks for as a plain number. Data
+    within the example's size, which are all that other sizes are tried with, do not show it."""
+
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+            return torch.take_along_dim(x, at, 0)
+
+    axes = {"x": {0: "rows"}, "at": {0: "places"}}
+    exported = onward.export(
+        Model(), (torch.randn(2), torch.tensor([0, 1, 1])), input_names=["x", "at"], dynamic_axes=axes
+    )
+    x, at = torch.randn(6), torch.tensor([5, 0, 3, 2])
+    torch.testing.assert_close(exported(x, at), x[at])

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 import torch
 
+import onward
+
 ALL = range(9, 27)
 x23 = torch.tensor([[1.5, -2.5, 0.5], [2.0, -0.5, 3.5]])
 x234 = torch.arange(24, dtype=torch.float32).reshape(2, 3, 4).sin()
@@ -153,3 +155,29 @@ ROWS: list[tuple[str, Callable[..., Any], Callable[..., Any], tuple[torch.Tensor
 def test_bridge(row: Any, opset: int, check: Any) -> None:
     _, lowering, reference, inputs, dynamic = row
     check(opset, lowering, reference, *inputs, dynamic=dynamic)
+
+
+@pytest.mark.parametrize("opset", [9, 13, 20])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x[:-1, None].reshape(-1, 3, x.shape[2], 4),
+        lambda x: x[:-1].flatten(2),
+        lambda x: x[1::2].reshape(1, x.shape[0] // 2, 3, x.shape[2] * 4),
+        lambda x: x[1::2].reshape(x.shape[0] // 2, 3 * x.shape[2], 4),
+    ],
+)
+def test_a_reshape_with_an_axis_that_is_empty_at_size_1(function: Any, opset: int) -> None:
+    """onnxruntime infers no size beside a 0, and takes a computed 0 for the size of the input."""
+
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return function(x)
+
+    axes = {"x": {0: "batch", 2: "length"}}
+    exported = onward.export(
+        Model(), (torch.randn(6, 3, 2, 4),), input_names=["x"], dynamic_axes=axes, opset_version=opset
+    )
+    for sizes in ((1, 3, 1, 4), (1, 3, 5, 4), (4, 3, 1, 4)):
+        x = torch.randn(sizes)
+        torch.testing.assert_close(exported(x), function(x))

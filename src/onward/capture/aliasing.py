@@ -22,6 +22,7 @@ from ..tables import registrar
 from .facts import TensorFact
 
 if TYPE_CHECKING:
+    from .sizes import Size
     from .tensor import Traced
 
 aten = torch.ops.aten
@@ -30,13 +31,14 @@ aten = torch.ops.aten
 class Cell:
     """A piece of memory; `version` counts the writes."""
 
-    __slots__ = ("_views", "borrowed", "level", "shared", "version")
+    __slots__ = ("__weakref__", "_views", "borrowed", "copies", "level", "shared", "version")
 
     def __init__(self, level: Any) -> None:
         self.level = level  # the graph in which it came into being
         self.version = 0
         self.shared = False  # some view, or another tensor, reads the same real memory
         self.borrowed: list[Traced] = []  # the tensors on this memory, base first, if the memory is the caller's
+        self.copies: list[tuple[weakref.ref[Cell], list[Size]]] = []  # one memory with this where such a size is 1
         self._views: list[weakref.ref[Traced]] = []
 
     def add_view(self, view: Traced) -> None:

@@ -124,7 +124,7 @@ class DimTable:
     def _formula(self, values: Fingerprint, axes: dict[str, Fingerprint]) -> tuple[str, frozenset[str]] | None:
         """`2*height`, `sequence + 1`, `batch*sequence`; a fraction (a stride) has a name but no formula."""
         for name, axis in axes.items():
-            slope, offset = _line(axis, values)
+            slope, offset = line(axis, values)
             if slope is None:
                 continue
             if slope.denominator != 1 or offset.denominator != 1 or slope < 1:
@@ -133,7 +133,7 @@ class DimTable:
             return scaled + _signed(offset), frozenset((name,))
         for (a, first), (b, second) in itertools.combinations(axes.items(), 2):
             product = tuple(x * y for x, y in zip(first, second, strict=True))
-            slope, offset = _line(product, values)
+            slope, offset = line(product, values)
             if slope is not None and offset == 0 and slope.denominator == 1:
                 scaled = "" if slope == 1 else f"{slope}*"
                 return f"{scaled}{a}*{b}", frozenset((a, b))
@@ -163,7 +163,7 @@ def _signed(offset: int | Fraction) -> str:
     return f" {'+' if offset > 0 else '-'} {abs(offset)}" if offset else ""
 
 
-def _line(x: Fingerprint, y: Fingerprint) -> tuple[Fraction | None, Fraction]:
+def line(x: Fingerprint, y: Fingerprint) -> tuple[Fraction | None, Fraction]:
     """The line through all points (x, y), if there is one."""
     other = next((i for i, value in enumerate(x) if value != x[0]), None)
     if other is None:

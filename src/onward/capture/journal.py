@@ -126,6 +126,7 @@ class Comparison:
 
         Plain values of other kinds, such as strings, must be the same in all runs.
         """
+        self.has_branches = tracer.decisions.has_branches
         for journal in self._journals:
             if len(journal.returned) != len(leaves):
                 counts = len(leaves), len(journal.returned)

@@ -354,6 +354,19 @@ def symbolic_divmod(divide: Callable[..., Any]) -> Callable[..., Any]:
     return extended
 
 
+def symbolic_round(keep: Callable[..., Any]) -> Callable[..., Any]:
+    """`round(size, -1)`, whose digits PyTorch's whole numbers ignore: a half goes to the even multiple, as in Python."""
+
+    @functools.wraps(keep)
+    def extended(size: Any, digits: Any = None) -> Any:
+        if digits is None or not isinstance(size.node, Size) or (places := -operator.index(digits)) <= 0:
+            return keep(size, digits)
+        unit = 10**places
+        return (size + (unit // 2 - 1 + size // unit % 2)) // unit * unit
+
+    return extended
+
+
 def symbol(size: Size) -> Any:
     """The Python number for a size: a plain one where the probes agree, otherwise PyTorch's symbolic wrapper."""
     if size.is_uniform:

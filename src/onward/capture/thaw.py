@@ -110,10 +110,10 @@ def _confirmed(
 ) -> dict[str, list[int]] | None:
     """Two sizes of every axis at which the program gives the model's results, and that were not used to find it.
 
-    None if it does not give them. Where the model branched, its results at the probes count too: some of them are on
-    the other side.
+    None if it does not give them. Where the model branched, its results at the probes count too, the example among
+    them: some of them are on the other side.
     """
-    probes = range(1, PROBES) if has_branches else ()
+    probes = range(PROBES) if has_branches else range(0)
     if any(_agrees(request, program, {a: each[p] for a, each in plan.sizes.items()}) is False for p in probes):
         return None
     confirmed: dict[str, list[int]] = {}

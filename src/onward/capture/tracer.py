@@ -24,7 +24,7 @@ from .elsewhere import Elsewhere, ProbeRejected
 from .facts import STORED, Dim, ListFact, Output, SizeFact, TensorFact, is_complex
 from .foreach import foreach, is_foreach
 from .higher_order import HIGHER_ORDER
-from .journal import Comparison, Journal
+from .journal import CannotThaw, Comparison, Journal
 from .layouts import COPIES_IF_IT_MUST, Layout, LayoutKernels, is_view_elsewhere
 from .levels import Level, import_node, known_size
 from .linalg import algorithm_for, refer
@@ -91,6 +91,7 @@ class Tracer:
         self.copies_into_lists = False  # whether tensors went into lists that hold copies of them
         self._aside = False  # ops are ours, on plain tensors, and concern nobody
         self._depth = 0  # inside an op of the model, ours are not the model's
+        self._written_at = 0  # the depth at which ops go into the journal: the model's, or those an op is made of
         self._within: list[OpOverload] = []  # ops that are being decomposed, outermost first
 
     @property
@@ -133,7 +134,7 @@ class Tracer:
             raise CaptureError(
                 f"{op} is not supported while tracing", source=self.where(), module=self.scopes.current.path or None
             )
-        if self.pen is not None and self._depth == 0:
+        if self.pen is not None and self._depth == self._written_at:
             args, kwargs = self.pen.enter(self, op, args, kwargs)
         self._depth += 1
         try:
@@ -319,6 +320,10 @@ class Tracer:
             self.decisions.inside -= 1
 
     def _decompose_by_pytorch(self, op: OpOverload, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """C++ code may ask for sizes as plain numbers, and compute with them: its ops go into the journal as well."""
+        outer = self._written_at
+        if self._depth == outer + 1:  # the op itself is in the journal
+            self._written_at = self._depth
         try:
             with self.mode_again():
                 result = op.decompose(*args, **kwargs)
@@ -326,10 +331,12 @@ class Tracer:
                     rule = torch._decomp.decomposition_table.get(op) or own_rule(op)
                     return NotImplemented if rule is None else rule(*args, **kwargs)
                 return result
-        except (ProbeRejected, KeyboardInterrupt):
+        except (ProbeRejected, CannotThaw, KeyboardInterrupt):
             raise
         except Exception:  # PyTorch's rule failed, not the model: the op is recorded whole
             return NotImplemented
+        finally:
+            self._written_at = outer
 
     def mode_again(self) -> Any:
         """The mode that brings ops to this tracer; a session sets it, and decompositions run under it."""
@@ -391,6 +398,8 @@ class Tracer:
             result = self.wrap(self._unaliased(out, args), layouts, made_from, lines)
             node.meta["val"] = result.fact
             self.own(result, node, parent, ViewStep(*step, None))
+            if parent is not None and (op in COPIES_IF_IT_MUST or op is aten.contiguous.default):
+                self.writes.note_copy(parent, result)
             return result
         if not isinstance(out, (tuple, list)):
             node.meta["val"] = out

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import operator
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from torch._ops import OpOverload
 from .aliasing import PARENT, Cell, PutBack, ViewStep, put_back, single
 from .facts import SizeFact, TensorFact
 from .memory import storage
-from .sizes import SYMBOLIC, AxisOf, Size
+from .sizes import SYMBOLIC, AxisOf, Computed, Size
 from .tensor import Traced
 from .traits import Traits
 
@@ -140,6 +141,7 @@ class Writes:
                 "PyTorch refuses it as well: write to a clone()",
             )
         target.cell.give_back()
+        self._note_copies(target.cell)
         chain = [target]
         while chain[-1].parent is not None:
             chain.append(chain[-1].parent)
@@ -162,6 +164,27 @@ class Writes:
                 args = tuple(parent_node if value is PARENT else value for value in back.args)
                 head = (parent_node, new) if back.takes_parent else (new,)
                 new = tracer.make(back.op, (*head, *args), back.kwargs, chain[place + 1].fact)
+
+    def note_copy(self, tensor: Traced, copy: Traced) -> None:
+        """A reshape copies at most sizes. Where an axis has size 1, it may be a view, and a write changes both."""
+        sizes = [
+            Size(self._tracer, dim.values, AxisOf(tensor.node, axis))
+            for axis, dim in enumerate(tensor.fact.shape)
+            if not isinstance(dim, int)
+        ]
+        if sizes and copy.cell is not tensor.cell:
+            tensor.cell.copies.append((weakref.ref(copy.cell), sizes))
+            copy.cell.copies.append((weakref.ref(tensor.cell), sizes))
+
+    def _note_copies(self, cell: Cell) -> None:
+        """Before a write: whether a size is 1 is a branch, if somebody still has the other memory."""
+        one = Size(self._tracer, (1,) * self._tracer.probes, None)
+        for other, sizes in cell.copies:
+            if other() is None:
+                continue
+            for size in sizes:
+                answers = tuple(value == 1 for value in size.values)
+                self._tracer.decisions.commit(Size(self._tracer, answers, Computed(operator.eq, (size, one))))
 
     def _move(self, target: Traced, result: Traced) -> None:
         """The example's new content."""

@@ -158,8 +158,18 @@ class Structure(Sizes):
             if not same and not isinstance(dim, int):
                 unknown.append(place)
         if unknown and -1 not in entries:
-            entries[self._costliest(unknown, wanted)] = -1
+            entries[self._inferred(unknown, wanted, after)] = -1
         return entries
+
+    def _inferred(self, unknown: list[int], wanted: Sequence[Size], after: list[Dim | None]) -> int:
+        """The place of the -1. onnxruntime infers no size beside a 0, so it is the size that may be 0, if one may."""
+        empty = [place for place, dim in enumerate(after) if isinstance(dim, SymDim) and self.may_be_empty(dim)]
+        others = [(wanted[place], after[place]) for place in unknown if place not in empty]
+        if len(empty) == 1 and all(
+            isinstance(size, SizeValue) or (isinstance(dim, SymDim) and self.is_at_hand(dim)) for size, dim in others
+        ):
+            return empty[0]
+        return self._costliest(unknown, wanted)
 
     def _complete(self, before: tuple[Dim, ...] | None, sizes: Sequence[Size]) -> list[Size]:
         """The -1 of a reshape as the size it stands for, if x's dimensions say."""

@@ -16,9 +16,12 @@ from typing import Any
 import onnx_ir as ir
 import torch
 
+from onward.capture.dims import line
 from onward.capture.facts import Dim, SymDim
 from onward.lower.bits import by_planes
 from onward.lower.core import Core, Value
+
+_LARGEST_STEP = 8  # of slices, in formulas that are tried
 
 
 class SizeValue:
@@ -220,6 +223,24 @@ class Sizes(Core):
         while layers[-1]._parent is not None:
             layers.append(layers[-1]._parent)
         return next((layer._axes[values] for layer in reversed(layers) if values in layer._axes), None)
+
+    def may_be_empty(self, dim: SymDim) -> bool:
+        """Whether a dimension is 0 where an axis of an input is 1, as `batch - 1` and `batch // 2` are."""
+        axes = self._input_axes()
+        return dim.values not in axes and any(_is_empty_at_one(values, dim.values) for values in axes)
+
+    def is_at_hand(self, dim: SymDim) -> bool:
+        """Whether some tensor has this dimension, or it is a multiple of an axis of an input."""
+        multiples = (line(values, dim.values) for values in self._input_axes())
+        return self._axis_of(dim.values) is not None or any(
+            slope is not None and slope.denominator == 1 and offset == 0 for slope, offset in multiples
+        )
+
+    def _input_axes(self) -> list[tuple[int, ...]]:
+        outermost: Any = self
+        while outermost._parent is not None:
+            outermost = outermost._parent
+        return [values for values, (tensor, _) in outermost._axes.items() if tensor.producer() is None]
 
     def _derive(self, dim: SymDim) -> SizeValue:
         """A dimension that no tensor has, from those that some have: a computed number, or a simple formula."""
@@ -506,3 +527,16 @@ def size_functions() -> tuple[Any, ...]:
 
 
 __all__ = ["Size", "SizeValue", "Sizes", "is_size_function", "size_functions", "size_of"]
+
+
+def _is_empty_at_one(axis: tuple[int, ...], values: tuple[int, ...]) -> bool:
+    """Whether sizes follow an axis by a line, or by a quotient as a step makes it, that is 0 where the axis is 1."""
+    slope, offset = line(axis, values)
+    if slope is not None and slope.denominator == 1:
+        return slope + offset <= 0
+    return any(
+        (1 + more) // step <= 0
+        and all((size + more) // step == value for size, value in zip(axis, values, strict=True))
+        for step in range(2, _LARGEST_STEP + 1)
+        for more in range(-step, step)
+    )

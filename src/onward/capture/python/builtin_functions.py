@@ -1,4 +1,4 @@
-"""`min`, `max` and `divmod` for sizes, and `len` in the files of the model.
+"""`min`, `max`, `divmod` and `round` for sizes, and `len` in the files of the model.
 
 Python's `min` would decide for one of two sizes. Ours computes with sizes in the thread that traces, and is Python's in
 every other thread.
@@ -15,9 +15,11 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
 from ..numbers_of_sizes import number_extremes
 from ..own_code import namespaces
-from ..sizes import symbolic_divmod, symbolic_extremes
+from ..sizes import symbolic_divmod, symbolic_extremes, symbolic_round
 from ..tensor import Traced
 from .patches import Patch
 from .threads import current
@@ -54,6 +56,7 @@ BUILTINS = (
     Patch(builtins, "min", _extreme(0)),
     Patch(builtins, "max", _extreme(1)),
     Patch(builtins, "divmod", _divmod),
+    Patch(torch.SymInt, "__round__", symbolic_round),
 )
 
 
