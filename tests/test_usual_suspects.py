@@ -90,9 +90,11 @@ for _mode, _antialias, _align in _RESIZES:
     row(f"interpolate {_mode} {_antialias} {_align} to a size",
         lambda x, how=_how: F.interpolate(x, size=(7, 11), **how),
         randn(1, 2, 5, 6), a={0: "batch", 2: "height", 3: "width"})  # fmt: skip
+    # PyTorch 2.13 resizes columns of width 1 wrongly with antialias, see docs/known-defects.md.
+    _axes = {0: "batch", 2: "height"} if _antialias else {0: "batch", 2: "height", 3: "width"}
     row(f"interpolate {_mode} {_antialias} {_align} by a factor",
         lambda x, how=_how: F.interpolate(x, scale_factor=(1.7, 0.6), **how),
-        randn(1, 2, 5, 6), a={0: "batch", 2: "height", 3: "width"})  # fmt: skip
+        randn(1, 2, 5, 6), a=_axes)  # fmt: skip
 row("interpolate volumes", lambda x: F.interpolate(x, scale_factor=2, mode="trilinear"), randn(1, 2, 4, 5, 6),
     a={2: "depth"})  # fmt: skip
 row("interpolate lines", lambda x: F.interpolate(x, scale_factor=2, mode="linear"), randn(1, 2, 4), a={2: "length"})
