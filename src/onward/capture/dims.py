@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
 
-from .facts import Dim, SymDim
+from .facts import Dim, SymDim, line
 
 Fingerprint = tuple[int, ...]
 _MOST_IN_FORMULAS = 8  # sizes from data that others are looked for as formulas of
@@ -161,15 +161,3 @@ class DimTable:
 def _signed(offset: int | Fraction) -> str:
     """` + 1`, ` - 1`, or nothing."""
     return f" {'+' if offset > 0 else '-'} {abs(offset)}" if offset else ""
-
-
-def line(x: Fingerprint, y: Fingerprint) -> tuple[Fraction | None, Fraction]:
-    """The line through all points (x, y), if there is one."""
-    other = next((i for i, value in enumerate(x) if value != x[0]), None)
-    if other is None:
-        return None, Fraction(0)
-    slope = Fraction(y[other] - y[0], x[other] - x[0])
-    offset = y[0] - slope * x[0]
-    if slope == 0 or any(slope * a + offset != b for a, b in zip(x, y, strict=True)):
-        return None, Fraction(0)
-    return slope, offset

@@ -18,6 +18,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 import torch
@@ -365,3 +366,15 @@ class CapturedProgram:
     remarks: tuple[str, ...] = ()  # what was worked out and limits nothing
     read_at: tuple[Source, ...] = ()  # lines at which Python went on with the example's values or sizes
     born_at: Mapping[str, Source] = field(default_factory=dict)  # constants that the model made, and where
+
+
+def line(x: tuple[int, ...], y: tuple[int, ...]) -> tuple[Fraction | None, Fraction]:
+    """The line through all points (x, y), if there is one."""
+    other = next((i for i, value in enumerate(x) if value != x[0]), None)
+    if other is None:
+        return None, Fraction(0)
+    slope = Fraction(y[other] - y[0], x[other] - x[0])
+    offset = y[0] - slope * x[0]
+    if slope == 0 or any(slope * a + offset != b for a, b in zip(x, y, strict=True)):
+        return None, Fraction(0)
+    return slope, offset

@@ -355,7 +355,7 @@ def symbolic_divmod(divide: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def symbolic_round(keep: Callable[..., Any]) -> Callable[..., Any]:
-    """`round(size, -1)`, whose digits PyTorch's whole numbers ignore: a half goes to the even multiple, as in Python."""
+    """`round(size, -1)`, whose digits a SymInt ignores. A half goes to the even multiple, as in Python."""
 
     @functools.wraps(keep)
     def extended(size: Any, digits: Any = None) -> Any:

@@ -16,8 +16,7 @@ from typing import Any
 import onnx_ir as ir
 import torch
 
-from onward.capture.dims import line
-from onward.capture.facts import Dim, SymDim
+from onward.capture.facts import Dim, SymDim, line
 from onward.lower.bits import by_planes
 from onward.lower.core import Core, Value
 
