@@ -29,8 +29,8 @@ _DRAWS = (
     6  # sets of values that a branch is tried with: `relu`, `clamp` or a mask may hide a difference in some of them
 )
 _MOST_DRAWN = 1 << 16  # elements of the inputs up to which there is more than one
-_MOST_RUNS = 6  # sizes on other sides that are tried out
-_MOST_RUNS_ON_SIDES = 16  # where one side was taken for both
+_MOST_RUNS = 8  # sizes on other sides that are tried out
+_MOST_RUNS_ON_SIDES = 40  # where one side was taken for both
 _EACH_SIDE = 2
 _LARGEST_HELD = 128  # a number in a formula around which sizes are tried
 _STEPS = (1, 4, 2, -1, 8, -4, 16, 32, -2, 64)  # to other sizes; many models only take multiples of some number
@@ -239,7 +239,7 @@ def contradicted(program: CapturedProgram, run: Run) -> list[tuple[Assumption, S
             key = tuple(sorted(sizes.items()))
             if key not in verdicts and len(verdicts) < most:
                 verdicts[key] = agrees_at(program, run, sizes)
-            if not verdicts.get(key, bool(program.sides)):
+            if not verdicts.get(key, False):  # what was not tried is not taken to agree
                 found.append((assumption, sizes))
                 break
     return found

@@ -185,9 +185,8 @@ def _whole_linspace(g: Emitter, start: Scalar, end: Scalar, steps: int | SizeVal
     first, last, count = g.promote(*ends, gaps, dtype=torch.float64)
     step = g.op.Div(g.op.Sub(last, first), count)
     places = g.arange(0, steps)
-    half = (
-        max(steps // 2, 1) if isinstance(steps, int) else SizeValue.of(torch.sym_max, steps // 2, 1)
-    )  # one is the first
+    # A single number is the first.
+    half = max(steps // 2, 1) if isinstance(steps, int) else SizeValue.of(torch.sym_max, steps // 2, 1)
     before = g.op.Add(first, g.op.Mul(g.cast(places, torch.float64), step))
     left = g.cast(g.op.Sub(g.as_value(steps - 1), places), torch.float64)
     after = g.op.Sub(last, g.op.Mul(left, step))
