@@ -165,7 +165,7 @@ def test_the_process_is_as_it_was(name: str, models: ModuleType) -> None:
 @pytest.mark.parametrize("options", [{}, {"verify": True}, {"report": True}])
 def test_no_generator_is_moved(options: dict[str, Any], models: ModuleType, tmp_path: Path) -> None:
     before = torch.get_rng_state(), random.getstate(), numpy.random.get_state()[1].tolist()  # type: ignore[index]
-    onward.export(models.Draws(), (torch.ones(2),), tmp_path / "draws.onnx", **options)
+    onward.export(models.Draws(), (torch.ones(2),), tmp_path / "draws.onnx", artifacts_dir=tmp_path, **options)
     assert torch.equal(torch.get_rng_state(), before[0])
     assert random.getstate() == before[1]
     assert numpy.random.get_state()[1].tolist() == before[2]  # type: ignore[index]
