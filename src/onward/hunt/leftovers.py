@@ -21,7 +21,7 @@ _OF_ROUNDING = 4.0
 
 def without_culprit(case: Case, outputs: Sequence[Any], compared: int) -> Explanation:
     """`outputs` are what the captured program gives."""
-    alone = f"each of the {compared} values that PyTorch has too is right for PyTorch's inputs"
+    alone = f"every operator of the file is right for PyTorch's inputs ({compared} values were compared)"
     if case.expected is not None and not all(each.ok for each in _held(case, case.expected, outputs)):
         note = (
             "the captured program does not compute what the model does when it is called outside of the export: it "

@@ -73,12 +73,13 @@ class Verification:
         ]
         if not details:
             return VerifyError("nothing was verified", details=[f"{c.label}: {c.skipped}" for c in self.checks])
+        at_sizes = any("=" in check.label for check in self.checks if not check.ok)
+        bounds = ", for example with Dim(..., min=2) in dynamic_shapes" if at_sizes else ""
         if warned and all(check.ok for check in self.checks if check.label == "example"):
             return VerifyError(
                 "onnxruntime and PyTorch disagree at other sizes or values than the example's",
                 details=[*details, *(f"the export has warned: {text}" for text in warned)],
-                hint="keep to what the warning allows, for example with Dim(..., min=2) in dynamic_shapes, or change "
-                "the line that it names",
+                hint=f"keep to what the warning allows{bounds}, or change the line that it names",
             )
         return VerifyError(
             "onnxruntime and PyTorch disagree",
