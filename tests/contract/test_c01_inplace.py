@@ -30,6 +30,8 @@ def check(function: Callable[..., Any], opset: int = 20, others: Sequence[int] =
     before = x.clone()
     with warnings.catch_warnings():
         warnings.simplefilter("error", onward.CaptureWarning)
+        # With one row, some copies are views, and writes to them reach the original; here are more rows.
+        warnings.filterwarnings("ignore", ".*`rows == 1` is False", onward.CaptureWarning)
         proto = onward.export(function, x, dynamic_axes={"x": {0: "rows"}}, opset_version=opset).proto()
     assert torch.equal(x, before), "the export changed the caller's tensor"
     onnx.checker.check_model(proto, full_check=True)

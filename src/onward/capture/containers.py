@@ -21,14 +21,14 @@ from .memory import MADE, is_plain, storage
 from .numbers_of_sizes import RealNumber, WholeNumber
 from .own_code import classes, namespaces, packages
 from .python.state_changes import SIMPLE, Change
-from .sizes import SYMBOLIC
+from .sizes import SYMBOLIC, SizeText
 from .tensor import Traced
 from .traced_list import TracedList, TracedNumbers
 from .weights import owner
 
 _MAPPINGS = (dict, collections.OrderedDict, collections.defaultdict)
 _SEQUENCES = (list, collections.deque)
-_OURS = (Traced, *SYMBOLIC, WholeNumber, RealNumber, TracedList, TracedNumbers)
+_OURS = (Traced, *SYMBOLIC, SizeText, WholeNumber, RealNumber, TracedList, TracedNumbers)
 # What every module has: its registries, its hooks, and plain flags.
 REGISTRIES = frozenset(vars(torch.nn.Module()))
 _DEEPEST = 6  # containers in containers

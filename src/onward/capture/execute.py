@@ -122,7 +122,8 @@ _AT_ANY_SIZE = frozenset({
     aten.slice.Tensor, aten.slice_scatter.default, aten.select.int, aten.select_scatter.default, aten.transpose.int,
     aten.permute.default, aten.t.default, aten.unsqueeze.default, aten.clone.default, aten.copy.default,
     aten.alias.default, aten.cat.default, aten.flip.default, aten.detach.default, aten.contiguous.default,
-    aten.sum.dim_IntList, aten.sum.default, aten.amax.default, aten.amin.default,
+    aten.sum.dim_IntList, aten.sum.default, aten.amax.default, aten.amin.default, aten.fill.Tensor, aten.fill.Scalar,
+    aten.full_like.default, aten.zeros_like.default, aten.ones_like.default,
 })  # fmt: skip
 
 

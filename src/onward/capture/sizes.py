@@ -8,9 +8,11 @@ commit. That is the moment at which a dynamic axis would be baked into the graph
 
 from __future__ import annotations
 
+import dis
 import functools
 import math
 import operator
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +20,7 @@ import torch
 from torch import fx
 
 from .checks import is_shown_at
-from .source import user_source, writing_line
+from .source import is_our_text, user_source, writing_line
 
 if TYPE_CHECKING:
     from .tracer import Tracer
@@ -128,8 +130,9 @@ class Size:
 
     def _graph_repr(self) -> str:
         """Python writes the number: into a message, or into the name of something that it looks for."""
-        shown = is_shown_at(user_source()) or is_shown_at(writing_line())  # by the model, or by a library that it calls
-        return repr(self.values[0] if shown else self.tracer.decisions.commit(self))
+        # By us, by the model, or by a library that it calls.
+        shown = is_our_text(__file__) or is_shown_at(user_source()) or is_shown_at(writing_line())
+        return repr(self.values[0]) if shown else SizeText(self.tracer.decisions.commit(self))
 
     def hash(self) -> int:
         return hash(self.values)
@@ -291,6 +294,25 @@ def _is_open(text: str) -> bool:
             return True
     return False
 
+
+class SizeText(str):
+    """The text of a size, `str(x.shape[0])`. As a key it is like no other: a table that was filled before the trace has
+    nothing under it, so that it is made anew at the example's size as at all others."""
+
+    def __hash__(self) -> int:
+        return hash(("the text of a size", str.__str__(self)))
+
+    def __eq__(self, other: object) -> bool:
+        frame = sys._getframe(1)
+        if frame.f_code.co_code[frame.f_lasti] == _COMPARE:  # the model itself compares; a dict compares its keys too
+            return str.__eq__(self, other)
+        return isinstance(other, SizeText) and str.__eq__(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        return not str.__eq__(self, other)
+
+
+_COMPARE = dis.opmap["COMPARE_OP"]
 
 SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 

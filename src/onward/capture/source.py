@@ -96,6 +96,14 @@ def user_source() -> Source | None:
     return None
 
 
+def is_our_text(file: str) -> bool:
+    """Whether we ourselves write a text: the innermost line on the stack outside of `file` and PyTorch is ours."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith((file, _TORCH + "__init__.py")):
+        frame = frame.f_back
+    return frame is not None and frame.f_code.co_filename.startswith(_OURS)
+
+
 def writing_line() -> Source | None:
     """The innermost line on the stack that is neither ours nor that of PyTorch's symbolic numbers: it writes a text."""
     frame: FrameType | None = sys._getframe(1)
