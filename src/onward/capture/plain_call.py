@@ -1,5 +1,7 @@
-"""The model as its user calls it: by plain PyTorch, with no mode, patch or hook of ours around it.
+"""The model as its user calls it: by plain PyTorch, outside of the tracer and of every patch and hook of ours.
 
+While other threads run, a mode looks on that notes which tensors the call makes, so that tables which the call fills
+can be emptied again without taking anything from those threads (`state.tables_kept`). It changes nothing.
 This is the reference of every verification. It runs on a copy of the model that shares the parameters, so that nothing
 a run writes reaches the model, or another thread that is using it. A model that cannot be copied runs itself, with
 copies of its buffers and of whatever else the trace saw it write to, and is as it was afterwards.
