@@ -39,8 +39,6 @@ def main(path: str = "text_cnn.onnx") -> None:
         model, (torch.randint(97, (2, 12)),), path, output_names=["scores"], dynamic_axes=axes, verify=True
     )
     print(repr(program))
-    for warning in program.warnings:
-        print(f"recovered: {warning}")
     for length in (5, 80):
         words = torch.randint(97, (3, length))
         print(f"{length} words: off by {(program(words) - model(words)).abs().max().item():.1e}")

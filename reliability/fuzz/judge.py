@@ -128,9 +128,10 @@ def _compared(
                 continue
             different = _difference(program, expected, lambda taken=inputs: exported(*_copies(taken)))
             runs += 1
-            if different and program.front == "script":
-                scripted = model(*_copies(inputs))
-                different = _difference(program, scripted, lambda taken=inputs: exported(*_copies(taken)))
+            if different and program.front != "trace":  # PyTorch may have made something else of the program
+                given = model.module() if program.front == "exported" else model
+                own = given(*_copies(inputs))
+                different = _difference(program, own, lambda taken=inputs: exported(*_copies(taken)))
             if not different:
                 continue
             if _unstable(program, reference, inputs, expected):

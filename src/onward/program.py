@@ -16,6 +16,7 @@ from onnx_ir.tensor_adapters import to_torch_dtype
 from .capture import Call, CapturedProgram, Port
 from .capture.facts import ListFact, Output, SymDim, TensorFact
 from .capture.inputs import bind_call
+from .capture.marks import marks_of, moved_since
 from .capture.model import Modes, in_modes, without_compiling
 from .capture.plain_call import plain_answers
 from .capture.reweigh import chosen_by, reweighed
@@ -29,7 +30,7 @@ from .passes.drop_dead_nodes import drop_dead_nodes
 from .passes.drop_unused_weights import drop_unused_weights
 from .passes.open_outputs import open_outputs
 from .torch_names import TorchNames
-from .verify import Session, Subject, Verification, as_pytorch, output_steps, random_outputs, verify_runs
+from .verify import Check, Session, Subject, Verification, as_pytorch, output_steps, random_outputs, verify_runs
 from .write import WrittenFiles, to_proto, write_model
 from .write.listing import listing
 from .write.staging import can_publish, publish
@@ -67,6 +68,7 @@ class Program(TorchNames):
         self._reporter = reporter  # what writes the page
         self._session: Session | None = None
         self._verification: Verification | None = None
+        self._marks = marks_of(captured.weights)
         self._first_state = {each.key: each.tensor.detach().clone() for each in captured.call.state}
         self._state = dict(self._first_state)
 
@@ -156,18 +158,37 @@ class Program(TorchNames):
         self._check_runnable()
         try:
             verification = self._verification = self._compared(f)
-            failed = verification.first_failed
-            if explain is not False and (failed is not None or explain):
-                found = self.explain(f, failed.inputs, failed.expected) if failed else self.explain(f)
-                verification = self._verification = replace(verification, explanation=found)
-            verification.raise_unless_ok()
-        except VerifyError as error:
-            if explain is not False and error.explanation is None:  # it does not load, or does not run
+        except VerifyError as error:  # it does not load, or does not run
+            if explain is not False:
                 found = self.explain(f, error.inputs)
                 if not error.says_why or found.verdict == "rounding":
                     error.explain(found)
             raise
+        failed = verification.first_failed
+        if failed is not None:
+            self._check_weights(failed)
+        if explain is not False and (explain or not verification.ok):
+            found = self.explain(f, failed.inputs, failed.expected) if failed else self.explain(f)
+            verification = self._verification = replace(verification, explanation=found)
+        verification.raise_unless_ok()
         return verification
+
+    def _check_weights(self, failed: Check) -> None:
+        """Blame nobody for a difference if the model has got other weights since it was exported."""
+        captured = self._captured
+        given = {*self._weights, *(each.name for each in captured.call.state)}  # the model is called with these
+        others = replace(captured.weights, state=tuple(w for w in captured.weights.state if w.name not in given))
+        moved = moved_since(self._marks, others)
+        if moved:
+            some = ", ".join(map(repr, moved[:3])) + (f" and {len(moved) - 3} more" if len(moved) > 3 else "")
+            raise VerifyError(
+                "the model got other weights after it was exported, so the file cannot be compared with it",
+                details=[
+                    f"changed since: {some}",
+                    *(f"{failed.label}: {each}" for each in failed.comparisons if not each.ok),
+                ],
+                hint="verify while nothing trains the model, or export a copy of it: copy.deepcopy(model)",
+            )
 
     def _compared(self, f: str | os.PathLike[str] | None) -> Verification:
         captured = self._captured
@@ -289,6 +310,7 @@ class Program(TorchNames):
         captured = reweighed(self._captured, weights)
         self.model = self._build(captured)
         self._captured, self._weights, self._session, self._verification = captured, weights, None, None
+        self._marks = marks_of(captured.weights)
         self._first_state |= {each.key: weights[each.name] for each in captured.call.state if each.name in weights}
         self.reset_state()
         return self

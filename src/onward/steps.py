@@ -17,6 +17,7 @@ from .capture.exported_axes import program_axes
 from .capture.model import Modes, kept_together, modes_of, select_model_mode_for_export, without_compiling
 from .capture.mutable import with_mutable_buffers
 from .capture.python import ONE_AT_A_TIME
+from .capture.twins import one_copy
 from .capture.weights import Weights, chosen_weights
 from .errors import FrozenAxisError, RefusedSizesError
 from .lower import keeps_whole, lower_program, registry_for
@@ -65,7 +66,7 @@ def capture(model: Any, args: Any, kwargs: Mapping[str, Any] | None, options: Ex
     asked = program_axes(model, call, asked)
     registry = registry_for(options.custom_translation_table)
     has_lowering = functools.cache(lambda op, of_complex: registry.has_lowering(op, options.opset_version, of_complex))
-    with ONE_AT_A_TIME, select_model_mode_for_export(model, options.training), without_compiling():
+    with ONE_AT_A_TIME, select_model_mode_for_export(model, options.training), without_compiling(), one_copy():
         modes = modes_of(model)
         weights = chosen_weights(model, options, call.weight_names)
         try:

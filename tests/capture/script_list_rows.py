@@ -287,6 +287,28 @@ class Collects(nn.Module):
         return found, count
 
 
+# --- written to ------------------------------------------------------------------------------------------------------
+@row()
+class WritesAfterTensorsWereMadeOfAList(nn.Module):
+    """A tensor made of a list does not see later writes; its elements do. In evaluation the layer draws nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.GRU(3, 2, num_layers=2, dropout=0.5)
+
+    def forward(self, x: Tensor, n: Tensor) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        states = self.layer(x)[0]
+        y = x * 2
+        parts = y.unbind(0)
+        stacked, joined = torch.stack(parts), torch.cat(parts)
+        numbers = y[:, 0].long()
+        counts: List[int] = numbers.tolist()
+        y.abs_()
+        numbers.add_(1)
+        stacked[0] = n
+        return stacked, joined, parts[0] * 1, torch.tensor(counts), states
+
+
 # --- types -----------------------------------------------------------------------------------------------------------
 def _typed(dtype: torch.dtype) -> dict[str, Any]:
     def inputs(rows: int, n: int) -> tuple:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
+from typing import Any
 
+import pytest
+import torch
+
+import onward
 from onward.capture.axes import AxisSpace, Formula, read_formula
 
 KNOWN = ("batch", "past", "new")
@@ -68,3 +72,37 @@ def test_tied_and_fixed_axes() -> None:
     assert SPACE.without({"n"}).formulas == {} and SPACE.without({"m"}).formulas == SPACE.formulas
     both = AxisSpace(formulas={"t": Formula((("a", 1), ("b", 1)))}).tied({"b": "a"})
     assert both.formulas["t"] == Formula((("a", 2),))
+
+
+def _asserted(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    assert a.shape[0] == b.shape[0]
+    return a.sum(1) + b.sum(1)
+
+
+def _branched(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return a * 2 + b.sum() if a.shape[0] == b.shape[0] else a * 3 + b.mean()
+
+
+class _Recurrent(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.GRU(5, 4, batch_first=True)
+
+    def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return self.layer(a[:, None], b[None])[0]
+
+
+@pytest.mark.parametrize(
+    "model",
+    [_asserted, _branched, _Recurrent(), lambda a, b: torch.vmap(torch.dot)(a, b)],
+    ids=["assert", "branch", "gru", "vmap"],
+)
+def test_axes_that_the_model_compares_are_one(model: Any) -> None:
+    width = 4 if isinstance(model, torch.nn.Module) else 5
+    example = (torch.randn(3, 5), torch.randn(3, width))
+    with pytest.warns(onward.CaptureWarning, match="axis 0 of 'b' is written as 'n'"):
+        program = onward.export(model, example, input_names=["a", "b"], dynamic_axes={"a": {0: "n"}, "b": {0: "m"}})
+    for size in (2, 3, 7):
+        inputs = (torch.randn(size, 5), torch.randn(size, width))
+        with torch.no_grad():
+            torch.testing.assert_close(program(*inputs), model(*inputs), rtol=1e-4, atol=1e-5)

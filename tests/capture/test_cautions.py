@@ -5,6 +5,7 @@ All have one form: the line (where there is one), what happened, what it means f
 
 from __future__ import annotations
 
+import operator
 import random
 import statistics
 import warnings
@@ -104,7 +105,7 @@ def branch_on_size(x: Tensor) -> Tensor:
 
 
 def number_of_size(x: Tensor) -> Tensor:
-    return x + int(6 // x.shape[0])
+    return x + operator.index(6 // x.shape[0])
 
 
 def rows(x: Tensor) -> Tensor:
@@ -308,7 +309,8 @@ ROWS: list[tuple[Any, tuple[Tensor, ...], dict[str, Any], int, str]] = [
         (ONES, ONES),
         {"dynamic_axes": {"x": {0: "m"}, "y": {0: "n"}}},
         0,
-        "axis 0 of 'y' is written as 'm' (axis 0 of 'x'): the model refuses different sizes, and both are 2 in the "
+        "axis 0 of 'y' is written as 'm' (axis 0 of 'x'): the model refuses different sizes or goes "
+        "another way there, and both are 2 in the "
         "example. The file takes inputs in which they are equal. To avoid this, give them one name if they are the "
         "same, or use an example in which they differ.",
     ),

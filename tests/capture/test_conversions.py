@@ -158,19 +158,28 @@ def as_often(x: Tensor, n: Tensor) -> Tensor:
     return x
 
 
-def root(x: Tensor, n: Tensor) -> Tensor:
-    return x * math.sqrt(int(n))
+def factorial(x: Tensor, n: Tensor) -> Tensor:
+    return x * math.factorial(int(n))
 
 
 def chosen(x: Tensor, n: Tensor) -> Tensor:
     return x * 2 if int(n) > 2 else x
 
 
-@pytest.mark.parametrize("model", [ByKey(), ByName(), as_often, root, chosen], ids=_name)
+@pytest.mark.parametrize("model", [ByKey(), ByName(), as_often, factorial, chosen], ids=_name)
 def test_what_needs_a_plain_number_keeps_the_examples_with_a_warning(model: Callable[..., Any]) -> None:
     with pytest.warns(onward.CaptureWarning, match=READ_OUT):
         program = check(model, EXAMPLE, [(draw(11, 4), torch.tensor(3))], dynamic_axes=ROWS)
     assert any(READ_OUT in each for each in program.warnings)
+
+
+def test_a_root_of_a_number_from_data_is_followed() -> None:
+    def root(x: Tensor, n: Tensor) -> Tensor:
+        return x * math.sqrt(int(n))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check(root, EXAMPLE, [(draw(11, 4), torch.tensor(3)), (draw(2, 4), torch.tensor(7))], dynamic_axes=ROWS)
 
 
 # --- the model's code ------------------------------------------------------------------------------------------------
@@ -209,7 +218,7 @@ def test_only_calls_are_rewritten() -> None:
     for each in waiting:
         called |= {inner.__name__ for inner in each.co_consts if callable(inner)}
         waiting += [inner for inner in each.co_consts if isinstance(inner, types.CodeType)]
-    assert called == {"int", "float"}
+    assert called == {"int", "float", "type"}
 
     def without(value: Any) -> Any:
         return value + 1

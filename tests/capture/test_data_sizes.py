@@ -368,7 +368,7 @@ NUMBERS = [
     Case(counted, (TABLE, torch.tensor(3)), OTHER_NUMBERS, (("n",), ("n + 1", 4), ("n", 4), ("n", 4)), ROWS),
     Case(arange_of_a_tensor, (TABLE, torch.tensor(3)), OTHER_NUMBERS, (("n",),), ROWS),
     Case(split_in_two, (TABLE, torch.tensor(3)), OTHER_NUMBERS, (("n", 4), ("rows - n", 4)), ROWS),
-    Case(tensor_split, (TABLE, torch.tensor(3)), OTHER_NUMBERS, (("n", 4), ("rows - n", 4)), ROWS),
+    Case(tensor_split, (TABLE, torch.tensor(3)), OTHER_NUMBERS, (("dim_1", 4), ("dim_2", 4)), ROWS),
     Case(padded, (TABLE, torch.tensor(3)), OTHER_NUMBERS, (("rows + n + 1", "n + 5"),), ROWS),
     Case(sliced_and_reshaped, (TABLE, torch.tensor(3)), OTHER_NUMBERS, (("n", 2, 2),), ROWS),
     Case(best_rows, (TABLE, torch.tensor(3)), FROM_ONE, (("n",), ("n",)), ROWS, 10),

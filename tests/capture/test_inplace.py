@@ -168,7 +168,47 @@ def narrow_from_the_end(x: torch.Tensor) -> torch.Tensor:
     return y
 
 
+# --- views that a schema does not show -------------------------------------------------------------------------------
+def turned_by_einsum(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    y, z = x.clone(), x.clone()
+    turned, square = torch.einsum("ij->ji", y), torch.einsum("ii->i", z[:4, :4])
+    y[:1] *= 2
+    turned[1:] -= 1
+    square.zero_()
+    return turned * y.mean(), z
+
+
+def grids(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    y = x[:, 0].clone()
+    rows, _ = torch.meshgrid(y, torch.arange(3.0), indexing="xy")
+    y += 1
+    (alone,) = torch.meshgrid(y, indexing="ij")
+    alone[1:] *= 3
+    return rows * 1, y
+
+
+def parts_that_forget_where_they_come_from(x: torch.Tensor) -> torch.Tensor:
+    y = x.clone()
+    first, second = torch.unsafe_chunk(y, 2)
+    y += 1
+    second.mul_(first.sum())
+    torch.unsafe_split(y, 1, 1)[3].sub_(5)
+    torch.unsafe_split_with_sizes(y, [3, 1], 1)[0].abs_()
+    return y
+
+
+def conjugates(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    y = torch.view_as_complex(x.reshape(-1, 2, 2).clone())
+    mirrored, imaginary, adjoint = y.conj(), y.conj().imag, y.mT.conj()
+    y.add_(1 + 2j)
+    copy, resolved = mirrored * 1, mirrored.resolve_conj()
+    mirrored[1:].mul_(2 - 1j)
+    adjoint[0] += 3j
+    return tuple(map(torch.view_as_real, (y, copy, resolved, mirrored * 1, adjoint * 1))) + (imaginary * 1,)
+
+
 FUNCTIONS = [
+    turned_by_einsum, grids, parts_that_forget_where_they_come_from, conjugates,
     add_in_place, through_slice, through_select_and_transpose, through_view, alias_sees_write, unbound, split,
     broadcast_together,
     plain_memory, input_itself, other_dtype, mask, constant_changes_later, at_a_size,
@@ -288,6 +328,13 @@ def written_after_contiguous(x: torch.Tensor) -> torch.Tensor:
     return other
 
 
+def written_after_a_sum_to_a_size(x: torch.Tensor) -> torch.Tensor:
+    y = x.clone()
+    other = y.sum_to_size(1, 6, 4)
+    y += 1
+    return other
+
+
 class Called(torch.nn.Module):
     def __init__(self, function: Any) -> None:
         super().__init__()
@@ -297,7 +344,9 @@ class Called(torch.nn.Module):
         return self.function(x)
 
 
-@pytest.mark.parametrize("function", [written_through_a_reshape, written_after_contiguous])
+@pytest.mark.parametrize(
+    "function", [written_through_a_reshape, written_after_contiguous, written_after_a_sum_to_a_size]
+)
 def test_a_write_that_reaches_a_copy_only_at_size_1_is_told(function: Any) -> None:
     """At size 1 the copy is a view. With an example of 1, the file would be wrong at its own example."""
     options = {"input_names": ["x"], "dynamic_axes": {"x": {0: "batch"}}, "verify": False}
@@ -324,3 +373,52 @@ def test_a_write_to_a_copy_of_what_nobody_has_any_more_is_told_to_nobody() -> No
         for other in (1, 3):
             x = torch.randn(other, 6, 4)
             torch.testing.assert_close(exported(x), harmless(x.clone()))
+
+
+def test_a_write_to_overlapping_windows_is_refused() -> None:
+    """PyTorch's own result depends on the order in which its kernel writes; one number for all does not."""
+
+    def squashed(x: torch.Tensor) -> torch.Tensor:
+        windows = x.unfold(-1, 2, 1)
+        windows.tanh_()
+        return windows
+
+    def emptied(x: torch.Tensor) -> torch.Tensor:
+        y = x * 1
+        y.unfold(-1, 2, 1).zero_()
+        return y
+
+    with pytest.raises(onward.CaptureError, match="elements share memory"):
+        onward.export(squashed, torch.randn(5))
+    onward.export(emptied, torch.randn(5), verify=True, allow_constant_outputs=True)
+
+
+class _EitherMemory(torch.nn.Module):
+    def forward(self, x: torch.Tensor, twice: bool) -> torch.Tensor:
+        y = x
+        if x.sum() > 0:
+            y = x * 2
+        if twice:
+            y.mul_(3)
+            return x + 1
+        x[0].mul_(3)
+        return y
+
+
+@pytest.mark.parametrize("twice", [True, False])
+def test_memory_that_is_the_same_on_one_side_of_a_branch_is_not_read_after_a_write(twice: bool) -> None:
+    with pytest.raises(onward.CaptureError, match=r"same memory as another one on one side of a branch .*\.py:[0-9]+"):
+        onward.export(torch.jit.script(_EitherMemory()), (torch.randn(3, 2), twice))
+
+
+def test_a_write_after_a_branch_that_nobody_sees_is_kept() -> None:
+    @torch.jit.script
+    def function(x: torch.Tensor) -> torch.Tensor:
+        y = x
+        if x.sum() > 0:
+            y = x * 2
+        y = y + 1
+        y.mul_(3)
+        return y
+
+    onward.export(function, torch.randn(3, 2), verify=True)

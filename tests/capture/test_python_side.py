@@ -158,6 +158,16 @@ def test_gradients_inside_the_model_are_refused_with_the_line() -> None:
     _refused(jacobian, 1, "requires_grad asks for gradients")
 
 
+@pytest.mark.parametrize("name", ["vjp", "jvp", "vhp", "hvp"])
+def test_products_with_derivatives_are_refused_in_a_model_that_runs_without_gradients(name: str) -> None:
+    product = getattr(torch.autograd.functional, name)
+
+    def model(x: Tensor) -> Tensor:
+        return product(lambda z: (z**2).sum(), x, torch.ones(()) if name == "vjp" else torch.ones_like(x))[1]
+
+    _refused(model, 1, "requires_grad asks for gradients")
+
+
 def test_derivatives_of_torch_func_are_traced() -> None:
     _silent(lambda x: torch.func.grad(lambda z: (z**2).sum())(x))
     _silent(lambda x: torch.func.jacrev(torch.sin)(x[0]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import re
 import warnings
 from typing import Any
@@ -77,7 +78,7 @@ def test_axes_that_must_be_equal_are_found_out() -> None:
     ("function", "expression", "value", "reason"),
     [
         (
-            lambda x: x * (int(x.shape[0]) ** 3 % 5),
+            lambda x: x * (operator.index(x.shape[0]) ** 3 % 5),
             "batch",
             6,
             ".* uses a number that no formula of the axes gives:\n    1 at batch = 6\n    3 at",
@@ -225,7 +226,7 @@ def test_sizes_that_the_model_refuses_are_tried_again_below_the_limit() -> None:
 def test_rounding_is_seen_although_the_example_is_even() -> None:
     program = traced(lambda x: torch.zeros(x.shape[0] // 2 * 2) + x.sum(), torch.randn(4, 3), X)
     assert shapes(program) != [("batch",)]
-    with pytest.raises(onward.FrozenAxisError, match="`batch % 2` became 0"):
+    with pytest.raises(onward.FrozenAxisError, match=r"`\(batch % 2\) == 0` became True"):
         traced(lambda x: x if int(x.shape[0] % 2) == 0 else x[:-1], torch.randn(4, 3), X)
 
 

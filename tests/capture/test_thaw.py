@@ -17,39 +17,41 @@ from onward.capture.execute import execute
 
 from .tracing import traced
 
+whole, binary_logarithm = int, math.log2  # calls of `int` and `math.log2` are followed, and need no thawing
+
 AXES = {"x": {0: "batch", 2: "height", 3: "width"}}
 
 
 def half_size(x: torch.Tensor) -> torch.Tensor:
-    height, width = int(x.shape[2] * 0.5), int(x.shape[3] * 0.5)
+    height, width = whole(x.shape[2] * 0.5), whole(x.shape[3] * 0.5)
     return x[:, :, :height, :width]
 
 
 def padded_to_even(x: torch.Tensor) -> torch.Tensor:
-    width = int(x.shape[3])
+    width = whole(x.shape[3])
     return F.pad(x, (0, math.ceil(width / 2) * 2 - width))
 
 
 def whole_pool(x: torch.Tensor) -> torch.Tensor:
-    return F.max_pool1d(x.flatten(0, 1), int(x.size(3)))
+    return F.max_pool1d(x.flatten(0, 1), whole(x.size(3)))
 
 
 def made_from_numbers(x: torch.Tensor) -> torch.Tensor:
-    rows = torch.arange(int(x.shape[2]), dtype=x.dtype)
-    return x + rows[None, None, :, None] + torch.ones(int(x.shape[0]), 1, 1, int(x.shape[3]))
+    rows = torch.arange(whole(x.shape[2]), dtype=x.dtype)
+    return x + rows[None, None, :, None] + torch.ones(whole(x.shape[0]), 1, 1, whole(x.shape[3]))
 
 
 def scaled_by_area(x: torch.Tensor) -> torch.Tensor:
-    return x / (int(x.shape[2]) * int(x.shape[3])) + 1.0 / math.sqrt(int(x.shape[3]))
+    return x / (whole(x.shape[2]) * whole(x.shape[3])) + 1.0 / math.sqrt(whole(x.shape[3]))
 
 
 def resized(x: torch.Tensor) -> torch.Tensor:
-    return F.interpolate(x, size=(int(x.shape[2]) * 2, int(x.shape[3]) * 2), mode="nearest")
+    return F.interpolate(x, size=(whole(x.shape[2]) * 2, whole(x.shape[3]) * 2), mode="nearest")
 
 
 def after_a_layer(x: torch.Tensor) -> torch.Tensor:
     y = F.avg_pool2d(x, 2)
-    return y.reshape(int(y.shape[0]), -1, int(y.shape[2]) * int(y.shape[3]))
+    return y.reshape(whole(y.shape[0]), -1, whole(y.shape[2]) * whole(y.shape[3]))
 
 
 def length(x: torch.Tensor) -> torch.Tensor:
@@ -84,14 +86,14 @@ def test_what_was_thawed_is_told_and_not_warned_about() -> None:
     line = padded_to_even.__code__.co_firstlineno + 2
     assert program.warnings == () and program.remarks == (
         f"{__file__}:{line}: Python computes a plain number from sizes here (1 in the example). It was recovered as "
-        "`width % 2` and confirmed at width = 13 and 67, which were not used to find it. The file computes it anew for "
+        "`width % 2` and confirmed at width = 67 and 44, which were not used to find it. The file computes it anew for "
         "every input: there is nothing to do.",
     )
 
 
 def test_a_number_is_told_where_python_asked_for_it() -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
-        half = int(x.shape[2] * 0.5)
+        half = whole(x.shape[2] * 0.5)
         return x[:, :, :half]
 
     program = traced(function, torch.randn(2, 3, 8, 12), AXES)
@@ -103,18 +105,18 @@ def test_a_number_is_told_where_python_asked_for_it() -> None:
 
 def rows(x: torch.Tensor) -> torch.Tensor:
     y = x.sum(2)
-    for row in range(int(x.shape[2] / 2)):
+    for row in range(whole(x.shape[2] / 2)):
         y = y + x[:, :, row]
     return y.relu()
 
 
 def one_more(x: torch.Tensor) -> torch.Tensor:
     x = x * 2
-    return x.relu() if int(x.shape[2]) > 20 else x
+    return x.relu() if whole(x.shape[2]) > 20 else x
 
 
 def some_axes(x: torch.Tensor) -> torch.Tensor:
-    return x.new_zeros([int(size) for size in x.shape if int(size) < 20]).sum() + x
+    return x.new_zeros([whole(size) for size in x.shape if whole(size) < 20]).sum() + x
 
 
 def either(x: torch.Tensor) -> torch.Tensor:
@@ -122,7 +124,7 @@ def either(x: torch.Tensor) -> torch.Tensor:
 
 
 def cubed(x: torch.Tensor) -> torch.Tensor:
-    return x * (int(x.shape[2]) ** 3 % 5)
+    return x * (whole(x.shape[2]) ** 3 % 5)
 
 
 PARTINGS = [
@@ -175,7 +177,7 @@ def test_a_plain_number_inside_a_size_is_not_overlooked() -> None:
 
     def function(x: torch.Tensor) -> torch.Tensor:
         width = x.shape[3]
-        return F.pad(x, (0, 2 ** math.ceil(math.log2(width)) - width))
+        return F.pad(x, (0, 2 ** math.ceil(binary_logarithm(width)) - width))
 
     with pytest.raises(onward.FrozenAxisError, match="uses a number that no formula of the axes gives"):
         traced(function, torch.randn(2, 3, 14, 21), AXES)
@@ -183,7 +185,7 @@ def test_a_plain_number_inside_a_size_is_not_overlooked() -> None:
 
 def test_a_number_that_hides_in_memory_is_not_believed() -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
-        return x + torch.from_numpy(numpy.array([float(int(x.shape[0]))])) * torch.ones(int(x.shape[0]), 1)
+        return x + torch.from_numpy(numpy.array([float(whole(x.shape[0]))])) * torch.ones(whole(x.shape[0]), 1)
 
     with pytest.raises(onward.FrozenAxisError, match="it could not be thawed: no formula of the axes that fits"):
         traced(function, torch.randn(4, 3), {"x": {0: "batch"}})

@@ -17,6 +17,8 @@ from torch.nn import functional as F
 
 import onward
 
+whole = int  # calls of `int` itself are followed, and need no thawing
+
 AXES = {"x": {0: "batch", 2: "height", 3: "width"}}
 OTHERS = ((1, 3, 14, 21), (2, 3, 21, 14), (2, 3, 28, 33), (3, 3, 7, 30), (2, 3, 49, 63))
 TABLES: dict[Any, Tensor] = {}
@@ -29,7 +31,7 @@ def grid(height: int, width: int) -> Tensor:
 
 @functools.lru_cache(maxsize=32)
 def half(size: int) -> int:
-    return int(size / 2)
+    return whole(size / 2)
 
 
 def rounded_up(x: Tensor) -> Tensor:
@@ -43,8 +45,8 @@ def both_parts(x: Tensor) -> Tensor:
 
 
 def both_plain_parts(x: Tensor) -> Tensor:
-    whole, rest = divmod(int(x.shape[2]), 3)
-    return F.pad(x[:, :, :whole], (0, rest))
+    times, rest = divmod(whole(x.shape[2]), 3)
+    return F.pad(x[:, :, :times], (0, rest))
 
 
 def through_json(x: Tensor) -> Tensor:
@@ -55,7 +57,7 @@ def through_json(x: Tensor) -> Tensor:
 def table_by_text(x: Tensor) -> Tensor:
     key = str(x.shape[3])
     if key not in TABLES:
-        TABLES[key] = torch.arange(int(x.shape[3])).float()
+        TABLES[key] = torch.arange(whole(x.shape[3])).float()
     return x + TABLES[key]
 
 
@@ -67,63 +69,66 @@ def table_by_size(x: Tensor) -> Tensor:
 
 
 def split_in_two(x: Tensor) -> Tensor:
-    quarter = int(x.shape[2] * 0.25)
+    quarter = whole(x.shape[2] * 0.25)
     first, second = x.split([quarter, x.shape[2] - quarter], 2)
     return first.mean() + second
 
 
 def area(x: Tensor) -> Tensor:
-    return x.flatten(2)[:, :, : int(x.shape[2] / 4) * int(x.shape[3] / 4)]
+    return x.flatten(2)[:, :, : whole(x.shape[2] / 4) * whole(x.shape[3] / 4)]
 
 
 def multiple_of_eight(x: Tensor) -> Tensor:
     width = x.shape[3]
-    return F.pad(x, (0, int(math.ceil(width / 8) * 8 - width)))
+    return F.pad(x, (0, whole(math.ceil(width / 8) * 8 - width)))
 
 
 # a function, and the formulas that it is thawed into; none where a size stays one all the way
 ROWS: list[tuple[Callable[[Tensor], Tensor], list[str]]] = [
-    (lambda x: x[:, :, : int(x.shape[2] * 0.5)], ["int(height * 0.5)"]),
+    (lambda x: x[:, :, : whole(x.shape[2] * 0.5)], ["int(height * 0.5)"]),
     (lambda x: x[:, :, : math.ceil(x.shape[2] / 2)], []),
-    (lambda x: x[:, :, : math.ceil(int(x.shape[2]) / 3)], ["(height + 2) // 3"]),
+    (lambda x: x[:, :, : math.ceil(whole(x.shape[2]) / 3)], ["(height + 2) // 3"]),
     (lambda x: x[:, :, : math.floor(x.shape[2] / 3)], []),
-    (lambda x: x[:, :, : math.trunc(int(x.shape[2]) * 0.75)], ["(height * 3) // 4"]),
+    (lambda x: x[:, :, : math.trunc(whole(x.shape[2]) * 0.75)], ["(height * 3) // 4"]),
     (lambda x: x[:, :, : round(x.shape[2] / 3)], []),
-    (lambda x: x[:, :, : round(int(x.shape[2]) / 3)], ["(height + 1) // 3"]),
-    (lambda x: x[:, :, : round(int(x.shape[2]) / 2)], ["round(height / 2)"]),
+    (lambda x: x[:, :, : round(whole(x.shape[2]) / 3)], ["(height + 1) // 3"]),
+    (lambda x: x[:, :, : round(whole(x.shape[2]) / 2)], ["round(height / 2)"]),
     (both_parts, []),
     (both_plain_parts, ["height // 3", "height % 3"]),
-    (lambda x: x.reshape(-1, 3, int(x.shape[2] * x.shape[3])), ["height * width"]),
-    (lambda x: x.reshape(-1, 3, int(x.shape[2]) * int(x.shape[3])), ["height * width"]),
-    (lambda x: torch.arange(int((x.shape[2] * x.shape[3]) ** 0.5)) + x.mean(), ["int(float(height * width) ** 0.5)"]),
+    (lambda x: x.reshape(-1, 3, whole(x.shape[2] * x.shape[3])), ["height * width"]),
+    (lambda x: x.reshape(-1, 3, whole(x.shape[2]) * whole(x.shape[3])), ["height * width"]),
+    (
+        lambda x: torch.arange(whole((x.shape[2] * x.shape[3]) ** 0.5)) + x.mean(),
+        ["int(float(height * width) ** 0.5)"],
+    ),
     (area, ["int(height / 4) * int(width / 4)"]),
     (rounded_up, ["ceil(height / 2)", "ceil(width / 2)"]),
-    (lambda x: x * int(numpy.prod(x.shape[2:])), ["height * width"]),
-    (lambda x: x[:, :, : int(numpy.round(x.shape[2] * 0.25))], ["round(height / 4)"]),
+    (lambda x: x * whole(numpy.prod(x.shape[2:])), ["height * width"]),
+    (lambda x: x[:, :, : whole(numpy.round(x.shape[2] * 0.25))], ["round(height / 4)"]),
     (lambda x: x[:, :, : numpy.int64(x.shape[2]) // 2], ["height // 2"]),
     (lambda x: x * torch.tensor(numpy.array(x.shape[2:]) * 0.5).float().sum(), ["height * 0.5", "width * 0.5"]),
-    (lambda x: x[:, :, : int(str(x.shape[2])) // 2], ["height // 2"]),
+    (lambda x: x[:, :, : whole(str(x.shape[2])) // 2], ["height // 2"]),
     (lambda x: x * float(f"{x.shape[2]}"), ["height"]),
     (through_json, ["height * width"]),
     (table_by_text, ["width"]),
     (table_by_size, ["height", "width"]),
     (lambda x: x + grid(x.shape[2], x.shape[3]), ["height", "width"]),
     (lambda x: x[:, :, : half(x.shape[2])], ["int(height / 2)"]),
-    (lambda x: torch.arange(int(x.shape[2] / 2)) + x.mean(), ["int(height / 2)"]),
+    (lambda x: torch.arange(whole(x.shape[2] / 2)) + x.mean(), ["int(height / 2)"]),
     (lambda x: x * torch.tensor([x.shape[2], x.shape[3]]).sum(), []),
-    (lambda x: x * torch.tensor([int(x.shape[2]), int(x.shape[3])]).sum(), ["height", "width"]),
-    (lambda x: x * torch.tensor(float(x.shape[2])), ["height"]),
+    (lambda x: x * torch.tensor([whole(x.shape[2]), whole(x.shape[3])]).sum(), ["height", "width"]),
+    (lambda x: x * torch.tensor(float(x.shape[2])), []),
     (lambda x: x[:, :, : max(x.shape[2] // 2, 3), : min(x.shape[3], 7)], []),
-    (lambda x: F.pad(x, (0, abs(int(x.shape[2]) - int(x.shape[3])))), ["abs(height - width)"]),
+    (lambda x: F.pad(x, (0, abs(whole(x.shape[2]) - whole(x.shape[3])))), ["abs(height - width)"]),
     (lambda x: torch.arange(sorted(x.shape[2:])[0]) + x.mean(), ["min(height, width)"]),
-    (lambda x: torch.arange(sum(int(size) for size in x.shape[2:])) + x.mean(), ["height + width"]),
-    (lambda x: F.interpolate(x, size=(int(x.shape[2] / 2), 9)), ["int(height / 2)"]),
+    (lambda x: torch.arange(sum(whole(size) for size in x.shape[2:])) + x.mean(), ["height + width"]),
+    (lambda x: F.interpolate(x, size=(whole(x.shape[2] / 2), 9)), ["int(height / 2)"]),
     (lambda x: x * (x.shape[2] / 7), []),
-    (lambda x: x * (int(x.shape[2]) / int(x.shape[3])), ["height / width"]),
+    (lambda x: x * (whole(x.shape[2]) / whole(x.shape[3])), ["height / width"]),
     (lambda x: F.pad(x, (0, (-x.shape[3]) % 8)), []),
-    (lambda x: F.pad(x, (0, (-int(x.shape[3])) % 8)), ["(0 - width) % 8"]),
+    (lambda x: F.pad(x, (0, (-whole(x.shape[3])) % 8)), ["(0 - width) % 8"]),
     (multiple_of_eight, ["(ceil(width / 8) * 8) - width"]),
-    (lambda x: x.view(x.shape[0], 3, int(x.shape[2] // 7), 7, x.shape[3]), ["height // 7"]),
+    (lambda x: x.view(x.shape[0], 3, whole(x.shape[2] // 7), 7, x.shape[3]), ["height // 7"]),
     (split_in_two, ["int(height * 0.25)", "((height * 3) + 3) // 4"]),
 ]
 
@@ -156,7 +161,7 @@ class Kept(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         key = f"{x.shape[2]} by {x.shape[3]}"
         if key not in self.tables:
-            self.tables[key] = grid(int(x.shape[2]), int(x.shape[3]))
+            self.tables[key] = grid(whole(x.shape[2]), whole(x.shape[3]))
         return x + self.tables[key] + grid(x.shape[2], x.shape[3])
 
 

@@ -285,6 +285,21 @@ def test_a_write_that_the_list_would_not_see_is_refused(function: Callable[..., 
     assert "x.clone()" in str(caught.value)
 
 
+def test_a_write_that_the_list_would_not_see_at_other_sizes_is_refused() -> None:
+    """With one row there is one turn, and no write comes after what it appends."""
+
+    def rows(x: torch.Tensor) -> torch.Tensor:
+        outs: list[torch.Tensor] = []
+        for i in range(x.size(0)):
+            x.add_(1)
+            outs.append(x[i])
+        return torch.stack(outs)
+
+    script = torch.jit.script(rows)
+    with pytest.raises(onward.CaptureError, match="writes in place to a tensor of a list whose length depends on data"):
+        onward.export(script, (torch.randn(1, 3),), dynamic_axes={"x": {0: "batch"}})
+
+
 def copies(x: torch.Tensor, n: torch.Tensor) -> list[torch.Tensor]:
     outs: list[torch.Tensor] = []
     y = x.clone()

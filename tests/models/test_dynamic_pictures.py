@@ -147,7 +147,7 @@ def test_swin_of_torchvision() -> None:
     """Windows are not shifted where there is only one: the file has one side of that, and says so."""
     torch.manual_seed(0)
     model = swin_of_torchvision().eval()
-    with pytest.warns(onward.CaptureWarning, match="height = 56, width = 56 would take the other branch"):
+    with pytest.warns(onward.CaptureWarning, match="height = [0-9]+ would take the other branch"):
         program = onward.export(model, (torch.randn(1, 3, 224, 224),), dynamic_axes=AXES)
     for other in SIZES:
         x = torch.randn(1, 3, *other)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
+import threading
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
 import onward
+from onward.capture.resizing import resized
 from onward.errors import CaptureError, VerifyError
+from onward.hunt import judge_of
 from onward.verify import fresh
 
 X = torch.tensor([[0.5, -1.5, 2.5, 3.0], [1.0, 0.25, -0.75, 4.0], [-2.0, 1.25, 0.5, -0.5]])
@@ -22,8 +26,11 @@ def _no_routing() -> None:
     onward.restore()  # another test may have left one, which changes defaults
 
 
+kind = type  # calls of `type` itself are followed
+
+
 def looks_at_the_type(x: torch.Tensor) -> torch.Tensor:
-    return x * 2 if type(x) is torch.Tensor else x * 3
+    return x * 2 if kind(x) is torch.Tensor else x * 3
 
 
 def branches_on_data(x: torch.Tensor) -> torch.Tensor:
@@ -137,6 +144,43 @@ def test_fresh_values_of_an_example_that_is_all_one_number(example: torch.Tensor
     drawn = fresh(example, 1)
     assert drawn.shape == example.shape and drawn.dtype == example.dtype
     assert drawn.unique().numel() > 1 and bool(drawn.isfinite().all())
+
+
+_FEW_OPERATORS = [
+    torch.uint16, torch.uint32, torch.uint64, torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e8m0fnu,
+    torch.complex32,
+]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:ComplexHalf support:UserWarning")
+@pytest.mark.parametrize("dtype", _FEW_OPERATORS, ids=str)
+def test_inputs_are_drawn_in_types_that_pytorch_has_few_operators_for(dtype: torch.dtype) -> None:
+    example = torch.tensor([[3.0, 1.0, 2.0], [1.0, 5.0, 4.0]]).to(dtype)
+    numbers = example.to(torch.complex64 if dtype is torch.complex32 else torch.float32)
+    drawn = fresh(example, 1)
+    assert (drawn.dtype, drawn.shape) == (dtype, example.shape)
+    assert not torch.equal(drawn.to(numbers.dtype), numbers)
+    for size in (0, 1, 5):
+        assert resized(example, {0: size}).shape == (size, 3)
+    in_order = torch.tensor([1.0, 2.0, 4.0]).to(dtype)
+    assert resized(in_order, {0: 5}).dtype is dtype
+
+
+@pytest.mark.filterwarnings("ignore:ComplexHalf support:UserWarning")
+@pytest.mark.parametrize("dtype", [torch.uint16, torch.uint64, torch.float8_e5m2, torch.complex32], ids=str)
+def test_a_model_of_such_inputs_is_verified(dtype: torch.dtype) -> None:
+    example = torch.tensor([[3.0, 1.0, 2.0], [1.0, 5.0, 4.0]]).to(dtype)
+    wide = torch.complex64 if dtype is torch.complex32 else torch.float32
+    program = onward.export(
+        lambda x: x.to(wide) + 1, (example,), input_names=["x"], dynamic_axes={"x": {0: "n"}}, verify=True
+    )
+    assert program.verification is not None and program.verification.ok
+
+
+def test_an_example_without_data_cannot_be_verified() -> None:
+    example = torch.ones(3, device="meta")
+    with pytest.raises(VerifyError, match="the example has no data, so nothing can be verified"):
+        onward.export(lambda x: x * 2, (example,), verify=True)
 
 
 def test_fresh_values_of_a_sorted_list_are_sorted() -> None:
@@ -259,9 +303,22 @@ def test_scripts_for_torch_onnx_get_a_warning_instead() -> None:
         lambda x: x.round().argmax(1),
         lambda x: x.round().argmin().to(torch.int32),
         lambda x: x.round().max(1, keepdim=True)[1],
+        lambda x: x.round().topk(5).indices.t(),
+        lambda x: x.round().topk(5).indices[1:, :3],
+        lambda x: x.round().view(2, 3, 40).argsort(-1).permute(2, 0, 1).flatten(1),
+        lambda x: x.round().argsort(-1)[..., 0].unsqueeze(-1).expand(-1, 2),
+        lambda x: x.round().sort(1, descending=True).indices.flip(1).chunk(2, 1)[1],
+        lambda x: torch.cat([x.round().topk(5).indices.t(), x.round().argmax(1)[None], x[:1, :6].long()]),
+        lambda x: torch.stack(x.round().argsort(1).unbind(1)[:4], 1).to(torch.int32),
+        lambda x: x.round().argsort(1)[:, [3, 0, 7]].reshape(-1),
+        lambda x: torch.where(x[:, :3] > 0, x.round().topk(3).indices, 0),
+        lambda x: x.round().topk(3).indices.masked_fill(x[:, :3] > 0, -1),
     ],
-    ids=["topk", "sort", "argsort", "argmax", "argmin", "max"],
-)
+    ids=[
+        "topk", "sort", "argsort", "argmax", "argmin", "max", "transposed", "sliced", "permuted", "expanded", "split",
+        "joined", "stacked", "indexed", "where", "filled",
+    ],
+)  # fmt: skip
 def test_indices_are_judged_by_the_values_that_they_name(model: Callable[[torch.Tensor], torch.Tensor]) -> None:
     torch.manual_seed(0)
     assert onward.export(model, (torch.randn(6, 40),), verify=True).verification is not None
@@ -273,6 +330,19 @@ def test_an_index_of_another_value_is_no_tie() -> None:
     node.op_type = "ArgMin"
     with pytest.raises(VerifyError, match="differs in 3 of 3 elements"):
         program.verify(explain=False)
+
+
+@pytest.mark.parametrize("place", ["row", "twice"])
+def test_moved_indices_that_name_something_else_are_no_ties(place: str) -> None:
+    x = torch.tensor([[1.0, 1.0, 0.0, 1.0], [0.0, 1.0, 1.0, 0.0]])
+    program = onward.export(lambda x: x.topk(2).indices.t(), (x,))
+    judge = judge_of(program.captured)
+    assert judge is not None
+    wanted = x.topk(2).indices.t()
+    tied = torch.tensor([[3, 2], [0, 1]])
+    wrong = tied.t() if place == "row" else torch.tensor([[3, 2], [3, 1]])
+    assert judge([x])(program.outputs[0].name, wanted, tied)
+    assert not judge([x])(program.outputs[0].name, wanted, wrong)
 
 
 def test_a_choice_among_equal_values_is_no_defect_of_the_export() -> None:
@@ -359,3 +429,52 @@ def test_a_failed_verification_is_kept_too() -> None:
         program.verify()
     assert program.verification is not None and not program.verification.ok
     assert "NOT verified: 2 of 2 runs disagree" in repr(program)
+
+
+# --- a model that is trained meanwhile -------------------------------------------------------------------------------
+TRAINED: list[Any] = []  # the model itself, of which verification runs a copy
+
+
+class IsTrained(torch.nn.Module):
+    """Another thread makes a step of training whenever PyTorch, and not the tracer, runs it."""
+
+    def __init__(self, step: Callable[[torch.nn.Parameter], Any] | None) -> None:
+        super().__init__()
+        self.linear, self.step = torch.nn.Linear(4, 4), step
+        TRAINED[:] = [self]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.step is not None and not onward.is_in_onnx_export():
+            trainer = threading.Thread(target=torch.no_grad()(self.step), args=(TRAINED[0].linear.weight,))
+            trainer.start()
+            trainer.join()
+        return self.linear(x)
+
+
+def swap_data(weight: torch.nn.Parameter) -> None:
+    weight.data = weight.data + 1
+
+
+@pytest.mark.parametrize(
+    "step",
+    [lambda weight: weight.add_(1), lambda weight: weight.data.add_(1), swap_data],
+    ids=["parameter", "data", "other memory"],
+)
+def test_training_during_a_verification_is_not_a_defect_of_the_export(step: Any, tmp_path: Path) -> None:
+    with pytest.raises(VerifyError, match="the model got other weights after it was exported") as caught:
+        onward.export(IsTrained(step), (X,), tmp_path / "model.onnx", verify=True)
+    text = str(caught.value)
+    assert "changed since: 'linear.weight'\n" in text and "copy.deepcopy(model)" in text
+    assert "defect" not in text and caught.value.explanation is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_of_before_the_training_is_not_blamed(tmp_path: Path) -> None:
+    model = IsTrained(None)
+    program = onward.export(model, (X,), tmp_path / "model.onnx", verify=True)
+    with torch.no_grad():
+        model.linear.weight.mul_(2)
+    assert program.verify().ok  # the program has the model's own weights until it is written
+    with pytest.raises(VerifyError, match="the model got other weights"):
+        program.verify(tmp_path / "model.onnx")
+    assert "NOT verified" in repr(program)

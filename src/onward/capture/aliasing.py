@@ -31,7 +31,7 @@ aten = torch.ops.aten
 class Cell:
     """A piece of memory; `version` counts the writes."""
 
-    __slots__ = ("__weakref__", "_views", "borrowed", "copies", "level", "shared", "version")
+    __slots__ = ("__weakref__", "_views", "borrowed", "copies", "doubt", "either", "level", "shared", "version")
 
     def __init__(self, level: Any) -> None:
         self.level = level  # the graph in which it came into being
@@ -39,6 +39,8 @@ class Cell:
         self.shared = False  # some view, or another tensor, reads the same real memory
         self.borrowed: list[Traced] = []  # the tensors on this memory, base first, if the memory is the caller's
         self.copies: list[tuple[weakref.ref[Cell], list[Size]]] = []  # one memory with this where such a size is 1
+        self.either: list[weakref.ref[Cell]] = []  # one memory with this on one side of a branch
+        self.doubt = ""  # where the other one was written to: what this holds depends on the side
         self._views: list[weakref.ref[Traced]] = []
 
     def add_view(self, view: Traced) -> None:
@@ -51,6 +53,18 @@ class Cell:
             if view is not None and view.parent is parent:
                 yield view
 
+    def may_be(self, other: Cell) -> None:
+        """The result of a branch may be memory from outside, or new memory."""
+        self.either.append(weakref.ref(other))
+        other.either.append(weakref.ref(self))
+
+    def mirror(self) -> None:
+        """After a write: bring the examples of conjugates up to date."""
+        for reference in self._views:
+            view = reference()
+            if view is not None and view.parent is not None and is_mirrored(view):
+                view.example.copy_(mirrored(view, view.parent.example))
+
     def give_back(self) -> None:
         """Before a write: move every tensor on borrowed memory to a copy of it."""
         if not self.borrowed:
@@ -61,6 +75,33 @@ class Cell:
             view = each.example
             each.example = copy.as_strided(view.size(), view.stride(), view.storage_offset() - start)
         self.borrowed = []
+
+
+# Views that PyTorch marks with a bit. A trace has no such bits, so their examples have memory of their own.
+MIRRORED = frozenset({aten._conj.default, aten._neg_view.default})
+
+
+_RESOLVING = {aten.resolve_conj.default: aten._conj.default, aten.resolve_neg.default: aten._neg_view.default}
+
+
+def resolves(op: OpOverload, tensor: Any) -> bool:
+    """Whether an op has a bit to resolve, and copies for that: where an odd number of conjugates was taken."""
+    count = 0
+    while op in _RESOLVING and getattr(tensor, "parent", None) is not None:
+        count += tensor.step.op is _RESOLVING[op]
+        tensor = tensor.parent
+    return count % 2 == 1
+
+
+def is_mirrored(view: Traced) -> bool:
+    """Whether a tensor is a view of its parent, and its example is not."""
+    return view.step is not None and view.step.op in MIRRORED
+
+
+def mirrored(view: Traced, example: torch.Tensor) -> torch.Tensor:
+    """What a mirrored view sees where its parent's example is this one, or the other way round."""
+    assert view.step is not None
+    return view.step.op(example).resolve_conj().resolve_neg()
 
 
 class ViewStep(NamedTuple):
@@ -88,6 +129,9 @@ class Numbers(Protocol):
         """The parent's size."""
 
     def compute(self, function: Callable[..., Any], *operands: Any) -> Any: ...
+
+    def least(self, number: int | fx.Node) -> int:
+        """The smallest value that a number has at all probes and points."""
 
 
 END = 2**63 - 1  # of a slice
@@ -128,7 +172,7 @@ def _select(step: ViewStep, parent: TensorFact, view: TensorFact, numbers: Numbe
 @_inverse(aten.narrow.default)
 def _narrow(step: ViewStep, parent: TensorFact, view: TensorFact, numbers: Numbers) -> PutBack:
     dim, start, length = step.args
-    if min(start.meta["val"].values if isinstance(start, fx.Node) else (start,)) < 0:
+    if numbers.least(start) < 0:
         start = numbers.compute(operator.add, start, numbers.size(dim))
     return _part(dim, start, numbers.compute(operator.add, start, length))
 
@@ -143,7 +187,7 @@ def _unbind(step: ViewStep, parent: TensorFact, view: TensorFact, numbers: Numbe
     return PutBack(aten.select_scatter.default, True, (dim, step.output), {})
 
 
-@_inverse(aten.split_with_sizes.default, aten.split.sizes)
+@_inverse(aten.split_with_sizes.default, aten.split.sizes, aten.unsafe_split_with_sizes.default)
 def _split_sizes(step: ViewStep, parent: TensorFact, view: TensorFact, numbers: Numbers) -> PutBack:
     sizes, dim = step.args[0], step.args[1] if len(step.args) > 1 else step.kwargs.get("dim", 0)
     assert step.output is not None
@@ -152,10 +196,10 @@ def _split_sizes(step: ViewStep, parent: TensorFact, view: TensorFact, numbers: 
     return _part(dim, start, add(start, sizes[step.output]))
 
 
-@_inverse(aten.split.Tensor, aten.chunk.default)
+@_inverse(aten.split.Tensor, aten.chunk.default, aten.unsafe_split.Tensor, aten.unsafe_chunk.default)
 def _split(step: ViewStep, parent: TensorFact, view: TensorFact, numbers: Numbers) -> PutBack:
     size, dim = step.args[0], step.args[1] if len(step.args) > 1 else step.kwargs.get("dim", 0)
-    if step.op is aten.chunk.default:
+    if step.op in (aten.chunk.default, aten.unsafe_chunk.default):
         size = numbers.compute(operator.floordiv, numbers.compute(operator.add, numbers.size(dim), size - 1), size)
     start = numbers.compute(operator.mul, size, step.output)
     return _part(dim, start, numbers.compute(operator.add, start, size))  # past the end is the end
@@ -256,6 +300,11 @@ def _expand(step: ViewStep, parent: TensorFact, view: TensorFact, numbers: Numbe
 )
 def _same(step: ViewStep, parent: TensorFact, view: TensorFact, numbers: Numbers) -> PutBack | None:
     return PutBack(aten.view_as.default, False, (PARENT,), {}) if parent == view else None
+
+
+@_inverse(*MIRRORED)
+def _mirror(step: ViewStep, parent: TensorFact, view: TensorFact, numbers: Numbers) -> PutBack:
+    return PutBack(aten.neg.default if step.op is aten._neg_view.default else aten.conj_physical.default, False, (), {})
 
 
 @_inverse(aten.view.dtype)

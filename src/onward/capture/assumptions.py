@@ -8,218 +8,108 @@ other side.
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
 import torch
-from torch import fx
-from torch.utils._python_dispatch import _disable_current_modes
 
 from .axes import AxisSpace
+from .dims import DimTable
 from .execute import execute
-from .facts import Assumption, CapturedProgram, OtherResults, Output, Source
-from .sizes import AxisOf, Computed, Size, written
+from .facts import Assumption, CapturedProgram, OtherResults, Output, Source, SymDim
+from .sizes import Size, flip_candidates, written
 
 # Both sides are computed by PyTorch's kernels, often the same ones in the same order.
 _TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-8, torch.float16: 4e-3, torch.bfloat16: 3e-2}
 _DRAWS = (
     6  # sets of values that a branch is tried with: `relu`, `clamp` or a mask may hide a difference in some of them
 )
+_MOST_DRAWS, _ENOUGH_SEEN, _SECONDS = 40, 1000, 0.1  # the more, the fewer elements of results there are to see
 _MOST_DRAWN = 1 << 16  # elements of the inputs up to which there is more than one
 _MOST_RUNS = 8  # sizes on other sides that are tried out
 _MOST_RUNS_ON_SIDES = 40  # where one side was taken for both
-_EACH_SIDE = 2
-_LARGEST_HELD = 128  # a number in a formula around which sizes are tried
-_STEPS = (1, 4, 2, -1, 8, -4, 16, 32, -2, 64)  # to other sizes; many models only take multiples of some number
+_JOINT = 3  # points tried where no axis alone changes the answer
+_LARGEST_TRIED = 1 << 22  # elements of the inputs: beyond, the model is not run to find out whether a branch matters
 
 Sizes = Mapping[str, int]
 
 
 class Branches:
-    """The branches on sizes that one trace took, each on the side that all probes agree on."""
+    """The branches on sizes that one trace took, and points on their other sides."""
 
-    def __init__(self, example: Sizes, constants: Callable[[str], torch.Tensor], space: AxisSpace) -> None:
-        self._taken: dict[tuple[str, Source | None], Size] = {}
-        self._sides: dict[str, tuple[Size, bool, Source | None]] = {}
-        self._elsewhere: dict[str, tuple[Sizes, ...]] = {}
-        self._at_sizes = _AtSizes(example, constants, space)
+    def __init__(self, dims: DimTable, points: Sequence[Sizes], space: AxisSpace) -> None:
+        self._dims, self._points, self._space = dims, points, space
+        self._solved: set[tuple[str, Source | None]] = set()
+        self._example = {name: values[0] for name, values in dims.axes.items()}
+        self._taken: dict[tuple[str, Source | None], tuple[Any, list[Sizes]]] = {}
+        self._sides: dict[str, tuple[bool, Source | None, list[Sizes]]] = {}
 
-    def note(self, size: Size, source: Source | None) -> None:
-        self._taken.setdefault((written(size), source), size)
+    def note(self, size: Size, source: Source | None, flips: Sequence[int]) -> None:
+        """All probes take a branch alike, or have one number, and some points do not."""
+        self._taken.setdefault((written(size), source), (size.values[0], self._nearest(flips)))
+
+    def note_if_solved(self, size: Size, source: Source | None) -> None:
+        """All points take a branch alike. It may flip at a single size (`n == 384`), which is solved for."""
+        key = (written(size), source)
+        if key not in self._solved:
+            self._solved.add(key)
+            elsewhere = [each for axis in self._example for each in self._flips_along(size, axis)]
+            if elsewhere:
+                self._taken.setdefault(key, (size.values[0], elsewhere))
+
+    def _flips_along(self, size: Size, axis: str) -> list[Sizes]:
+        own = self._example[axis]
+        found: list[Sizes] = []
+        for other in sorted(flip_candidates(size, axis, self._example), key=lambda each: abs(each - own)):
+            if other != own and self._space.allows({**self._example, axis: other}):
+                value = size.at({**self._example, axis: other})
+                if value is not None and value != size.values[0]:
+                    found.append({axis: other})
+        return found[:2]
 
     def take_side(self, size: Size, answer: bool, source: Source | None) -> None:
         """The probes disagree on a branch, and one side is taken for all of them."""
-        self._sides.setdefault(written(size), (size, answer, source))
+        alive = [place for place in range(self._dims.probes, self._dims.width) if place not in self._dims.dead]
+        each_side = [self._nearest([p for p in alive if bool(size.values[p]) is side]) for side in (True, False)]
+        self._sides.setdefault(written(size), (answer, source, [*each_side[0], *each_side[1]]))
 
     def sides(self) -> list[Assumption]:
-        """The branches of which one side was taken for both, with sizes on either side. To be asked as above."""
+        """The branches of which one side was taken for both, with sizes on either side."""
         return [
-            Assumption(expression, answer, source, tuple(self._at_sizes.on_both_sides(size)))
-            for expression, (size, answer, source) in self._sides.items()
+            Assumption(expression, answer, source, tuple(elsewhere))
+            for expression, (answer, source, elsewhere) in self._sides.items()
         ]
-
-    def varies(self, size: Size) -> bool:
-        """Whether some size nearby gives another number than all the probes."""
-        return bool(self._others(size))
 
     def assumptions(self) -> list[Assumption]:
-        """Those that some size nearby would take differently. To be asked while the graph still has all its nodes."""
+        """The branches that other sizes would take differently, with such sizes."""
         return [
-            Assumption(expression, size.values[0], source, others)
-            for (expression, source), size in self._taken.items()
-            if (others := self._others(size))
+            Assumption(expression, value, source, tuple(elsewhere))
+            for (expression, source), (value, elsewhere) in self._taken.items()
         ]
 
-    def _others(self, size: Size) -> tuple[Sizes, ...]:
-        expression = written(size)
-        if expression not in self._elsewhere:
-            self._elsewhere[expression] = tuple(self._at_sizes.differing(size))
-        return self._elsewhere[expression]
+    def _nearest(self, places: Sequence[int]) -> list[Sizes]:
+        """Of each axis the nearest smaller and the nearest larger size among these points; where no axis does it alone,
+        the points nearest to the example. Several, because a single row or column hides much, and one at which several
+        axes move and none has a size of 1."""
+        moved = [self._moved(place) for place in places]
+        found: list[Sizes] = []
+        for axis, own in self._example.items():
+            alone = sorted((each for each in moved if set(each) == {axis}), key=lambda each: abs(each[axis] - own))
+            smaller, larger = ([each for each in alone if (each[axis] < own) is side] for side in (True, False))
+            found += [*smaller[:1], *larger[:1]] if smaller and larger else alone[:2]
+        joint = [each for each in moved if len(each) > 1 and min({**self._example, **each}.values()) > 1]
+        return [*found, *sorted(joint, key=self._distance)[: 1 if found else _JOINT]] or moved[:_JOINT]
 
+    def _moved(self, place: int) -> Sizes:
+        """A point, by the axes whose size is not the example's."""
+        point = self._points[place - self._dims.probes]
+        return {axis: size for axis, size in point.items() if size != self._example[axis]}
 
-class _AtSizes:
-    """What sizes are elsewhere: by their formulas, and by the kernels where a tensor's size is asked for."""
-
-    def __init__(self, example: Sizes, constants: Callable[[str], torch.Tensor], space: AxisSpace) -> None:
-        self._example, self._constants, self._space = example, constants, space
-        self._ghosts: dict[tuple[tuple[str, int], ...], dict[fx.Node, Any]] = {}
-
-    def differing(self, size: Size) -> Iterator[Sizes]:
-        """Sizes at which a number is another one; where formulas tell, those next to the example's on every axis.
-
-        Two of each axis, because a single row or column hides much: its cumulative sum is itself.
-        """
-        if _needs_kernels(size):
-            candidates = filter(self._allowed, self._together())
-            yield from itertools.islice((other for other in candidates if self._differs(size, other)), 1)
-            return
-        for axis in self._example:
-            yield from self._nearest(size, axis)
-
-    def _nearest(self, size: Size, axis: str) -> Iterator[Sizes]:
-        """The nearest smaller and the nearest larger size of an axis at which a number is another one; the two nearest
-        where they are all on one side."""
-        own = self._example[axis]
-        candidates = [{axis: each} for each in self._alone(axis, _constants_of(size))]
-        found = [each for each in candidates if self._allowed(each) and self._differs(size, each)]
-        found.sort(key=lambda each: abs(each[axis] - own))
-        smaller, larger = ([each for each in found if (each[axis] < own) is side] for side in (True, False))
-        yield from [*smaller[:1], *larger[:1]] if smaller and larger else found[:2]
-
-    def _differs(self, size: Size, other: Sizes) -> bool:
-        value = self._value(size, other)
-        return value is not None and value != size.values[0]
-
-    def on_both_sides(self, size: Size) -> Iterator[Sizes]:
-        """Sizes at which a branch is taken and some at which it is not: of all axes, then of each alone.
-
-        Several of each, because the model may refuse some.
-        """
-        yield self._at_probe(size)
-        axes: list[tuple[str, ...]] = [tuple(self._example), *((axis,) for axis in self._example)]
-        for moved in dict.fromkeys(axes):
-            seen: list[bool] = []
-            for step in _STEPS:
-                other = {axis: self._example[axis] + step for axis in moved}
-                value = self._value(size, other) if min(other.values()) > 0 and self._allowed(other) else None
-                if value is not None and seen.count(bool(value)) < _EACH_SIDE:
-                    seen.append(bool(value))
-                    yield other
-
-    def _at_probe(self, size: Size) -> Sizes:
-        """The sizes of the smallest probe that is not on the example's side."""
-        axes = {name: values for name, values in size.tracer.dims.axes.items() if name in self._example}
-        others = [p for p, value in enumerate(size.values) if bool(value) is not bool(size.values[0])]
-        probe = min(others, key=lambda p: math.prod(values[p] for values in axes.values()))
-        return {name: values[probe] for name, values in axes.items()}
-
-    def _allowed(self, sizes: Sizes) -> bool:
-        """Sizes beyond the bounds that the user gave are nobody's business."""
-        return self._space.allows({**self._example, **sizes})
-
-    def _alone(self, axis: str, constants: set[int]) -> set[int]:
-        """Small sizes of one axis, those around the example's and its multiples, around numbers that the formula holds,
-        and those of other axes (`height == width`). Larger ones would take long to run."""
-        own = self._example[axis]
-        near = {own + step for step in range(-4, 9)}
-        multiples = {factor * own + step for factor in (2, 3, 4) for step in (-1, 0, 1)}
-        held = {each + step for each in constants for step in (-1, 0, 1) if each <= max(_LARGEST_HELD, 8 * own)}
-        sizes = {*range(1, 18), 31, 32, 33, 63, 64, 65, *near, *multiples, *held, *self._example.values()}
-        return {each for each in sizes if each > 0 and each != own}
-
-    def _together(self) -> list[Sizes]:
-        """All axes at once: kernels take their time."""
-        steps = (1, 2, -1, -2)
-        near = [{a: n + step for a, n in self._example.items() if n + step > 0} for step in steps]
-        less = [{a: max(1, n // part) for a, n in self._example.items()} for part in (2, 4)]
-        return [dict.fromkeys(self._example, 1), *near, *less]
-
-    def _value(self, size: Size, other: Sizes) -> Any:
-        """The number at other sizes; None where it cannot be told."""
-        try:
-            with _disable_current_modes():  # the model may be running: its journal has nothing of this
-                return self._evaluate(
-                    size,
-                    self._space.expand({**self._example, **other}),
-                    self._ghosts.setdefault(tuple(sorted(other.items())), {}),
-                )
-        except Exception:  # kernels refuse sizes in all ways: nothing can be said of such a size
-            return None
-
-    def _evaluate(self, size: Size, sizes: Sizes, ghosts: dict[fx.Node, Any]) -> Any:
-        if isinstance(size.origin, Computed):
-            return size.origin.function(*(self._evaluate(each, sizes, ghosts) for each in size.origin.operands))
-        if size.is_uniform:
-            return size.values[0]
-        name = size.tracer.dims.name_of(size.values)
-        if name is not None:
-            return sizes[name]
-        if not isinstance(size.origin, AxisOf):
-            raise ValueError("a number without an origin")
-        return self._ghost(size.origin.node, sizes, ghosts).size(size.origin.axis)
-
-    def _ghost(self, wanted: fx.Node, sizes: Sizes, ghosts: dict[fx.Node, Any]) -> Any:
-        """The tensor of a node at these sizes, without data."""
-        stack = [wanted]
-        while stack:
-            node = stack[-1]
-            missing = [each for each in node.all_input_nodes if each not in ghosts]
-            if node in ghosts or missing:
-                if node in ghosts:
-                    stack.pop()
-                stack.extend(missing)
-                continue
-            ghosts[stack.pop()] = self._one(node, sizes, ghosts)
-        return ghosts[wanted]
-
-    def _one(self, node: fx.Node, sizes: Sizes, ghosts: dict[fx.Node, Any]) -> Any:
-        if node.op == "placeholder":
-            fact = node.meta["val"]
-            shape = [dim if isinstance(dim, int) else sizes[dim.name] for dim in fact.shape]
-            return torch.empty(shape, dtype=fact.dtype, device="meta")
-        if node.op == "get_attr":
-            return self._constants(str(node.target)).to("meta")
-        args, kwargs = fx.map_arg((node.args, node.kwargs), ghosts.__getitem__)
-        if "device" in kwargs:
-            kwargs = {**kwargs, "device": torch.device("meta")}
-        return node.target(*args, **kwargs)  # type: ignore[operator]
-
-
-def _constants_of(size: Size) -> set[int]:
-    """The whole numbers that a formula holds."""
-    if isinstance(size.origin, Computed):
-        return set[int]().union(*map(_constants_of, size.origin.operands))
-    return {size.values[0]} if size.is_uniform and size.is_int() else set()
-
-
-def _needs_kernels(size: Size) -> bool:
-    """Whether a number is made of sizes that only a kernel can tell."""
-    if isinstance(size.origin, Computed):
-        return any(map(_needs_kernels, size.origin.operands))
-    return not size.is_uniform and size.tracer.dims.name_of(size.values) is None
+    def _distance(self, sizes: Sizes) -> float:
+        return sum(abs(math.log(size / max(self._example[axis], 1))) for axis, size in sizes.items())
 
 
 Run = Callable[[Sizes, int], tuple[tuple[torch.Tensor, ...], list[Output]]]
@@ -237,7 +127,7 @@ def contradicted(program: CapturedProgram, run: Run) -> list[tuple[Assumption, S
     for assumption in (*program.sides, *program.assumptions):
         for sizes in assumption.elsewhere:
             key = tuple(sorted(sizes.items()))
-            if key not in verdicts and len(verdicts) < most:
+            if key not in verdicts and len(verdicts) < most and _elements(program, sizes) <= _LARGEST_TRIED:
                 verdicts[key] = agrees_at(program, run, sizes)
             if not verdicts.get(key, False):  # what was not tried is not taken to agree
                 found.append((assumption, sizes))
@@ -245,9 +135,19 @@ def contradicted(program: CapturedProgram, run: Run) -> list[tuple[Assumption, S
     return found
 
 
+def _elements(program: CapturedProgram, sizes: Sizes) -> int:
+    """How many elements the inputs have at these sizes."""
+    shapes = (port.fact.shape for port in program.inputs)
+    return sum(
+        math.prod(sizes.get(dim.name, dim.values[0]) if isinstance(dim, SymDim) else dim or 0 for dim in shape)
+        for shape in shapes
+    )
+
+
 def agrees_at(program: CapturedProgram, run: Run, sizes: Sizes) -> bool:
     """Whether the program gives the model's results there, or the model gives none."""
-    for draw in range(_DRAWS):
+    seen, started = 0, time.monotonic()
+    for draw in range(_MOST_DRAWS):
         try:
             inputs, wanted = run(sizes, draw)
         except OtherResults:
@@ -258,7 +158,9 @@ def agrees_at(program: CapturedProgram, run: Run, sizes: Sizes) -> bool:
             return True
         if not same_results(wanted, program, inputs):
             return False
-        if sum(each.numel() for each in inputs) > _MOST_DRAWN:
+        seen += sum(each.numel() for each in wanted if isinstance(each, torch.Tensor))
+        enough = seen >= _ENOUGH_SEEN or time.monotonic() - started > _SECONDS
+        if sum(each.numel() for each in inputs) > _MOST_DRAWN or (draw + 1 >= _DRAWS and enough):
             break
     return True
 

@@ -124,10 +124,12 @@ def _hidden_write(tracer: Tracer, function: Any, slot: int) -> CaptureError:
     )
 
 
-def function_layouts(call: FunctionCall, values: tuple[Any, ...], sizes: list[Any]) -> Any:
+def function_layouts(
+    call: FunctionCall, values: tuple[Any, ...], sizes: list[Any], *, largest: int = LARGEST_REAL_PROBE
+) -> Any:
     """What a call returns where its tensors have other sizes. Raises ProbeFailure if these are refused."""
     elements = sum(torch.Size(size.size).numel() for size in sizes if isinstance(size, Layout))
-    if elements > LARGEST_REAL_PROBE:
+    if elements > largest:
         raise ProbeFailure(f"{elements} elements are too many to run its forward on")
     given = tuple(_at(value, size) for value, size in zip(values, sizes, strict=True))
     try:

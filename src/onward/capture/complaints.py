@@ -132,6 +132,9 @@ def _place_of(error: Exception, model: Any) -> tuple[str | None, str | None]:
         return error.source, error.module
     steps = list(traceback.walk_tb(error.__traceback__))
     lines = [f"{frame.f_code.co_filename}:{line}" for frame, line in steps if not is_library(frame.f_code)]
-    paths = {id(module): path for path, module in model.named_modules()} if isinstance(model, torch.nn.Module) else {}
-    modules = [paths[id(owner)] for frame, _ in steps if id(owner := frame.f_locals.get("self")) in paths]
+    owners = [frame.f_locals.get("self") for frame, _ in steps]
+    # A plain call runs a copy of the model (`twins`): the outermost of its class.
+    root = next((each for each in owners if isinstance(each, torch.nn.Module) and type(each) is type(model)), model)
+    paths = {id(module): path for path, module in root.named_modules()} if isinstance(root, torch.nn.Module) else {}
+    modules = [paths[id(each)] for each in owners if id(each) in paths]
     return lines[-1] if lines else None, (modules[-1] or None) if modules else None

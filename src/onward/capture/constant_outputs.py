@@ -14,7 +14,7 @@ from torch._ops import OpOverload
 
 from ..errors import CaptureError
 from .facts import CapturedProgram, Source, caution
-from .traits import traits
+from .traits import draws
 
 
 def constant_outputs(program: CapturedProgram) -> tuple[str, ...]:
@@ -36,7 +36,7 @@ def _varying(graph: fx.Graph) -> set[fx.Node]:
     """The nodes that an input or a random operator reaches."""
     found: set[fx.Node] = set()
     for node in graph.nodes:
-        is_random = isinstance(node.target, OpOverload) and traits(node.target).is_random
+        is_random = isinstance(node.target, OpOverload) and draws(node.target, node.args, node.kwargs)
         if node.op == "placeholder" or is_random or any(each in found for each in node.all_input_nodes):
             found.add(node)
     return found

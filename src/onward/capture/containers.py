@@ -11,23 +11,23 @@ import builtins
 import collections
 import contextlib
 import operator
+import types
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
+from .fingerprints import CONTAINERS, MAPPINGS, SEQUENCES, UNKNOWN, has_state, state_of
 from .memory import MADE, is_plain, storage
 from .numbers_of_sizes import RealNumber, WholeNumber
-from .own_code import classes, namespaces, packages
+from .own_code import classes, closed_over, kept_by_function, namespaces, own_functions, packages
 from .python.state_changes import SIMPLE, Change
 from .sizes import SYMBOLIC, SizeText
 from .tensor import Traced
 from .traced_list import TracedList, TracedNumbers
 from .weights import owner
 
-_MAPPINGS = (dict, collections.OrderedDict, collections.defaultdict)
-_SEQUENCES = (list, collections.deque)
 _OURS = (Traced, *SYMBOLIC, SizeText, WholeNumber, RealNumber, TracedList, TracedNumbers)
 # What every module has: its registries, its hooks, and plain flags.
 REGISTRIES = frozenset(vars(torch.nn.Module()))
@@ -54,53 +54,128 @@ def _holds(value: Any, predicate: Callable[[Any], bool], depth: int = _DEEPEST) 
         return False
     if predicate(value):
         return True
-    if depth and kind in (tuple, set, frozenset, *_SEQUENCES):
+    if depth and kind in (tuple, set, frozenset, *SEQUENCES):
         return any(_holds(each, predicate, depth - 1) for each in list(value))
-    if depth and kind in _MAPPINGS:
+    if depth and kind in MAPPINGS:
         return any(_holds(each, predicate, depth - 1) for pair in value.copy().items() for each in pair)
     return False
 
 
 @dataclass(frozen=True)
 class _Kept:
-    """A container and what was in it. One of a module's own is like its attributes: counters in it go back."""
+    """A container and what was in it. One of a module's own is like its attributes: counters in it go back.
+
+    An object is here with its attributes as the container; an array or an iterator with what tells that it moves.
+    """
 
     container: Any
     before: Any
     is_own: bool
     is_file: bool = False
+    holder: Any = None  # the object, if the container has the attributes of one
+    is_cleaned: bool = True  # False for what is only looked at
+
+    @property
+    def has_names(self) -> bool:
+        """Whether the entries are attributes or globals, and not elements of a container."""
+        return self.is_file or self.holder is not None
 
     def change(self, key: Any) -> Change:
-        label = (
-            f"global {key!r}" if self.is_file else f"entry {key!r} of a {type(self.container).__name__} that it keeps"
-        )
-        return Change(self.container, key, label)
+        """What to say of an entry that is another one; of the whole, if there is no key."""
+        if self.holder is not None:
+            what = _article(f"{type(self.holder).__name__} that it keeps")
+            return Change(self.holder, key, f"attribute {key!r} of {what}")
+        if self.is_file:
+            return Change(self.container, key, f"global {key!r}")
+        kind = type(self.container).__name__.replace("_", " ")
+        what = f"{kind} that it keeps"
+        return Change(self.container, key, what if key is None else f"entry {key!r} of {_article(what)}")
 
 
 @contextlib.contextmanager
-def containers_kept(model: Any, changed: Callable[[Change], Any], *, alone: bool = False) -> Iterator[None]:
-    """Around a run of the model. `changed` is told which plain values are others than before.
+def containers_kept(
+    model: Any, changed: Callable[[Change], Any], *, alone: bool = False, watched: bool = True
+) -> Iterator[None]:
+    """Around a run of the model. `changed` is told what is another one than before; if the run is not watched, nobody
+    asks for that.
 
     A run that is alone in the process has made every tensor that was put in; otherwise only those in `MADE` are ours.
     """
     kept = list(_found(model))
     kinds = [(kind, vars(kind).copy()) for kind in classes(model)]
+    functions = own_functions(model) if watched else []
+    kept += [each for function in functions for each in _kept_by(function, packages(model), kept)]
+    variables = [(*each, each[1].cell_contents) for function in functions for each in closed_over(function)]
     try:
         yield
     finally:
-        for each in kept if alone else ():
+        for each in kept if watched else ():
+            if _has_moved(each):
+                changed(each.change(None))
+        cleaned = [_anew(each) for each in kept if each.is_cleaned]
+        for each in cleaned if alone else ():
             _note_made(each)
-        for each in kept:
+        for each in cleaned:
             if isinstance(each.container, dict):
                 _clean_mapping(each, changed)
             elif isinstance(each.container, set):
                 each.container.difference_update([value for value in list(each.container) if _is_ours(value)])
-            else:
+            elif isinstance(each.container, SEQUENCES):
                 _clean_sequence(each, changed)
         for kind, before in kinds:
-            for name, value in vars(kind).copy().items():
-                if value is not before.get(name) and _is_ours(value):
-                    setattr(kind, name, before[name]) if name in before else delattr(kind, name)
+            _clean_class(kind, before, changed)
+        for name, cell, value in variables:
+            if cell.cell_contents is not value and (
+                _is_ours(cell.cell_contents) or _is_plain_change(value, cell.cell_contents)
+            ):
+                changed(Change(cell, "cell_contents", f"variable {name!r}"))
+
+
+def _anew(kept: _Kept) -> _Kept:
+    """The same with the attributes that an object without a dict has now."""
+    return replace(kept, container=_Slots(kept.holder)) if isinstance(kept.container, _Slots) else kept
+
+
+def _has_moved(kept: _Kept) -> bool:
+    """Whether something came into a container or left it, or an array or an iterator is another one now.
+
+    The attributes of an object, and the globals of a file, are looked at one by one.
+    """
+    if kept.has_names:
+        return False
+    if has_state(kept.container):
+        now = state_of(kept.container)
+        return bool(now is UNKNOWN or now != kept.before)
+    present, before = kept.container.copy(), kept.before
+    if isinstance(present, set):
+        return bool(present != before)
+    if isinstance(present, dict):
+        if len(present) == len(before) and all(map(operator.is_, present.values(), before.values())):
+            return False
+        return present.keys() != before.keys() or not all(_is_kept(present[key], before[key]) for key in before)
+    return len(present) != len(before) or not (
+        all(map(operator.is_, present, before)) or all(map(_is_kept, present, before))
+    )
+
+
+def _is_kept(now: Any, before: Any) -> bool:
+    """Whether an entry is the same; that a plain value is another one is told of the entry, not of the container."""
+    return now is before or (type(now) in SIMPLE and type(before) in SIMPLE)
+
+
+def _clean_class(kind: type, before: dict[str, Any], changed: Callable[[Change], Any]) -> None:
+    for name, value in vars(kind).copy().items():
+        old = before.get(name, _NOTHING)
+        if value is old:
+            continue
+        if _is_ours(value) or type(value) in SIMPLE:
+            changed(Change(kind, name, f"class attribute {name!r}", kind=kind))
+        if _is_ours(value):
+            setattr(kind, name, before[name]) if name in before else delattr(kind, name)
+
+
+def _article(name: str) -> str:
+    return f"an {name}" if name[0] in "aeiou" else f"a {name}"
 
 
 def _note_made(kept: _Kept) -> None:
@@ -111,6 +186,8 @@ def _note_made(kept: _Kept) -> None:
             MADE.add(value)
         return False  # go on
 
+    if has_state(kept.container):
+        return
     before = kept.before.values() if isinstance(kept.before, dict) else kept.before
     present = kept.container.copy()
     known = {id(each) for each in before}
@@ -137,32 +214,71 @@ def _found(model: Any) -> Iterator[_Kept]:
         yield from _inside(list(names.values()), theirs, seen, is_own=False)
 
 
+def _kept_by(function: types.FunctionType, theirs: set[str], known: Iterable[_Kept]) -> Iterator[_Kept]:
+    """What a function keeps by itself: it is only looked at."""
+    seen = {id(each.container if each.holder is None else each.holder) for each in known}
+    found = _inside(kept_by_function(function), theirs, seen, is_own=False)
+    return (replace(each, is_cleaned=False) for each in found)
+
+
 def _inside(values: Iterable[Any], theirs: set[str], seen: set[int], *, is_own: bool) -> Iterator[_Kept]:
     waiting = [(value, _DEEPEST) for value in values]
     while waiting:
         value, depth = waiting.pop()
         kind = type(value)
-        if kind not in _CONTAINERS:
+        holder = None
+        if has_state(value):
+            if id(value) not in seen:
+                seen.add(id(value))
+                yield _Kept(value, state_of(value), is_own)
+            continue
+        if kind not in CONTAINERS:
             if not _is_plain_object(value, kind, theirs):
                 continue
-            value = vars(value)
-        if id(value) in seen:
+            holder, value = value, _attributes(value)
+        key = id(value if holder is None else holder)
+        if key in seen:
             continue
-        seen.add(id(value))
-        yield _Kept(value, value.copy(), is_own)
+        seen.add(key)
+        yield _Kept(value, value.copy(), is_own, holder=holder)
         if depth:
             content = value.values() if isinstance(value, dict) else value
             waiting += [(each, depth - 1) for each in list(content) if type(each) not in SIMPLE]
 
 
-_CONTAINERS = frozenset((*_MAPPINGS, *_SEQUENCES, set))
-
-
 def _is_plain_object(value: Any, kind: type, theirs: set[str]) -> bool:
     """Whether a value is an object of a class of the model's own packages, with attributes."""
+    if kind is types.SimpleNamespace:
+        return True
     if kind.__module__.partition(".")[0] not in theirs or isinstance(value, (type, torch.nn.Module)):
         return False
-    return type(getattr(value, "__dict__", None)) is dict
+    return type(getattr(value, "__dict__", None)) is dict or bool(_slots(kind))
+
+
+class _Slots(dict[str, Any]):
+    """The attributes of an object that has no dict: a copy, which writes to the object as well."""
+
+    def __init__(self, of: Any) -> None:
+        super().__init__({name: getattr(of, name) for name in _slots(type(of)) if hasattr(of, name)})
+        self._of = of
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        super().__setitem__(name, value)
+        setattr(self._of, name, value)
+
+    def pop(self, name: str, *default: Any) -> Any:
+        delattr(self._of, name)
+        return super().pop(name, *default)
+
+
+def _slots(kind: type) -> list[str]:
+    found = [vars(each).get("__slots__", ()) for each in kind.__mro__]
+    names = [name for each in found for name in ((each,) if isinstance(each, str) else each)]
+    return [name for name in names if not name.startswith("__")]
+
+
+def _attributes(value: Any) -> dict[str, Any]:
+    return vars(value) if hasattr(value, "__dict__") else _Slots(value)
 
 
 def _clean_mapping(kept: _Kept, changed: Callable[[Change], Any]) -> None:
@@ -174,6 +290,8 @@ def _clean_mapping(kept: _Kept, changed: Callable[[Change], Any]) -> None:
         old = before.get(key, _NOTHING)
         if value is old:
             continue
+        if kept.has_names and (_is_ours(value) or ((old is None or old is _NOTHING) and type(value) in SIMPLE)):
+            changed(kept.change(key))
         if _is_ours(key) or _is_ours(value):
             if old is _NOTHING:
                 present.pop(key, None)

@@ -27,6 +27,7 @@ from .traced_list import TracedList
 from .tree import Structure, flatten
 
 if TYPE_CHECKING:
+    from .aliasing import Cell
     from .tracer import Tracer
 
 aten = torch.ops.aten
@@ -40,6 +41,7 @@ class Leaf:
 
     fact: TensorFact | SizeFact | ListFact
     example: Any
+    memory: Cell | None = None  # from outside of the body, if it lives there
 
 
 @dataclass
@@ -88,6 +90,10 @@ def _capture_branch(tracer: Tracer, predicate: Any, yes: Callable[[], Any], no: 
     args = (condition, bodies[0], sides[0].level.operands, bodies[1], sides[1].level.operands)
     made = _results(tracer, branch, args, leaves)
     _put_writes(tracer, list(bases.values()), made[len(pairs) :])
+    for value, pair in zip(made, pairs, strict=False):
+        for leaf in (each[1] for each in pair if isinstance(each, _Tensor)):
+            if isinstance(value, Traced) and leaf.memory is not None:
+                value.cell.may_be(leaf.memory)
     rest = iter(made[: len(pairs)])
     return sides[0].structure.unflatten(
         [constants[place] if place in constants else next(rest) for place in range(len(sides[0].leaves))]
@@ -319,7 +325,8 @@ def _trace_side(tracer: Tracer, function: Callable[[], Any]) -> Side:
             if isinstance(leaf, torch.Tensor):
                 traced = leaf if isinstance(leaf, Traced) else tracer.plain.lift(leaf)
                 node = tracer.here(tracer.node_of(traced))
-                found.append(_Tensor((node, Leaf(traced.fact, traced.example.clone()))))
+                outer = None if traced.cell.level is level else traced.cell
+                found.append(_Tensor((node, Leaf(traced.fact, traced.example.clone(), outer))))
             elif isinstance(leaf, TracedList):
                 found.append(_Tensor((tracer.here(leaf.node), Leaf(leaf.fact, leaf.example))))
             else:
@@ -349,7 +356,7 @@ def _as_result(tracer: Tracer, side: Side, leaf: Any) -> tuple[fx.Node, Leaf]:
         raise _cannot(tracer, f"a branch or a loop returns {leaf!r}", "return tensors and numbers")
     tracer.levels.append(side.level)
     try:
-        values = leaf.node.values if isinstance(leaf, SYMBOLIC) else (leaf,) * tracer.probes
+        values = leaf.node.values if isinstance(leaf, SYMBOLIC) else (leaf,) * tracer.dims.width
         fact = SizeFact(values)
         number = tracer.size_node(leaf.node) if isinstance(leaf, SYMBOLIC) else leaf
         node = tracer.create(aten.scalar_tensor.default, (number,), {"dtype": dtype_of(fact)})
@@ -416,7 +423,7 @@ def _leaf(tracer: Tracer, value: Any) -> tuple[Any, Leaf]:
         return tracer.node_of(traced), Leaf(traced.fact, traced.example.clone())
     if isinstance(value, NUMBERS):
         node, now = _number(tracer, value)
-        values = value.node.values if isinstance(value, SYMBOLIC) else (value,) * tracer.probes
+        values = value.node.values if isinstance(value, SYMBOLIC) else (value,) * tracer.dims.width
         return node, Leaf(SizeFact(values), now)
     if isinstance(value, TracedList):
         return value.node, Leaf(value.fact, value.example)
@@ -449,7 +456,7 @@ def _copied(example: torch.Tensor | Sequence[torch.Tensor]) -> Any:
 
 
 def _fresh(tracer: Tracer, example: int, stem: str, key: Any = None) -> Dim:
-    return tracer.dims.dim((example, *tracer.elsewhere.data_sizes.fresh(key or object(), example, stem)))
+    return tracer.dims.at_probes((example, *tracer.elsewhere.data_sizes.fresh(key or object(), example, stem)))
 
 
 def _tensor_fact(fact: TensorFact | SizeFact | ListFact) -> TensorFact | ListFact:

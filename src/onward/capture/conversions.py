@@ -1,10 +1,11 @@
-"""`int(tensor)` and `float(tensor)` as numbers that the graph computes.
+"""`int(tensor)`, `int(n / 2)` and `float(tensor)` as numbers that the graph computes.
 
 Python insists that `__int__` and `__float__` give plain numbers, so nothing that they return remembers where it comes
 from. The names cannot be other functions either, as `len` can (`python/builtin_functions.py`): `int` is also a type, in
 `isinstance(n, int)` or `dtype=float`. So the model's own functions run, while they are traced, with code in which
-exactly the calls go to the functions below (`python/calls.py`). For all that is neither a tensor nor a number from
-data, and in every other thread, these do what Python's do. They outlive the trace: so may a lambda made meanwhile.
+exactly the calls go to the functions below (`python/calls.py`). For all that is neither a tensor nor a number from data
+or from sizes, and in every other thread, these do what Python's do. They outlive the trace: so may a lambda that was
+made meanwhile.
 
 Some code needs a plain number for good: as a key, in the name of an attribute. It fails with ours, and the model is
 traced once more as it is written (`Freedom.conversions`), with the warning that a number was read out.
@@ -23,14 +24,15 @@ import torch
 from .own_code import functions
 from .python import Patch, current
 from .python.calls import Calls
-from .sizes import SYMBOLIC, Computed, Size, size_lines, symbol
+from .sizes import SYMBOLIC, computed, symbol
+from .tensor import Traced
 
 
 def _number(value: Any) -> Any:
-    """The number from data that a value is or holds; None if it is something else."""
+    """The number from data or from sizes that a value is or holds; None if it is something else."""
     if isinstance(value, torch.Tensor) and value.numel() == 1 and not value.is_complex():
         value = value.item()
-    return value if isinstance(value, SYMBOLIC) and size_lines(value.node) else None
+    return value if isinstance(value, SYMBOLIC) else None
 
 
 def _counted(number: Any) -> Any:
@@ -38,7 +40,7 @@ def _counted(number: Any) -> Any:
     if not isinstance(number, torch.SymBool):
         return number
     size = number.node
-    return symbol(Size(size.tracer, tuple(map(int, size.values)), Computed(torch.sym_int, (size,))))
+    return symbol(computed(torch.sym_int, size))
 
 
 def _int(plain: Any, value: Any) -> Any:
@@ -55,8 +57,15 @@ def _float(plain: Any, value: Any) -> Any:
 
 def _isinstance(plain: Any, value: Any, kinds: Any) -> bool:
     """What stands for a number is one."""
-    number = value.node.values[0] if isinstance(value, SYMBOLIC) and size_lines(value.node) else value
+    number = value.node.values[0] if isinstance(value, SYMBOLIC) else value
     return plain(value, kinds) or plain(number, kinds)
+
+
+def _type(plain: Any, value: Any) -> Any:
+    """The type of what a value stands for: `type(n) is int`, `type(x) is torch.Tensor`."""
+    if isinstance(value, SYMBOLIC):
+        return plain(value.node.values[0])
+    return torch.Tensor if isinstance(value, Traced) else plain(value)
 
 
 # What is called in place of Python's function, which comes first among the arguments, and how many follow it.
@@ -64,6 +73,7 @@ _FOLLOWING: dict[str, tuple[Callable[..., Any], int]] = {
     "int": (_int, 1),
     "float": (_float, 1),
     "isinstance": (_isinstance, 2),
+    "type": (_type, 1),
 }
 
 

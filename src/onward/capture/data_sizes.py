@@ -10,6 +10,7 @@ is traced again with less freedom (`Freedom`): at last with the example's number
 from __future__ import annotations
 
 import itertools
+import random
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -76,6 +77,8 @@ class Freedom:
 
 
 FREE = Freedom()
+_FEW = (0, 1, 2, 3, 4, 5, 6, 7, 8, 11, 13, 17)  # sizes from data at the points
+_MANY = range(20, 5000)
 
 
 class DataSizes:
@@ -89,6 +92,7 @@ class DataSizes:
         self._twins_of: dict[fx.Graph, _Twins] = {}
         self._known: dict[Any, tuple[int, ...]] = {}
         self._patterns = _patterns(self._probes - 1)
+        self._draw = random.Random(0)
 
     def layouts(
         self, graph: fx.Graph, op: OpOverload, nodes: tuple, at_probe: Callable[[int, int], Any], out: Any
@@ -133,7 +137,8 @@ class DataSizes:
         they may be indices, but not 0, and each time in another pattern, so that no two numbers look alike."""
         while True:
             offsets = next(self._patterns)
-            found = tuple(example - offset if example > offset else example + offset for offset in offsets)
+            more = (self._draw.randint(1, 9) for _ in range(self._dims.width - self._probes))
+            found = tuple(example - each if example > each else example + each for each in (*offsets, *more))
             if not offsets or not self._dims.is_known((example, *found)):
                 return found
 
@@ -179,18 +184,21 @@ class DataSizes:
 
     def fresh(self, key: Any, count: int, stem: str) -> tuple[int, ...]:
         """The other probes' numbers for a size that the example has as `count`; the same ones for the same key."""
+        others = self._probes - 1
         if self.keeps_line():
             self._tracer.decisions.kept_size(stem, count)
-            return (count,) * (self._probes - 1)
+            return (count,) * others
         self.has_sizes = True
         if key not in self._known:
             number = len(self._known) + 1
             step, start = (720, 0) if self.freedom.multiples else (1, 1009)
             sizes = tuple(step * (start + 97 * number + 211 * probe * probe) for probe in range(1, self._probes))
             if sizes:
+                points = range(self._dims.width - self._probes)
+                sizes += tuple(step * self._draw.choice(_FEW if point % 2 else _MANY) for point in points)
                 self._dims.fresh((count, *sizes), f"{stem}_{self._dims.count(stem)}", user_source())
             self._known[key] = sizes
-        return self._known[key]
+        return self._known[key][:others]
 
 
 def _is_mask(node: Any) -> bool:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-
-import torch
 
 from .assumptions import Branches
 from .axes import AxisSpace
 from .checks import check_at
 from .dims import DimTable
 from .facts import Source, caution
-from .sizes import Computed, Size, written
+from .sizes import Computed, Size, size_lines, written
 from .source import ScopeStack, user_source, warn_user
 
 
@@ -45,22 +43,18 @@ class Decisions:
     """The decisions of one trace."""
 
     def __init__(
-        self,
-        dims: DimTable,
-        scopes: ScopeStack,
-        constants: Callable[[str], torch.Tensor],
-        space: AxisSpace,
+        self, dims: DimTable, scopes: ScopeStack, points: Sequence[Mapping[str, int]], space: AxisSpace
     ) -> None:
         self._dims, self._scopes, self._thread = dims, scopes, threading.get_ident()
         self.freezes: list[Freeze] = []
         self.warnings: list[str] = []
-        self.branches = Branches({name: values[0] for name, values in dims.axes.items()}, constants, space)
-        self._committed: dict[tuple[Any, ...], Size] = {}
+        self.branches = Branches(dims, points, space)
+        self._committed: dict[tuple[Any, ...], list[Size]] = {}
         self._offered: dict[tuple[Any, ...], Source | None] = {}
         self._warned: set[tuple[str, Source | None]] = set()
         self.read_at: dict[Source, None] = {}  # lines at which Python went on with the example's values or sizes
+        self.thawing = False  # numbers become sizes again: a branch on which the probes disagree is kept on one side
         self.side = ""  # how a branch is answered on which the probes disagree: see `probes.SIDES`
-        self.inside = 0  # depth of our own decompositions: branches taken there are not the model's
 
     def warn(self, what: str, means: str, instead: str) -> None:
         """Warn once per line of the user's code: what happened, what it means for the file, what to do instead."""
@@ -82,7 +76,7 @@ class Decisions:
         """Python wants a plain number: it gets the example's."""
         if threading.get_ident() != self._thread:  # it found the size where the model keeps its own
             return size.values[0]
-        if not size.from_data and not size.is_uniform and not self.axes_of(size):
+        if not size.from_data and not size.is_uniform and self._varies_with_data(size):
             if size.is_bool() and self._is_check():
                 return size.values[0]
             self.warn(
@@ -94,12 +88,14 @@ class Decisions:
             )
         elif size.from_data:
             self.value_read(".item(), int() or float()", size.values[0])
-        elif not size.is_uniform and self.side and size.is_bool():
-            answer = _on_side(self.side, size.values)
+        elif size.is_settled_at_probes:
+            self.assume(size)
+        elif self.side and size.is_bool():
+            answer = _on_side(self.side, size.values[: self._dims.probes])
             self.branches.take_side(size, answer, user_source())
             return answer
-        elif not size.is_uniform:
-            self._committed.setdefault(size.values, size)
+        else:
+            self._commit(size)
             freeze = Freeze(
                 axes=self.axes_of(size),
                 expression=written(size),
@@ -109,9 +105,13 @@ class Decisions:
                 scope=self._scopes.current.path,
             )
             self.freezes.append(freeze)
-        else:
-            self.assume(size)
+            if self.thawing and size.is_bool():
+                self.branches.take_side(size, bool(size.values[0]), freeze.source)
         return size.values[0]
+
+    def _varies_with_data(self, size: Size) -> bool:
+        """Whether a number depends on how many elements data picks, and on no axis; or only data can change it."""
+        return not self.axes_of(size) or (size.is_settled_at_probes and bool(size_lines(size)))
 
     def kept_size(self, what: str, count: int) -> None:
         """A size depends on data, and the model only works where it is the example's."""
@@ -145,15 +145,19 @@ class Decisions:
         return kind is not None
 
     def assume(self, size: Size) -> None:
-        """All probes agree on a branch or a number; sizes that nobody tried may not."""
-        if isinstance(size.origin, Computed) and not self.inside:
-            self.branches.note(size, user_source())
+        """All probes agree on a branch or a number, and points may not.
+
+        Such points stay alive: if the other side gives the same results, the file is to be right there as well.
+        """
+        flips = self._dims.differing(size.values)
+        if flips:
+            self.branches.note(size, user_source(), flips)
+        elif isinstance(size.origin, Computed):
+            self.branches.note_if_solved(size, user_source())
 
     def is_settled(self, size: Size) -> bool:
-        """Whether a size is one plain number: all probes agree, and sizes nearby do too if it was computed."""
-        if not size.is_uniform:
-            return False
-        return not isinstance(size.origin, Computed) or bool(self.inside) or not self.branches.varies(size)
+        """Whether a size is one plain number: all probes and all points agree."""
+        return size.is_uniform
 
     @property
     def has_branches(self) -> bool:
@@ -163,21 +167,29 @@ class Decisions:
     def offer(self, size: Size) -> None:
         """A number that Python has, and may use as a plain one."""
         if not size.is_uniform:
-            self._committed.setdefault(size.values, size)
-            self._offered.setdefault(size.values, user_source())
+            self._commit(size)
+            self._offered.setdefault(self._at_probes(size.values), user_source())
+
+    def _commit(self, size: Size) -> None:
+        like = self._committed.setdefault(self._at_probes(size.values), [])
+        if all(each.values != size.values for each in like):
+            like.append(size)
+
+    def _at_probes(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        return values[: self._dims.probes]
 
     def sizes_like(self, values: tuple[Any, ...]) -> list[Size]:
         """Sizes that Python asked for as plain numbers and that have these values."""
-        found = self._committed.get(values)
-        return [found] if found is not None and type(found.values[0]) is type(values[0]) else []
+        return [each for each in self._committed.get(values, ()) if type(each.values[0]) is type(values[0])]
 
     def committed(self) -> list[Size]:
         """All sizes that Python asked for as whole numbers."""
-        return [size for size in self._committed.values() if size.is_int()]
+        return [size for like in self._committed.values() for size in like if size.is_int()]
 
     def frozen_at(self, values: tuple[Any, ...]) -> Source | None:
         """The line at which Python first asked for a number with these values."""
-        return next((each.source for each in self.freezes if each.values == values), self._offered.get(values))
+        asked = (each.source for each in self.freezes if self._at_probes(each.values) == values)
+        return next(asked, self._offered.get(values))
 
     def axes_of(self, size: Size) -> frozenset[str]:
         """The input axes that a size follows."""

@@ -12,8 +12,10 @@ from torch._ops import OpOverload
 from ..errors import CaptureError
 from .autograd_functions import function_layouts
 from .data_sizes import DataSizes, Freedom, is_data_sized
-from .facts import FunctionCall, Source
+from .facts import Dim, FunctionCall, Source
+from .following import Formulas
 from .layouts import Layout, LayoutKernels, ProbeFailure, dense_like
+from .queries import size_of
 from .shape_tensors import RESHAPE, DependsOnData, sizes_at
 from .sizes import SYMBOLIC, is_from_data, size_lines
 from .source import user_source
@@ -41,24 +43,49 @@ class Elsewhere:
     def __init__(self, tracer: Tracer, kernels: LayoutKernels, freedom: Freedom) -> None:
         self._tracer, self._kernels = tracer, kernels
         self.data_sizes = DataSizes(tracer, freedom)
+        self.formulas = Formulas(tracer, kernels)
+        self._is_followed = True
 
-    def layouts(self, op: OpOverload, args: tuple, kwargs: dict[str, Any], nodes: tuple, out: Any) -> tuple[Any, ...]:
-        """For every other probe, the layout of each result; `nodes` are the arguments as fx has them."""
+    def results(
+        self, op: OpOverload, args: tuple, kwargs: dict[str, Any], nodes: tuple, out: Any
+    ) -> tuple[tuple[Any, ...], list[tuple[Dim, ...]] | None]:
+        """For every other probe, the layout of each result, and the dimensions of each, where an operator's formulas or
+        its kernels tell what they are at the points. `nodes` are the arguments as fx has them."""
+        self._is_followed = True
+        layouts = self._layouts(op, args, kwargs, nodes, out)
+        if not self._is_followed:
+            return layouts, None
+        if op is RESHAPE:
+            op, args = aten.reshape.default, (args[0], self._sizes_in(nodes[1]))
+        return layouts, self.formulas.dims(op, args, kwargs, out, layouts)
+
+    def _sizes_in(self, node: fx.Node) -> list[Any]:
+        """The numbers that a tensor made of sizes holds."""
+        tracer = self._tracer
+        columns = zip(
+            *(sizes_at(node, place, tracer.plain.constants) for place in range(tracer.dims.width)), strict=True
+        )
+        return [tracer.symbol(values, None) for values in columns]
+
+    def _layouts(self, op: OpOverload, args: tuple, kwargs: dict[str, Any], nodes: tuple, out: Any) -> tuple[Any, ...]:
         if op is aten.masked_select.default:  # tensor and mask must fit together, wherever its size comes from
             fitting = torch.broadcast_shapes(*(_at_probe(each, 0).size for each in args))
             self.probe(aten.logical_and.default, args, {}, torch.empty(fitting, device="meta"))
         if is_data_sized(op, nodes):
+            self._is_followed = False
             asked = fx.map_arg(nodes, self._tracer.here)
             return self.data_sizes.layouts(
                 self._tracer.graph, op, asked, lambda place, probe: _at_probe(args[place], probe), out
             )
         if op is aten.slice.Tensor and any(self._lines(each) for each in args[2:4]):
+            self._is_followed = False
             return self._sliced_by_data(args, fx.map_arg(nodes, self._tracer.here), out)
         if op is RESHAPE:
             return self._reshaped(args, nodes, out)
         try:
             return self.probe(op, args, kwargs, out)
         except ProbeRejected:
+            self._is_followed = False
             if op in _RESHAPES and any(map(is_from_data, args[-1])):
                 return self._reshaped_by_data(args, fx.map_arg(nodes, self._tracer.here), out)
             if op is aten.split_with_sizes.default and any(map(is_from_data, args[1])):
@@ -113,6 +140,7 @@ class Elsewhere:
         try:
             sizes = [sizes_at(node_args[1], probe, constants) for probe in range(1, self._tracer.probes)]
         except DependsOnData:
+            self._is_followed = False
             if _is_dynamic(args):
                 what = "the sizes of a reshape depend on the data of a tensor"
                 raise CaptureError(what, op=str(RESHAPE), source=self._tracer.where()) from None
@@ -126,6 +154,8 @@ class Elsewhere:
     def _sliced_by_data(self, args: tuple, nodes: tuple, out: torch.Tensor) -> tuple[Layout, ...]:
         """`x[:n]` with n from a tensor is as long as n, or as x if that is shorter: a size of its own."""
         if self.data_sizes.freedom.slices_fit:
+            self._is_followed = True
+            self._refuse_unfitting(args)
             return self.probe(aten.slice.Tensor, args, {}, out)
         self.data_sizes.has_slices = True
         axis = args[1] % args[0].dim()
@@ -136,6 +166,14 @@ class Elsewhere:
             dense_like((*layout.size[:axis], size, *layout.size[axis + 1 :]), out)
             for layout, size in zip(layouts, fresh, strict=True)
         )
+
+    def _refuse_unfitting(self, args: tuple) -> None:
+        """Points at which a slice ends beyond its tensor are no sizes that the model is for."""
+        dims = self._tracer.dims
+        length = size_of(self._tracer, args[0], args[1])
+        for bound in (each.node for each in args[2:4] if isinstance(each, torch.SymInt)):
+            beyond = [p for p in range(dims.probes, dims.width) if bound.values[p] > length.values[p]]
+            self._tracer.dims.refuse(beyond)
 
     def _reshaped_by_data(self, args: tuple, nodes: tuple, out: torch.Tensor) -> tuple[Layout, ...]:
         """`x.reshape(n, -1)`: numbers that stand for n need not divide x. What is left to -1 is a size of its own."""

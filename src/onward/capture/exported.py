@@ -6,8 +6,10 @@ it was made for. `torch.onnx.ExportableModule` says such things as well.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import inspect
+import types
 from collections.abc import Mapping
 from typing import Any
 
@@ -42,6 +44,15 @@ class ExportedModel(torch.nn.Module):
                 leaves[place] = leaves[place].item()
         args, kwargs = pytree.tree_unflatten(leaves, structure)
         return self.generated[0](*args, **kwargs)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ExportedModel:
+        """Its tensors and its code are copied; the program, which is never called, is shared."""
+        memo[id(self)] = twin = type(self)()
+        own = {name: value for name, value in vars(self).items() if name not in ("program", "signature", "forward")}
+        vars(twin).update({name: copy.deepcopy(value, memo) for name, value in own.items()})
+        twin.program, twin.signature = self.program, self.signature
+        twin.forward = _with_signature(types.MethodType(ExportedModel.forward, twin), self.signature)  # type: ignore[method-assign]
+        return twin
 
 
 def as_module(program: torch.export.ExportedProgram) -> ExportedModel:

@@ -34,9 +34,10 @@ from .weights import Weights
 
 @dataclass(frozen=True, slots=True)
 class SymDim:
-    """A dimension whose size differs between the probes. Its identity is its fingerprint, not its name."""
+    """A dimension whose size differs between the probes or the points (`points.py`), at which `values` has it. Its
+    identity is these values, not its name."""
 
-    values: tuple[int, ...]
+    values: tuple[int, ...] = field(repr=False)
     name: str = field(compare=False)
 
     def __str__(self) -> str:
@@ -366,6 +367,17 @@ class CapturedProgram:
     remarks: tuple[str, ...] = ()  # what was worked out and limits nothing
     read_at: tuple[Source, ...] = ()  # lines at which Python went on with the example's values or sizes
     born_at: Mapping[str, Source] = field(default_factory=dict)  # constants that the model made, and where
+
+
+def bit_length(number: int) -> int:
+    """`number.bit_length()`, as a function that a graph can name."""
+    return number.bit_length()
+
+
+def length_of_slice(size: int, *bounds: int | None) -> int:
+    """How long `x[start:end:step]` is."""
+    start, stop, step = slice(*bounds).indices(size)
+    return max(0, -(-(stop - start) // step))
 
 
 def line(x: tuple[int, ...], y: tuple[int, ...]) -> tuple[Fraction | None, Fraction]:

@@ -16,10 +16,11 @@ from typing import Any
 
 import torch
 
-from .sizes import Computed, Size
+from .sizes import Size, computed, constant
 
 _LARGEST_DENOMINATOR = 64
 _LARGEST_FACTOR = 256
+_SQUARE_ROOT = math.sqrt  # while a model is traced, `math.sqrt` is another function
 
 
 def candidates(values: Sequence[Any], sizes: Sequence[Size]) -> Iterator[Size]:
@@ -35,7 +36,7 @@ def chosen(values: Sequence[Any], sizes: Sequence[Size]) -> Iterator[Size]:
     for first, second in itertools.combinations(sizes, 2):
         for function in (torch.sym_min, torch.sym_max):
             extreme = _compute(function, first, second)
-            if extreme.values == tuple(values):
+            if extreme.values[: len(values)] == tuple(values):
                 yield extreme
 
 
@@ -57,10 +58,10 @@ def _integers(values: Sequence[int], sizes: Sequence[Size]) -> Iterator[Size]:
 
 def _floored_line(values: Sequence[int], axis: Size) -> Iterator[Size]:
     """floor((p * axis + b) / q) for the slope that the probes show and every kind of rounding that fits them."""
-    for slope in _slopes(values, axis.values):
+    for slope in _slopes(values, axis.values[: len(values)]):
         p, q = slope.numerator, slope.denominator
-        low = max(q * value - p * x for value, x in zip(values, axis.values, strict=True))
-        high = min(q * value - p * x + q - 1 for value, x in zip(values, axis.values, strict=True))
+        low = max(q * value - p * x for value, x in zip(values, axis.values, strict=False))
+        high = min(q * value - p * x + q - 1 for value, x in zip(values, axis.values, strict=False))
         usual = (
             [0, q - 1, q // 2, low, high]
             if p == 1
@@ -77,7 +78,7 @@ def _floored_line(values: Sequence[int], axis: Size) -> Iterator[Size]:
 
 def _rounded_line(values: Sequence[int], axis: Size, p: int, q: int) -> Iterator[Size]:
     """round(p * axis / q) + b, where Python rounds halves to the even number."""
-    offsets = {value - round(Fraction(p * x, q)) for value, x in zip(values, axis.values, strict=True)}
+    offsets = {value - round(Fraction(p * x, q)) for value, x in zip(values, axis.values, strict=False)}
     if len(offsets) == 1:
         scaled = axis if p == 1 else _compute(operator.mul, axis, _number(axis, p))
         rounded = _compute(round, _compute(operator.truediv, scaled, _number(axis, q)))
@@ -91,7 +92,7 @@ def _remainders(values: Sequence[int], size: Size) -> Iterator[Size]:
         for function in (operator.add, operator.sub):
             sign = 1 if function is operator.add else -1
             offset = (values[0] - sign * size.values[0]) % modulus
-            if all((offset + sign * x) % modulus == value for x, value in zip(size.values, values, strict=True)):
+            if all((offset + sign * x) % modulus == value for x, value in zip(size.values, values, strict=False)):
                 yield _compute(operator.mod, _compute(function, _number(size, offset), size), _number(size, modulus))
 
 
@@ -119,15 +120,17 @@ def _is_plausible(slope: Fraction) -> bool:
 def _floats(values: Sequence[Any], sizes: Sequence[Size]) -> Iterator[Size]:
     pairs = list(itertools.combinations(sizes, 2))
     products = [_compute(operator.mul, first, second) for first, second in pairs]
-    ratios = [_compute(operator.truediv, first, second) for first, second in pairs if 0 not in second.values]
+    ratios = [
+        _compute(operator.truediv, first, second) for first, second in pairs if 0 not in second.values[: len(values)]
+    ]
     for axis in (*sizes, *products, *ratios):
         for transform in (_itself, _inverse, _root, _inverse_root):
-            if any(value <= 0 for value in axis.values):
+            if any(value <= 0 for value in axis.values[: len(values)]):
                 continue
             transformed = transform(axis)
             factor = values[0] / transformed.values[0]
             scaled = transformed if factor == 1 else _compute(operator.mul, transformed, _number(axis, factor))
-            if all(math.isclose(a, b, rel_tol=1e-12) for a, b in zip(scaled.values, values, strict=True)):
+            if all(math.isclose(a, b, rel_tol=1e-12) for a, b in zip(scaled.values, values, strict=False)):
                 yield scaled
 
 
@@ -140,7 +143,7 @@ def _inverse(axis: Size) -> Size:
 
 
 def _root(axis: Size) -> Size:
-    return _compute(math.sqrt, axis)
+    return _compute(_SQUARE_ROOT, axis)
 
 
 def _inverse_root(axis: Size) -> Size:
@@ -148,9 +151,8 @@ def _inverse_root(axis: Size) -> Size:
 
 
 def _number(like: Size, number: float) -> Size:
-    return Size(like.tracer, (number,) * len(like.values), None)
+    return constant(like.tracer, number)
 
 
 def _compute(function: Callable[..., Any], *operands: Size) -> Size:
-    values = tuple(function(*at_probe) for at_probe in zip(*(each.values for each in operands), strict=True))
-    return Size(operands[0].tracer, values, Computed(function, operands))
+    return computed(function, *operands, is_the_models=False)

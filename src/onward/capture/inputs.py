@@ -96,7 +96,7 @@ def _check_tensor(name: str, tensor: torch.Tensor) -> None:
 
 
 # Types of less than a byte, or of bits without a meaning: PyTorch cannot even copy most of them.
-_PARTIAL = re.compile(r"torch\.(u?int[1-7]|bits\d+(x\d+)?|quint\dx\d|float4\w*)")
+_PARTIAL = re.compile(r"torch\.(u?int[1-7]|bits\d+(x\d+)?|qu?int\w+|float4\w*)")
 
 
 def _check_device(tensors: list[torch.Tensor]) -> None:

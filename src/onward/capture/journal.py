@@ -15,7 +15,7 @@ from torch._ops import OpOverload
 
 from .facts import Source
 from .formulas import candidates, chosen
-from .sizes import SYMBOLIC, Size, symbol
+from .sizes import SYMBOLIC, Size, size_lines, symbol
 from .source import user_source
 
 if TYPE_CHECKING:
@@ -111,7 +111,8 @@ class Comparison:
 
         def look(number: Any) -> Any:
             column = next(columns)
-            return self._seen(tracer, number, tuple(each[column] for each in others), self._witnessed(position, column))
+            witnessed = self._witnessed(op, position, column)
+            return self._seen(tracer, number, tuple(each[column] for each in others), witnessed)
 
         new_args, new_kwargs = _replace((args, kwargs), look)
         return new_args, new_kwargs
@@ -183,8 +184,8 @@ class Comparison:
         `witnessed` has the sizes of every witness and the number that it saw, or None if it saw no number.
         """
         if isinstance(number, SYMBOLIC):
-            if number.node.from_data or number.node.values[1:] == others:
-                return number
+            if size_lines(number.node) or number.node.values[1 : tracer.probes] == others:
+                return number  # one that depends on data has other values in every run
             number = number.node.values[0]  # Python put a plain number of the example into it: 32 - width
         values = (number, *others)
         if all(value == number for value in others):
@@ -214,21 +215,23 @@ class Comparison:
             [f"{value} at {_at(each)}" for value, each in zip(values, sizes, strict=True)],
         )
 
-    def _witnessed(self, position: int, column: int) -> list[tuple[Mapping[str, int], Any]]:
-        """The number in one column of an op, as every witness saw it; None where it has no such number."""
+    def _witnessed(self, op: Any, position: int, column: int) -> list[tuple[Mapping[str, int], Any]]:
+        """The number in one column of an op, as every witness saw it that ran the same op there; None where it has no
+        such number."""
         found = []
         for witness in self._witnesses:
-            if position < len(witness.entries):
+            if position < len(witness.entries) and witness.entries[position].op is op:
                 numbers = witness.entries[position].numbers
                 found.append((witness.sizes, numbers[column] if column < len(numbers) else None))
         return found
 
 
 def _holds(size: Size, witnessed: list[tuple[Mapping[str, int], Any]]) -> bool:
-    """Whether a formula gives what the witnesses saw; one that cannot be evaluated there is not contradicted."""
+    """Whether a formula gives what the witnesses saw. One that cannot be evaluated there is not contradicted, nor is
+    one where an operator has no number: PyTorch leaves out an argument that is the default."""
     for sizes, seen in witnessed:
         value = size.at(sizes)
-        if value is not None and (not isinstance(seen, (int, float)) or not math.isclose(value, seen)):
+        if value is not None and isinstance(seen, (int, float)) and not math.isclose(value, seen):
             return False
     return True
 

@@ -29,6 +29,7 @@ aten = torch.ops.aten
 LARGEST_REAL_PROBE = 1 << 26  # elements; beyond this a real run on zeros costs more than it tells
 _META = torch.device("meta")
 _PYTORCHS_OWN = frozenset({"aten", "prims", "prim", "quantized", "mkldnn", "_c10d_functional"})
+_REFUSALS = (RuntimeError, TypeError, ValueError, IndexError, AssertionError, ArithmeticError)
 _FAKE = (
     "The operator has no fake kernel, so its own ran on zeros of another size; "
     "register one to say what it does to sizes: torch.library.register_fake"
@@ -107,8 +108,11 @@ class LayoutKernels:
             results.append(layouts[0] if isinstance(out, torch.Tensor) else layouts)
         return results
 
-    def run(self, op: OpOverload, args: tuple, kwargs: dict[str, Any]) -> Any:
-        """The op's result with Layouts where tensors would be. Raises ProbeFailure if the sizes are refused."""
+    def run(self, op: OpOverload, args: tuple, kwargs: dict[str, Any], *, largest: int = LARGEST_REAL_PROBE) -> Any:
+        """The op's result with Layouts where tensors would be. Raises ProbeFailure if the sizes are refused.
+
+        A kernel that needs data is run on zeros, up to the `largest` number of elements.
+        """
         key: Any = None
         known: Any = None
         try:
@@ -117,12 +121,12 @@ class LayoutKernels:
         except TypeError:  # an argument that cannot be remembered by
             key = None
         if known is None:
-            known = self._compute(op, args, kwargs)
+            known = self._compute(op, args, kwargs, largest)
             if key is not None:
                 self._memory[key] = known
         return known
 
-    def _compute(self, op: OpOverload, args: tuple, kwargs: dict[str, Any]) -> Any:
+    def _compute(self, op: OpOverload, args: tuple, kwargs: dict[str, Any], largest: int) -> Any:
         meta_error: Exception | None = None
         try:
             check_sizes(op, args, kwargs)
@@ -131,14 +135,14 @@ class LayoutKernels:
         if runs_on_meta(op):
             try:
                 return self._call(op, args, kwargs, _META)
-            except (RuntimeError, NotImplementedError, TypeError, ValueError, IndexError, AssertionError) as error:
+            except _REFUSALS as error:
                 meta_error = error
         if not _may_run(op, meta_error):
             raise ProbeFailure(
                 first_line(meta_error) if meta_error is not None else "it does not say what it does to sizes"
             ) from meta_error
         elements = sum(math.prod(layout.size) for layout in _layouts((args, tuple(kwargs.values()))))
-        if elements > LARGEST_REAL_PROBE:
+        if elements > largest:
             raise ProbeFailure(
                 first_line(meta_error) if meta_error is not None else f"{elements} elements are too many. {_FAKE}"
             ) from meta_error

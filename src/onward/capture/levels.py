@@ -92,6 +92,7 @@ class Level:
         for cell, before in self._written.items():
             before.base.example = before.example
             before.example.copy_(before.content)
+            cell.mirror()
             cell.version, cell.shared = before.version, before.shared
         for tensor, node, version in self._nodes.values():
             tensor.node, tensor.version = node, version

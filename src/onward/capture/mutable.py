@@ -22,8 +22,9 @@ from .inputs import Call, unique_names
 from .linalg import with_signs
 from .memory import geometry, storage
 from .python.fast_path import without_fast_path
-from .state import own_state
+from .state import run_guarded
 from .tensor import Traced
+from .twins import on_copies
 from .weights import Weight, Weights, owner, weights_of
 
 if TYPE_CHECKING:
@@ -50,16 +51,17 @@ def _changed(model: Any, call: Call) -> tuple[list[Weight], list[int]]:
     given = [each.clone() for each in call.tensors]
     args, kwargs = call.arguments(given)
     found = []
-    with own_state(model), torch.no_grad():
-        before = [(_version(each.tensor), each.tensor.clone()) for each in buffers]
+    with on_copies(model) as twin, run_guarded(twin.model), torch.no_grad():
+        tensors = [present_buffer(twin.model, each) for each in buffers]
+        before = [(tensor, _version(tensor), tensor.clone()) for tensor in tensors]
         versions = [_version(each) for each in given]
         try:
-            model(*args, **kwargs)
+            twin.model(*args, **kwargs)
         except Exception:  # the trace meets it too, and tells where
             return [], []
-        for each, (version, content) in zip(buffers, before, strict=True):
-            now = present_buffer(model, each)
-            if now is not each.tensor or _version(now) != version or not _same(now, content):
+        for each, (tensor, version, content) in zip(buffers, before, strict=True):
+            now = present_buffer(twin.model, each)
+            if now is not tensor or _version(now) != version or not _same(now, content):
                 found.append(each)
     written = [i for i, (each, version) in enumerate(zip(given, versions, strict=True)) if _version(each) != version]
     return found, written if isinstance(model, ExportedModel) else []
@@ -248,10 +250,16 @@ def answers(
     args, kwargs = call.arguments(given)
     state = dict(zip((each.key for each in call.state), inputs[len(call.positions) :], strict=True))
     signed = with_signs(results.has_vectors)
-    with own_state(model, {**(weights or {}), **state}), torch.no_grad(), without_fast_path(), signed:
-        outputs = results.select(model(*args, **kwargs))
+    with (
+        on_copies(model, {**(weights or {}), **state}, often=True) as twin,
+        run_guarded(twin.model),
+        torch.no_grad(),
+        without_fast_path(),
+        signed,
+    ):
+        outputs = results.select(twin.model(*args, **kwargs))
         written = [given[i] for i in call.written]
-        return [*outputs, *written, *(present_buffer(model, each).detach().clone() for each in call.state)]
+        return [*outputs, *written, *(present_buffer(twin.model, each).detach().clone() for each in call.state)]
 
 
 def error_when_called(model: Any, call: Call) -> Exception | None:
@@ -265,8 +273,13 @@ def _error_with(model: Any, call: Call, *, gradients: bool) -> Exception | None:
     args, kwargs = call.arguments(given)
     state = dict(zip((each.key for each in call.state), given[len(call.positions) :], strict=True))
     try:
-        with own_state(model, state), torch.set_grad_enabled(gradients), without_fast_path():
-            model(*args, **kwargs)
+        with (
+            on_copies(model, state) as twin,
+            run_guarded(twin.model),
+            torch.set_grad_enabled(gradients),
+            without_fast_path(),
+        ):
+            twin.model(*args, **kwargs)
     except Exception as error:
         return error
     return None

@@ -18,9 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from .facts import bit_length
 from .intercepts import intercepts
 from .python.calls import is_comparison
-from .sizes import AxisOf, Computed, Function, Size, extremes
+from .queries import size_of
+from .sizes import Computed, Function, Size, computed, constant, extremes
 from .tensor import Traced
 
 if TYPE_CHECKING:
@@ -33,8 +35,7 @@ def shape(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any
     tensor = args[0]
     if not tracer.sizes_as_numbers or not isinstance(tensor, Traced):
         return NotImplemented
-    columns = zip(tensor.example.size(), *(layout.size for layout in tensor.layouts), strict=True)
-    sizes = [number_of(Size(tracer, values, AxisOf(tensor.node, i))) for i, values in enumerate(columns)]
+    sizes = [number_of(size_of(tracer, tensor, axis)) for axis in range(tensor.fact.rank)]
     if func is torch.Tensor.numel:
         return math.prod(sizes)
     axis = args[1] if len(args) > 1 else kwargs.get("dim")
@@ -74,6 +75,9 @@ class _Number:
 class WholeNumber(_Number, int):  # type: ignore[misc]
     """An `int` with a formula."""
 
+    def bit_length(self) -> Any:
+        return _computed(bit_length, self)
+
 
 class RealNumber(_Number, float):  # type: ignore[misc]
     """A `float` with a formula."""
@@ -101,14 +105,13 @@ def _computed(function: Callable[..., Any], *operands: Any) -> Any:
         if isinstance(each, _Number):
             sizes.append(each.size)
         elif isinstance(each, (int, float)):
-            sizes.append(Size(tracer, (each,) * tracer.probes, None))
+            sizes.append(constant(tracer, each))
         else:
             return NotImplemented
     try:
-        values = tuple(function(*at_probe) for at_probe in zip(*(each.values for each in sizes), strict=True))
+        return number_of(computed(function, *sizes))
     except ArithmeticError:
         return function(*(each.values[0] for each in sizes))
-    return number_of(Size(tracer, values, Computed(function, tuple(sizes))))
 
 
 def _add_methods() -> None:

@@ -13,11 +13,29 @@ _NOT_THEIRS = frozenset({"torch", "onward", "builtins"})
 
 def namespaces(model: Any) -> list[dict[str, Any]]:
     """The globals of the model's functions."""
-    functions = [model, getattr(model, "__func__", None)]
-    if isinstance(model, torch.nn.Module):
-        functions = [vars(kind).get("forward") for kind in _kinds(model)]
-    found = {id(names): names for each in functions if isinstance(names := getattr(each, "__globals__", None), dict)}
+    found = {id(each.__globals__): each.__globals__ for each in own_functions(model)}
     return [names for names in found.values() if _package(names.get("__name__")) not in _NOT_THEIRS]
+
+
+def own_functions(model: Any) -> list[types.FunctionType]:
+    """The functions that are called first: the model itself, or the `forward` of its modules' classes."""
+    found = [model, getattr(model, "__func__", None)]
+    if isinstance(model, torch.nn.Module):
+        found = [vars(kind).get("forward") for kind in _kinds(model)]
+    return [each for each in found if isinstance(each, types.FunctionType)]
+
+
+def kept_by_function(function: types.FunctionType) -> list[Any]:
+    """What a function keeps from call to call: defaults, what it closes over, and its attributes."""
+    defaults = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+    closed = [cell.cell_contents for _, cell in closed_over(function)]
+    return [*defaults, *closed, *([function.__dict__] if function.__dict__ else [])]
+
+
+def closed_over(function: types.FunctionType) -> list[tuple[str, types.CellType]]:
+    """The variables of other functions that a function uses, as far as they have a value."""
+    named = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    return [(name, cell) for name, cell in named if _is_filled(cell)]
 
 
 def classes(model: Any) -> list[type]:
@@ -38,6 +56,33 @@ def functions(model: Any) -> list[types.FunctionType]:
     beside = (value for names in spaces.values() for value in list(names.values()))
     found = {id(each): each for each in (*roots, *_reached(beside, packages))}
     return [each for each in found.values() if _package(each.__module__) in packages]
+
+
+def called(model: Any) -> list[types.FunctionType]:
+    """The model's own functions and methods without `__init__`, and what they call by a global name, as far as one can
+    see without running them: functions, and methods of classes, of its packages."""
+    theirs = packages(model)
+    waiting = [each for each in _reached([model], None) if each.__name__ != "__init__"]
+    found: dict[int, types.FunctionType] = {}
+    while waiting:
+        function = waiting.pop()
+        if id(function) in found or _package(function.__module__) not in theirs:
+            continue
+        found[id(function)] = function
+        names = [name for code in codes_of(function) for name in code.co_names]
+        values = [function.__globals__[name] for name in names if name in function.__globals__]
+        waiting += [each for each in _reached(values, theirs) if each.__name__ != "__init__"]
+    return list(found.values())
+
+
+def codes_of(function: types.FunctionType) -> list[types.CodeType]:
+    """The code of a function and of the functions inside of it."""
+    found, waiting = [], [function.__code__]
+    while waiting:
+        code = waiting.pop()
+        found.append(code)
+        waiting += [each for each in code.co_consts if isinstance(each, types.CodeType)]
+    return found
 
 
 def _reached(values: Any, packages: set[str] | None) -> Iterator[types.FunctionType]:
@@ -64,7 +109,7 @@ def _reached(values: Any, packages: set[str] | None) -> Iterator[types.FunctionT
 
 
 def _kinds(model: torch.nn.Module) -> set[type]:
-    kinds = {kind for module in model.modules() for kind in type(module).__mro__}
+    kinds = {kind for each in {type(module) for module in model.modules()} for kind in each.__mro__}
     return {kind for kind in kinds if _package(kind.__module__) not in _NOT_THEIRS}
 
 

@@ -125,9 +125,10 @@ def ask_for_gradients(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, 
 def has_gradients(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """`y.requires_grad` after the model has asked for gradients: autograd would know, and a trace does not.
 
-    `torch.autograd.functional.jacobian` takes a tensor that has none for a constant.
+    `torch.autograd.functional` takes a tensor that has none for a constant. It may look at it in another mode than the
+    one in which the tensor was computed.
     """
-    if isinstance(args[0], Traced) and tracer.wants_gradients and torch.is_grad_enabled():
+    if isinstance(args[0], Traced) and tracer.wants_gradients:
         raise _no_gradients(tracer, "requires_grad")
     return NotImplemented
 

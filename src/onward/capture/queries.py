@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from .sizes import SYMBOLIC, AxisOf, Computed, Size
+from .sizes import SYMBOLIC, AxisOf, Size, computed, constant
 
 if TYPE_CHECKING:
     from .tensor import Traced
@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 aten = torch.ops.aten
 
 
-def _size_of(tracer: Tracer, tensor: Traced, axis: int) -> Size:
-    axis = axis % tensor.fact.rank
-    values = (tensor.example.size(axis), *(layout.size[axis] for layout in tensor.layouts))
-    return Size(tracer, values, AxisOf(tensor.node, axis))
+def size_of(tracer: Tracer, tensor: Traced, axis: int) -> Size:
+    """The size of one axis of a tensor."""
+    dim = tensor.fact.shape[axis]
+    values = (dim,) * tracer.dims.width if isinstance(dim, int) else dim.values
+    return Size(tracer, values, AxisOf(tensor.node, axis % tensor.fact.rank))
 
 
 def _symbolic_size(tracer: Tracer, tensor: Traced, axis: int) -> Any:
@@ -39,14 +40,14 @@ def sym_size(tracer: Tracer, tensor: Traced, axis: int | None = None) -> Any:
 def size(tracer: Tracer, tensor: Traced, axis: int | None = None) -> Any:
     """C++ code that cannot take symbolic sizes: the numbers are baked in, and the tracer knows."""
     if axis is not None:
-        return tracer.decisions.commit(_size_of(tracer, tensor, axis))
-    return [tracer.decisions.commit(_size_of(tracer, tensor, i)) for i in range(tensor.fact.rank)]
+        return tracer.decisions.commit(size_of(tracer, tensor, axis))
+    return [tracer.decisions.commit(size_of(tracer, tensor, i)) for i in range(tensor.fact.rank)]
 
 
 def freeze_sizes(tracer: Tracer, tensor: Traced) -> None:
     """Python has the tensor as numbers: as many as in the example, whatever the dynamic axes are."""
     for axis in range(tensor.fact.rank):
-        size = _size_of(tracer, tensor, axis)
+        size = size_of(tracer, tensor, axis)
         if not size.is_uniform and tracer.decisions.axes_of(size):
             tracer.decisions.commit(size)
 
@@ -59,12 +60,10 @@ SQUEEZES = frozenset(
 def _note_squeeze(tracer: Tracer, tensor: Traced, axes: int | Sequence[int] | None = None) -> None:
     """`squeeze` asks every axis that it is given, or all of them, whether its size is 1: a branch on sizes."""
     asked = range(tensor.fact.rank) if axes is None or not tensor.fact.rank else _as_list(axes)
-    one = Size(tracer, (1,) * tracer.probes, None)
     for axis in asked:
-        size = _size_of(tracer, tensor, axis)
-        answers = tuple(value == 1 for value in size.values)
-        if not size.is_uniform and not any(answers):
-            tracer.decisions.assume(Size(tracer, answers, Computed(operator.eq, (size, one))))
+        size = size_of(tracer, tensor, axis)
+        if not size.is_uniform and 1 not in size.values[: tracer.probes]:
+            tracer.decisions.assume(computed(operator.eq, size, constant(tracer, 1)))
 
 
 def number_of_chunks(size: int, wanted: int) -> int:
@@ -81,33 +80,22 @@ def _note_pieces(count: Callable[[int, int], int]) -> Callable[..., None]:
     """`x.chunk(2)` returns one tensor for an axis of size 1: how many tensors there are is a number made of sizes."""
 
     def note(tracer: Tracer, tensor: Traced, pieces: Any, axis: int = 0) -> None:
-        size = _size_of(tracer, tensor, axis)
-        given = pieces.node if isinstance(pieces, SYMBOLIC) else Size(tracer, (pieces,) * tracer.probes, None)
-        values = tuple(map(count, size.values, given.values))
-        if not (size.is_uniform and given.is_uniform) and len(set(values)) == 1:  # else the other probes are refused
-            tracer.decisions.assume(Size(tracer, values, Computed(count, (size, given))))
+        size = size_of(tracer, tensor, axis)
+        given = pieces.node if isinstance(pieces, SYMBOLIC) else constant(tracer, pieces)
+        if size.is_uniform and given.is_uniform:
+            return
+        parts = computed(count, size, given)
+        if len(set(parts.values[: tracer.probes])) == 1:  # else the other probes are refused
+            tracer.decisions.assume(parts)
 
     return note
 
 
-def length_of_slice(size: int, *bounds: int | None) -> int:
-    """How long `x[start:end:step]` is."""
-    return len(range(size)[slice(*bounds)])
-
-
-def _note_slice(
-    tracer: Tracer, tensor: Traced, axis: int = 0, start: Any = None, end: Any = None, step: Any = 1
-) -> None:
-    """`x[:2]` has two elements on all axes but the shortest, and `x[-3:2]` has none from 5 elements on: a length that
-    is the same at all probes may be another one on a shorter axis."""
-    size = _size_of(tracer, tensor, axis)
-    bounds = [each for each in (start, end, step) if each is None or type(each) is int]
-    if size.is_uniform or len(bounds) < 3:
-        return
-    values = tuple(length_of_slice(each, *bounds) for each in size.values)
-    if len(set(values)) == 1:
-        given = (Size(tracer, (each,) * tracer.probes, None) for each in bounds)
-        tracer.decisions.assume(Size(tracer, values, Computed(length_of_slice, (size, *given))))
+def _note_unbind(tracer: Tracer, tensor: Traced, axis: int = 0) -> None:
+    """`x[:2].unbind()` gives one tensor where x has one row: how many there are is a number made of sizes."""
+    size = size_of(tracer, tensor, axis)
+    if not size.is_uniform and len(set(size.values[: tracer.probes])) == 1:  # else the other probes are refused
+        tracer.decisions.assume(size)
 
 
 def _as_list(axes: int | Sequence[int]) -> Sequence[int]:
@@ -117,18 +105,28 @@ def _as_list(axes: int | Sequence[int]) -> Sequence[int]:
 # Operators whose results have another structure at some sizes, by what notes that.
 ASKS_SIZES: dict[Any, Callable[..., None]] = {
     **dict.fromkeys(SQUEEZES, _note_squeeze),
-    aten.slice.Tensor: _note_slice,
+    aten.unbind.int: _note_unbind,
     **dict.fromkeys((aten.chunk.default, aten.unsafe_chunk.default), _note_pieces(number_of_chunks)),
     **dict.fromkeys((aten.split.Tensor, aten.unsafe_split.Tensor), _note_pieces(number_of_pieces)),
 }
 
 
 def sym_stride(tracer: Tracer, tensor: Traced, axis: int | None = None) -> Any:
-    strides = [
-        tracer.symbol(values, None)
-        for values in zip(tensor.example.stride(), *(layout.stride for layout in tensor.layouts), strict=True)
-    ]
+    columns = zip(tensor.example.stride(), *(layout.stride for layout in tensor.layouts), strict=True)
+    strides = [tracer.symbol(_stride_at_points(tracer, tensor, values), None) for values in columns]
     return strides if axis is None else strides[axis]
+
+
+def _stride_at_points(tracer: Tracer, tensor: Traced, values: tuple[int, ...]) -> tuple[int, ...]:
+    """A stride at the points: the product of the axes that lie within, as at the probes; else the example's."""
+    width = tracer.dims.width
+    for first in range(tensor.fact.rank + 1):
+        total = constant(tracer, 1)
+        for axis in range(first, tensor.fact.rank):
+            total = computed(operator.mul, total, size_of(tracer, tensor, axis))
+        if total.values[: tracer.probes] == values:
+            return total.values
+    return (*values, *values[:1] * (width - tracer.probes))
 
 
 def stride(tracer: Tracer, tensor: Traced, axis: int | None = None) -> Any:
@@ -137,15 +135,10 @@ def stride(tracer: Tracer, tensor: Traced, axis: int | None = None) -> Any:
 
 
 def sym_numel(tracer: Tracer, tensor: Traced) -> Any:
-    total = Size(tracer, (1,) * tracer.probes, None)
+    total = constant(tracer, 1)
     for axis in range(tensor.fact.rank):
-        each = _size_of(tracer, tensor, axis)
-        values = tuple(map(operator.mul, total.values, each.values))
-        total = (
-            each
-            if total.is_uniform and total.values[0] == 1
-            else Size(tracer, values, Computed(operator.mul, (total, each)))
-        )
+        each = size_of(tracer, tensor, axis)
+        total = each if total.is_uniform and total.values[0] == 1 else computed(operator.mul, total, each)
     return tracer.symbol(total.values, total.origin)
 
 

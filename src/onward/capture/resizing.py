@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import torch
 
-from .values import is_ordered
+from .values import in_order, is_ordered
 
 _FEW = 16
 
@@ -29,20 +29,21 @@ def resized(tensor: torch.Tensor, sizes: Mapping[int, int], seed: int = 0) -> to
             for number in range(-(-count // flat.numel()) or 1)
         ]
         result = torch.cat(rounds)[:count].reshape(shape)
-        return result.sort().values if is_ordered(tensor) else result
-    in_order = is_ordered(tensor)
+        return in_order(result) if is_ordered(tensor) else result
+    sorts = is_ordered(tensor)
     for axis, size in enumerate(shape):
         if tensor.size(axis):
-            repeats = -(-size // tensor.size(axis))
+            repeats = max(1, -(-size // tensor.size(axis)))
             tensor = torch.cat([tensor] * repeats, dim=axis).narrow(axis, 0, size)
-    return tensor.sort().values if in_order else tensor.contiguous()
+    return in_order(tensor) if sorts else tensor.contiguous()
 
 
 def _smaller(values: torch.Tensor, times: int) -> torch.Tensor:
     """Numbers moved towards zero, the more the oftener they have been used; not those that may be flags."""
     if times == 0 or values.is_complex():
         return values
-    moved = values.isfinite()
-    if values.unique().numel() <= _FEW:
-        moved &= values != values.round()
-    return torch.where(moved, values * (1 - times / (times + 64)), values)
+    wide = values.double() if values.element_size() == 1 else values  # PyTorch has few operators for 8-bit floats
+    moved = wide.isfinite()
+    if wide.unique().numel() <= _FEW:
+        moved &= wide != wide.round()
+    return torch.where(moved, wide * (1 - times / (times + 64)), wide).to(values.dtype)

@@ -18,7 +18,8 @@ from .complaints import model_raised, places_of
 from .data_sizes import FREE, Freedom
 from .decisions import Freeze
 from .elsewhere import ProbeRejected
-from .facts import CapturedProgram, ListFact, Port, Results, SymDim, TensorFact, caution
+from .execute import execute
+from .facts import CapturedProgram, ListFact, Port, Results, SizeFact, SymDim, TensorFact, caution
 from .inputs import AxisNames, Call, solve_roots
 from .journal import CannotThaw, Comparison, Journal
 from .layouts import Layout, LayoutKernels, dense_like
@@ -35,7 +36,9 @@ from .mutable import (
     state_names,
 )
 from .outputs import name_output_axes, name_outputs
+from .points import points_for
 from .probes import PROBES, Plan
+from .regions import Body
 from .resizing import resized
 from .second_look import Watch
 from .session import session
@@ -157,6 +160,7 @@ def run(request: Request, plan: Plan, pen: Comparison | None = None) -> Captured
     tracer = _tracer(request, leaders, PROBES, space, plan.freedom)
     tracer.pen = pen
     tracer.decisions.side, tracer.sizes_as_numbers = plan.side, plan.sizes_as_numbers
+    tracer.decisions.thawing = pen is not None
     examples = request.examples(plan)
     elsewhere = [
         request.space.expand({axis: values[probe] for axis, values in plan.sizes.items()}) for probe in range(1, PROBES)
@@ -200,6 +204,7 @@ def run(request: Request, plan: Plan, pen: Comparison | None = None) -> Captured
         raise raised from raised.__cause__
     request.watch.changes.update(tracer.changes)
     request.watch.moved.update(tracer.moved)
+    request.watch.asked.update(tracer.asked)
     if pen is not None:
         pen.finish()
     elif tracer.decisions.freezes:
@@ -210,6 +215,7 @@ def run(request: Request, plan: Plan, pen: Comparison | None = None) -> Captured
     check_state(call, inputs, [fact for _, fact, _ in state if isinstance(fact, TensorFact)])  # buffers are tensors
     tracer.graph.output(tuple(node for node, _, _ in (*(each for _, each in results), *state)))
     assumptions, sides = tracer.decisions.branches.assumptions(), tracer.decisions.branches.sides()
+    _settle_points(tracer)
     _drop_unused(tracer)
     note_lost_writes(tracer, request.model, call, assigned)
     request.watch.writes.update(parameter_writes(tracer))
@@ -256,20 +262,29 @@ def run(request: Request, plan: Plan, pen: Comparison | None = None) -> Captured
         born_at=tracer.plain.born_at(),
     )
     if tracer.copies_into_lists and not tracer.draws_numbers and not plan.other_side:
-        _check_lists(request, program)
+        _check_lists(request, program, plan)
     return program
 
 
-def _check_lists(request: Request, program: CapturedProgram) -> None:
+def _check_lists(request: Request, program: CapturedProgram, plan: Plan) -> None:
     """A list of unknown length holds copies: a later write to a tensor that went in, or came out, does not reach it.
 
-    Whether that matters is seen in the model's own answer.
+    Whether that matters is seen in the model's own answer. A loop that turns once at the example may turn more often at
+    other sizes, and write to what earlier turns put into the list.
     """
     try:
         wanted = answers(request.model, request.call, program.results, program.example_inputs)
     except Exception as error:
         raise model_raised(request.name, error, error, request.model, request.call) from error
-    if not alike(wanted, program.example_outputs):
+    seen = alike(wanted, program.example_outputs)
+    if seen and plan.sizes:
+        inputs = request.at_sizes({axis: sizes[1] for axis, sizes in plan.sizes.items()})
+        try:
+            wanted, got = answers(request.model, request.call, program.results, inputs), execute(program, inputs)
+        except Exception:  # the model refuses these values, or the sizes: that is no matter of lists
+            return
+        seen = alike(wanted, got)
+    if not seen:
         raise CaptureError(
             f"{request.name} writes in place to a tensor of a list whose length depends on data, and the list would "
             "not see it",
@@ -326,7 +341,21 @@ def _tracer(
         weights=request.weights,
         space=space,
         freedom=freedom,
+        points=points_for({name: values[0] for name, values in axes.items()}, space or AxisSpace()),
     )
+
+
+def _settle_points(tracer: Tracer) -> None:
+    """Leave out of all facts what points say that died in the course of the trace."""
+    if not tracer.dims.dead:
+        return
+    graphs = [tracer.graph]
+    for graph in graphs:
+        for node in graph.nodes:
+            fact = node.meta.get("val")
+            if isinstance(fact, SizeFact):
+                node.meta["val"] = SizeFact(tracer.dims.live(fact.values))
+            graphs += [each.graph for each in node.args if isinstance(each, Body)]
 
 
 def _drop_unused(tracer: Tracer) -> None:
@@ -362,13 +391,13 @@ def _note_updates(tracer: Tracer) -> None:
 
 
 def _note_ties(tracer: Tracer, plan: Plan, request: Request) -> None:
-    """Axes that got one name because the model refuses different sizes: the user did not ask for that, so say it."""
+    """Axes that got one name because the model refuses or compares different sizes: nobody asked for that."""
     axes = request.axes
     for axis, leader in plan.tied.items():
         size = plan.sizes[axis][0]
         text = caution(
             f"{places_of(axis, axes)} is written as {leader!r} ({places_of(leader, axes)}): the model refuses "
-            f"different sizes, and both are {size} in the example",
+            f"different sizes or goes another way there, and both are {size} in the example",
             "The file takes inputs in which they are equal",
             "give them one name if they are the same, or use an example in which they differ",
         )

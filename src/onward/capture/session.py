@@ -21,6 +21,8 @@ from .intercepts import INTERCEPTS
 from .python import ONE_AT_A_TIME, Patch, current, is_tracing, patched, tracing
 from .python.builtin_functions import BUILTINS, lengths
 from .python.fast_path import without_fast_path
+from .python.math_functions import MATH
+from .python.moments import moments
 from .python.pytorch import pytorch
 from .tensor import Traced
 from .tracer import Tracer
@@ -108,7 +110,7 @@ def session(tracer: Tracer, model: Any = None) -> Iterator[None]:
         tracer.mode_again = lambda: _Follow(tracer)  # type: ignore[method-assign]
         tracer.model_again = lambda: _both(tracer)  # type: ignore[method-assign]
         with (
-            patched([*BUILTINS, *pytorch(), *_own_names(tracer, model)]),
+            patched([*BUILTINS, *MATH, *pytorch(), *_own_names(tracer, model)]),
             without_fast_path(),
             tracing(tracer),
             torch.no_grad(),
@@ -123,4 +125,8 @@ def _own_names(tracer: Tracer, model: Any) -> list[Patch]:
     """What is replaced in the model's own files and functions."""
     if model is None:
         return []
-    return [*lengths(model), *(conversions(model) if tracer.elsewhere.data_sizes.freedom.conversions else [])]
+    return [
+        *moments(model),
+        *lengths(model),
+        *(conversions(model) if tracer.elsewhere.data_sizes.freedom.conversions else []),
+    ]

@@ -20,6 +20,7 @@ import torch
 from torch import fx
 
 from .checks import is_shown_at
+from .facts import bit_length
 from .source import is_our_text, user_source, writing_line
 
 if TYPE_CHECKING:
@@ -71,21 +72,29 @@ class Size:
 
     @property
     def is_uniform(self) -> bool:
-        """All probes agree, so the number depends on no dynamic axis; on data it may depend even so."""
-        if self.from_data:
-            return False
-        first = self.values[0]
-        return all(value == first for value in self.values)
+        """All probes and points agree, so the number depends on no dynamic axis; on data it may depend even so."""
+        return not self.from_data and self.tracer.dims.is_one(self.values)
+
+    @property
+    def is_settled_at_probes(self) -> bool:
+        """All probes agree, whatever the points say."""
+        probes = self.tracer.probes
+        return not self.from_data and self.values[:probes].count(self.values[0]) == probes
 
     def at(self, sizes: Mapping[str, int]) -> Number | None:
         """The number at other sizes of the axes; None where a kernel made it and the formula is not known."""
-        if self.is_uniform:
-            return self.values[0]
         if self.from_data:
             return None
+        if not isinstance(self.origin, Computed) and self.is_uniform:
+            return self.values[0]
         if isinstance(self.origin, Computed):
             operands = [operand.at(sizes) for operand in self.origin.operands]
-            return None if any(value is None for value in operands) else self.origin.function(*operands)
+            if any(value is None for value in operands):
+                return None
+            try:
+                return self.origin.function(*operands)
+            except (ArithmeticError, ValueError):  # it fails there, and so does the model
+                return None
         return sizes.get(self.tracer.dims.name_of(self.values) or "")
 
     # --- what kind of number this is -------------------------------------------------------------------------------
@@ -139,7 +148,7 @@ class Size:
 
     # --- numbers entering an expression ----------------------------------------------------------------------------
     def wrap_int(self, number: Number) -> Size:
-        return Size(self.tracer, (number,) * len(self.values), None)
+        return constant(self.tracer, number)
 
     wrap_float = wrap_bool = wrap_int
 
@@ -165,7 +174,7 @@ class Size:
     # C++ kernels assert facts on sizes; these are not decisions of the model's. Where the probes disagree the answer
     # is the one for a size that is neither 0 nor 1: the last probe never is, whatever the example.
     def guard_size_oblivious(self, file: str, line: int) -> bool:
-        return bool(self.values[-1])
+        return bool(self.values[self.tracer.probes - 1])
 
     def guard_or_false(self, file: str, line: int) -> bool:
         return all(self.values) and self.tracer.decisions.is_settled(self)
@@ -181,6 +190,40 @@ class Size:
 
     def statically_known_true(self, file: str, line: int) -> bool:
         return all(self.values) and self.tracer.decisions.is_settled(self)
+
+
+def constant(tracer: Tracer, number: Any) -> Size:
+    """A number that is the same everywhere."""
+    return Size(tracer, (number,) * tracer.dims.width, None)
+
+
+def computed(function: Callable[..., Any], *operands: Size, is_the_models: bool = True) -> Size:
+    """A function of numbers. Where it fails at a point, as a division by zero does, the model fails there too."""
+    tracer = operands[0].tracer
+    rows = list(zip(*(each.values for each in operands), strict=True))
+    try:
+        if function in _EXPLODING and max(abs(row[1]) for row in rows) > _LARGEST_EXPONENT:
+            raise OverflowError
+        values = tuple(function(*row) for row in rows)
+    except (ArithmeticError, ValueError):
+        found = [function(*row) for row in rows[: tracer.probes]]
+        failing = set()
+        for place, row in enumerate(rows[tracer.probes :], tracer.probes):
+            try:
+                if function in _EXPLODING and abs(row[1]) > _LARGEST_EXPONENT:
+                    raise OverflowError
+                found.append(function(*row))
+            except (ArithmeticError, ValueError):
+                failing.add(place)
+                found.append(found[0])
+        if is_the_models:
+            tracer.dims.refuse(failing)
+        values = tuple(found)
+    return Size(tracer, values, Computed(function, operands))
+
+
+_EXPLODING = frozenset({operator.pow, operator.lshift})  # `2**n`: of what size n is at some points, it has no end
+_LARGEST_EXPONENT = 64
 
 
 # Method name on the node -> the function it computes. The function is also the target of the fx node recorded for it.
@@ -233,8 +276,7 @@ def _define(name: str, function: Callable[..., Any]) -> None:
     def method(self: Size, *others: Size | int | None) -> Size:
         given = (each for each in others if each is not None)  # `round` may name the digits, or not
         operands = (self, *(each if isinstance(each, Size) else self.wrap_int(each) for each in given))
-        values = tuple(function(*at_probe) for at_probe in zip(*(each.values for each in operands), strict=True))
-        return Size(self.tracer, values, Computed(function, operands))
+        return computed(function, *operands)
 
     method.__name__ = name
     setattr(Size, name, method)
@@ -271,7 +313,7 @@ _PYTHONS_NAMES = {"trunc": "int", "sym_int": "int", "sym_float": "float", "sym_m
 
 def written(size: Size) -> str:
     """The expression as a person would write it: `batch > 2`, `height // 2 + 1`."""
-    if size.is_uniform and not isinstance(size.origin, Computed):
+    if len(set(size.values)) == 1 and not size.from_data and not isinstance(size.origin, Computed):
         return repr(size.values[0])
     if isinstance(size.origin, Computed) and size.tracer.dims.name_of(size.values) is None:
         operands = [written(operand) for operand in size.origin.operands]
@@ -282,7 +324,12 @@ def written(size: Size) -> str:
             return f"{operands[0]} {sign} {operands[1]}"
         name = size.origin.function.__name__
         return f"{_PYTHONS_NAMES.get(name, name)}({', '.join(operands)})"
-    return size.tracer.dims.describe(size.values)
+    dims = size.tracer.dims
+    if isinstance(size.origin, AxisOf) and not dims.has_formula(size.values):
+        operator_name = getattr(size.origin.node.target, "_opname", None)
+        if operator_name:
+            return f"{operator_name}(...).shape[{size.origin.axis}]"
+    return dims.describe(size.values)
 
 
 def _is_open(text: str) -> bool:
@@ -337,6 +384,47 @@ def size_lines(size: Size) -> frozenset[Any]:
     return lines or (frozenset((None,)) if size.from_data else lines)
 
 
+_LARGEST_SOLVED = 1 << 20  # of the sizes at which an equation is looked at
+
+
+def flip_candidates(size: Size, axis: str, example: Mapping[str, int]) -> set[int]:
+    """Sizes of an axis at which a number may be another one: around the whole numbers that it is computed with, and
+    where two numbers that it compares become equal."""
+    found: set[int] = set()
+    if isinstance(size.origin, Computed):
+        for operand in size.origin.operands:
+            found |= flip_candidates(operand, axis, example)
+        if len(size.origin.operands) == 2:
+            found |= _equal_at(*size.origin.operands, axis, example)
+    elif size.origin is None and size.is_int():
+        number = abs(size.values[0])
+        found |= {factor * number + step for factor in (1, 2, 3) for step in (-1, 0, 1)}
+    return {each for each in found if 0 < each <= _LARGEST_SOLVED}
+
+
+def _equal_at(one: Size, other: Size, axis: str, example: Mapping[str, int]) -> set[int]:
+    """About where two numbers are equal, by halving: exact if their difference only grows or only falls."""
+
+    def difference(at: int) -> Any:
+        first, second = one.at({**example, axis: at}), other.at({**example, axis: at})
+        return None if first is None or second is None else first - second
+
+    low, high = 1, _LARGEST_SOLVED
+    try:
+        ends = difference(low), difference(high)
+        if None in ends or ends[0] == ends[1] or (ends[0] < 0) is (ends[1] < 0):
+            return set()
+        while high - low > 1:
+            middle = (low + high) // 2
+            if (difference(middle) < 0) is (ends[0] < 0):
+                low = middle
+            else:
+                high = middle
+    except (ArithmeticError, ValueError):
+        return set()
+    return {low - 1, low, high, high + 1}
+
+
 Function = Callable[..., Any]
 
 
@@ -385,6 +473,16 @@ def symbolic_round(keep: Callable[..., Any]) -> Callable[..., Any]:
             return keep(size, digits)
         unit = 10**places
         return (size + (unit // 2 - 1 + size // unit % 2)) // unit * unit
+
+    return extended
+
+
+def symbolic_bit_length(ask: Callable[..., Any]) -> Callable[..., Any]:
+    """`size.bit_length()`, for which PyTorch makes a plain number of the size."""
+
+    @functools.wraps(ask)
+    def extended(size: Any) -> Any:
+        return symbol(computed(bit_length, size.node)) if isinstance(size.node, Size) else ask(size)
 
     return extended
 

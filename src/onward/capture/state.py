@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -41,7 +41,8 @@ def state_kept(model: Any, tracer: Tracer | None = None, *, alone: bool = False)
         if tracer is not None:
             tracer.changes.setdefault(change.place, change)
 
-    with generators_kept(model, moved), _attributes_kept(owner(model)), containers_kept(model, changed, alone=alone):
+    kept = containers_kept(model, changed, alone=alone, watched=tracer is not None)
+    with generators_kept(model, moved), _attributes_kept(owner(model)), kept:
         yield
 
 
@@ -90,40 +91,13 @@ def _restore(present: dict[str, Any], before: dict[str, Any]) -> None:
 
 
 @contextlib.contextmanager
-def own_state(model: Any, weights: Mapping[str, torch.Tensor] | None = None) -> Iterator[None]:
-    """Around a call of the model itself: it writes to copies of its buffers, and reads other weights if some are given.
-
-    `weights` are by the name in the state dict. The tensors stay the same objects with other memory, so that whatever
-    else refers to them (tied modules, the flat weights of an LSTM) sees the same.
-    """
+def run_guarded(model: Any) -> Iterator[None]:
+    """Around a call of a model, or of its copy, of which nobody knows yet what it writes to: its parameters and other
+    tensors are as they were afterwards, its attributes and tables too."""
     module = owner(model)
     kept = _MemoryKept([] if module is None else [*module.parameters(), *plain_attributes(module)])
-    with ONE_AT_A_TIME, state_kept(model), kept, _own_memory(module, weights or {}):
+    with ONE_AT_A_TIME, state_kept(model), kept:
         yield
-
-
-@contextlib.contextmanager
-def _own_memory(module: torch.nn.Module | None, others: Mapping[str, torch.Tensor]) -> Iterator[None]:
-    """The buffers in memory of their own, and other weights in place of some."""
-    if module is None:
-        yield
-        return
-    tensors = {id(tensor): tensor for _, tensor in named_tensors(module)}
-    chosen = {id(tensor): others[name] for name, tensor in named_tensors(module) if name in others}
-    written = {id(buffer) for buffer in module.buffers()}
-    kept = [(tensor, tensor.data) for tensor in tensors.values()]
-    try:
-        for tensor, data in kept:
-            if id(tensor) not in written and id(tensor) not in chosen:
-                continue
-            other = chosen.get(id(tensor), data)
-            tensor.data = other.detach().clone() if id(tensor) in written else other.detach()
-        yield
-    finally:
-        for tensor, data in kept:
-            ours = id(tensor) in written or id(tensor) in chosen
-            if ours or (is_plain(tensor) and storage(tensor) != storage(data)):
-                tensor.data = data
 
 
 def plain_attributes(module: torch.nn.Module) -> list[torch.Tensor]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 from collections.abc import Iterator, Mapping
 
 from .assumptions import same_results
@@ -23,6 +24,9 @@ from .probes import PROBES, Plan
 from .run import Frozen, Request, Stuck, run, write_journal
 from .sizes import written
 from .source import warnings_held
+
+_MOST_WITNESSES = 8
+_MOST_GROWN = 64  # times the example's elements
 
 
 class SizesRefused(CannotThaw):
@@ -87,13 +91,27 @@ def _note(thawed: Thawed, confirmed: Mapping[str, list[int]]) -> str:
 
 
 def _witnesses(request: Request, plan: Plan) -> Iterator[Journal]:
-    """Sizes that are not multiples of the example, where rounding shows; the model may well refuse them."""
-    for step in (1, 3):
-        sizes = {axis: values[0] + step for axis, values in plan.sizes.items()}
-        if not request.space.allows(sizes):
+    """Runs at further sizes, which formulas have to agree with; the model may well refuse them.
+
+    Some are not multiples of the example, so that rounding shows; some are small and some are large, so that a line
+    through a few numbers is not taken for a root or a logarithm.
+    """
+    example = {axis: values[0] for axis, values in plan.sizes.items()}
+    found = 0
+    for number, step in enumerate((1, 3, -1, 4, -2, 8, 2, -4, 16, 5, 32, -8, -16, 40, 64, 100, -32)):
+        sizes = {axis: own + step for axis, own in example.items()}
+        grown = math.prod(size / max(example[axis], 1) for axis, size in sizes.items())
+        if (
+            min(sizes.values(), default=0) < 1
+            or not request.space.allows(sizes)
+            or (number > 1 and grown > _MOST_GROWN)
+        ):
             continue
         with contextlib.suppress(CannotThaw):
             yield _journal(request, plan, sizes)
+            found += 1
+        if found == _MOST_WITNESSES:
+            return
 
 
 def _journal(request: Request, plan: Plan, sizes: Mapping[str, int]) -> Journal:

@@ -155,7 +155,8 @@ def _first_that_works(request: Request, *, in_short: bool = False) -> CapturedPr
     refused = False
     rejected: list[tuple[Plan, ProbeRejected]] = []
     for plan in _plans(example, request, in_short):
-        if not _worth_trying(frozen, plan, refused=refused) or (frozen and plan.tied and not rejected):
+        tying = bool(plan.tied) and _compares_axes(frozen, example)
+        if not tying and (not _worth_trying(frozen, plan, refused=refused) or (frozen and plan.tied and not rejected)):
             continue
         try:
             try:
@@ -270,6 +271,12 @@ def _worth_trying(frozen: Frozen | None, plan: Plan, *, refused: bool) -> bool:
     if frozen is None or not any(isinstance(freeze.value, bool) for freeze in frozen.freezes):
         return not plan.other_side and (frozen is None or bool(plan.enlarged))
     return bool(plan.enlarged) or _is_limit(plan) or _is_one_sided(plan)
+
+
+def _compares_axes(frozen: Frozen | None, example: Mapping[str, int]) -> bool:
+    """Whether the model branched on two axes that have one size in the example: it may mean them to be one."""
+    compared = [each.axes for each in frozen.freezes if isinstance(each.value, bool)] if frozen else []
+    return any(len(axes) == 2 and len({example.get(axis) for axis in axes}) == 1 for axes in compared)
 
 
 def _at_example(plan: Plan, example: Mapping[str, int], differing: Sequence[tuple[Assumption, Any]]) -> str:

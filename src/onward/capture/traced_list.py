@@ -138,7 +138,7 @@ class TracedList:
         tracer = self.tracer
         sizes = tracer.elsewhere.data_sizes
         dims = tuple(
-            tracer.dims.dim((example.size(axis), *sizes.fresh((*key, axis), example.size(axis), key[0])))
+            tracer.dims.at_probes((example.size(axis), *sizes.fresh((*key, axis), example.size(axis), key[0])))
             if dim is None
             else dim
             for axis, dim in enumerate(shape)

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import operator
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -14,14 +14,15 @@ from torch import fx
 from torch._ops import HigherOrderOperator, OpOverload
 
 from ..errors import CaptureError
-from .aliasing import Cell, ViewStep
+from .aliasing import MIRRORED, Cell, ViewStep, resolves
 from .axes import AxisSpace, Formula
 from .data_sizes import Freedom
 from .decisions import Decisions
 from .decompositions import own_rule
 from .dims import DimTable
 from .elsewhere import Elsewhere, ProbeRejected
-from .facts import STORED, Dim, ListFact, Output, SizeFact, TensorFact, is_complex
+from .empties import refuses_empties, with_a_row
+from .facts import STORED, Dim, ListFact, Output, SizeFact, Source, TensorFact, is_complex
 from .foreach import foreach, is_foreach
 from .higher_order import HIGHER_ORDER
 from .journal import CannotThaw, Comparison, Journal
@@ -39,7 +40,7 @@ from .sizes import SYMBOLIC, AxisOf, Computed, NumberOf, Origin, Size, size_line
 from .source import ScopeStack, user_source
 from .tensor import Traced
 from .traced_list import TracedList, TracedNumbers
-from .traits import traits
+from .traits import draws, traits
 from .weights import Weights, is_made_of_weights
 from .writes import IN_PLACE_VIEWS, Writes
 
@@ -48,6 +49,10 @@ aten = torch.ops.aten
 
 # Ops that update running statistics without saying so in their schema: positions of these, of the training flag.
 _HIDDEN_WRITES = {aten.batch_norm.default: ((3, 4), 5), aten.instance_norm.default: ((3, 4), 5)}
+
+
+# PyTorch calls them for tensors of some kinds and not for others: runs are not compared by them.
+_UNNOTICED = frozenset({aten.detach.default, aten.alias.default, aten.lift_fresh.default})
 
 
 class Tracer:
@@ -66,17 +71,20 @@ class Tracer:
         weights: Weights | None = None,
         space: AxisSpace | None = None,
         freedom: Freedom | None = None,
+        points: Sequence[Mapping[str, int]] = (),
     ) -> None:
         self.levels = [Level(fx.Graph())]  # the program, then the bodies of control flow that are being traced
         self.nested = False  # whether there was any body
         self.has_vectors = False  # eigenvectors or singular vectors, whose signs are a matter of choice
         self.probes = probes
+        axes = {name: (*values, *(each[name] for each in points)) for name, values in axes.items()}
         self.space = space or AxisSpace()
-        self.dims = DimTable(axes, {name: _at_probes(each, axes) for name, each in self.space.formulas.items()})
+        following = {name: _at_probes(each, axes) for name, each in self.space.formulas.items()}
+        self.dims = DimTable(axes, following, probes=probes, width=probes + len(points))
         self.scopes = ScopeStack(model, model_name)
         self.is_primitive = is_primitive
         self.elsewhere = Elsewhere(self, kernels or LayoutKernels(), freedom or Freedom())
-        self.decisions = Decisions(self.dims, self.scopes, lambda name: self.plain.constants[name].tensor, self.space)
+        self.decisions = Decisions(self.dims, self.scopes, points, self.space)
         self.plain = PlainTensors(self, weights or Weights())
         self.writes = Writes(self)
         self.packings = Packings(self)
@@ -88,6 +96,7 @@ class Tracer:
         self.thread = threading.get_ident()  # in others, its tensors are the example's
         self.moved: set[str] = set()  # generators of Python's or numpy's that the model drew from
         self.changes: dict[tuple[int, Any], Change] = {}  # plain values that the model replaced
+        self.asked: dict[str, Source] = {}  # clocks, and random numbers of the operating system, and who asked
         self.copies_into_lists = False  # whether tensors went into lists that hold copies of them
         self._aside = False  # ops are ours, on plain tensors, and concern nobody
         self._depth = 0  # inside an op of the model, ours are not the model's
@@ -117,7 +126,7 @@ class Tracer:
         self.own(traced, node)
         for axis, dim in enumerate(traced.fact.shape):
             if not isinstance(dim, int) and self.dims.name_of(dim.values):
-                self.levels[-1].sizes.setdefault(dim.values, AxisOf(node, axis))
+                self.levels[-1].sizes.setdefault(self.dims.key(dim.values), AxisOf(node, axis))
         return traced
 
     # --- the dispatcher's entry ------------------------------------------------------------------------------------
@@ -134,7 +143,7 @@ class Tracer:
             raise CaptureError(
                 f"{op} is not supported while tracing", source=self.where(), module=self.scopes.current.path or None
             )
-        if self.pen is not None and self._depth == self._written_at:
+        if self.pen is not None and self._depth == self._written_at and op not in _UNNOTICED:
             args, kwargs = self.pen.enter(self, op, args, kwargs)
         self._depth += 1
         try:
@@ -151,8 +160,9 @@ class Tracer:
         args = self.plain.stand_in(args)
         kwargs = {name: self.plain.stand_in(value) for name, value in kwargs.items()}
         info = traits(op)
-        self.draws_numbers |= info.is_random
-        if not self._involves_trace(args, kwargs) and not info.is_random:
+        is_random = draws(op, args, kwargs)
+        self.draws_numbers |= is_random
+        if not self._involves_trace(args, kwargs) and not is_random:
             if self.plain.may_write(info, args, kwargs):
                 made = self.plain.run(op, args, kwargs)
                 return self.plain.lift(made) if op is aten.empty.memory_format and not made.numel() else made
@@ -166,17 +176,31 @@ class Tracer:
                 return result
         if info.writes:
             return self.writes.run(op, info, args, kwargs)
+        if refuses_empties(op):
+            with self.mode_again():
+                result = with_a_row(self, op, args, lambda *rows: op(*rows, **kwargs))
+            if result is not NotImplemented:
+                return result
         if info.is_view and isinstance(args[0], torch.Tensor) and not isinstance(args[0], Traced):
             args = (self.plain.borrow(args[0]), *args[1:])  # a view at a dynamic place: a write to it must be seen
         if info.hides_views or not self.is_primitive(op, is_complex(args) or is_complex(kwargs)):
             result = self._decompose(op, args, kwargs)
+            if op is aten.sum_to_size.default and isinstance(result, Traced):
+                self.writes.note_copy(args[0], result)
             if result is not NotImplemented:
                 return result
+        if resolves(op, args[0] if args else None):
+            op = aten.clone.default
         if op is aten.index.Tensor:
             args = self._masks_as_indices(args)
         elif op is aten.as_strided.default:
             args = self.writes.from_base(args, kwargs)
-        return self.record(op, args, kwargs)
+        result = self.record(op, args, kwargs)
+        if _is_hidden_view(result, (*args, *kwargs.values())):  # its node is read by nobody
+            result = self._decompose(op, args, kwargs)
+            if result is NotImplemented:
+                raise self.cannot(f"{op} returns a view of an argument, and nobody says which", op, "take a clone()")
+        return result
 
     def _involves_trace(self, args: tuple, kwargs: dict[str, Any]) -> bool:
         for value in (*args, *kwargs.values()) if kwargs else args:
@@ -203,7 +227,7 @@ class Tracer:
 
     def number(self, node: fx.Node, example: Any) -> Any:
         """A number that depends on data, as the node computes it: fresh ones stand for it at the other probes."""
-        values = (example,) * self.probes
+        values = (example,) * self.dims.width
         tensor = node.args[0]
         if type(example) is not bool and isinstance(tensor, fx.Node):
             values = (example, *self.elsewhere.data_sizes.number_in(tensor, example))
@@ -242,7 +266,7 @@ class Tracer:
             operands = tuple(self.size_node(each) for each in origin.operands)
             key: Any = (origin.function, tuple((type(each), each) for each in operands))
         else:
-            key = size.values
+            key = self.dims.key(size.values)
         if isinstance(origin, NumberOf):
             return self.here(origin.node)
         known = known_size(self.levels, key)
@@ -271,7 +295,7 @@ class Tracer:
         """The dynamic axes of the inputs, as sizes."""
         found = {}
         for name, values in self.dims.input_axes.items():
-            origin = self.levels[0].sizes.get(values)
+            origin = self.levels[0].sizes.get(self.dims.key(values))
             if isinstance(origin, fx.Node):
                 origin = AxisOf(*origin.args)  # type: ignore[arg-type]
             if origin is not None:
@@ -288,6 +312,13 @@ class Tracer:
 
     def node_of(self, tensor: Traced) -> fx.Node:
         """The node that computes a tensor's present content."""
+        if tensor.cell.doubt:
+            raise self.cannot(
+                "the model reads a tensor that is the same memory as another one on one side of a branch only, and "
+                f"that other one was written to ({tensor.cell.doubt})",
+                "branch",
+                "return a copy from the branch (x.clone()), or write before it",
+            )
         if tensor.version != tensor.cell.version:
             assert tensor.parent is not None and tensor.step is not None
             self.levels[-1].remember(tensor)
@@ -304,7 +335,6 @@ class Tracer:
 
         A decomposition of PyTorch's that fails leaves the op as it is, to be reported as missing by its own name.
         """
-        self.decisions.inside += 1
         self._within.append(op)
         try:
             algorithm = algorithm_for(op, args)
@@ -317,12 +347,12 @@ class Tracer:
             return self._decompose_by_pytorch(op, args, kwargs)
         finally:
             self._within.pop()
-            self.decisions.inside -= 1
 
     def _decompose_by_pytorch(self, op: OpOverload, args: tuple, kwargs: dict[str, Any]) -> Any:
-        """C++ code may ask for sizes as plain numbers, and compute with them: its ops go into the journal as well."""
+        """C++ code may ask for sizes as plain numbers, and compute with them: its ops go into the journal as well. Not
+        so where only views are taken, which a run of plain tensors does not take one by one."""
         outer = self._written_at
-        if self._depth == outer + 1:  # the op itself is in the journal
+        if self._depth == outer + 1 and not traits(op).hides_views:  # the op itself is in the journal
             self._written_at = self._depth
         try:
             with self.mode_again():
@@ -381,8 +411,9 @@ class Tracer:
             if same is not None:
                 return same
             out = out.clone(memory_format=torch.contiguous_format)  # as at other sizes
+        dims = None
         if layouts is None:
-            layouts = self.elsewhere.layouts(op, args, kwargs, node_args, out)
+            layouts, dims = self.elsewhere.results(op, args, kwargs, node_args, out)
         if op in COPIES_IF_IT_MUST and isinstance(args[0], Traced) and not is_view_elsewhere(args[0], layouts):
             out = out.clone(memory_format=torch.contiguous_format)
         node = self.create(op, node_args, node_kwargs)
@@ -395,7 +426,7 @@ class Tracer:
         given = [each.node for each in leaves((args, tuple(kwargs.values()))) if isinstance(each, SYMBOLIC)]
         lines = frozenset[Any]().union(*map(size_lines, given))
         if isinstance(out, torch.Tensor):
-            result = self.wrap(self._unaliased(out, args), layouts, made_from, lines)
+            result = self.wrap(self._unaliased(out, args), layouts, made_from, lines, dims[0] if dims else None)
             node.meta["val"] = result.fact
             self.own(result, node, parent, ViewStep(*step, None))
             if parent is not None and (op in COPIES_IF_IT_MUST or op is aten.contiguous.default):
@@ -411,9 +442,8 @@ class Tracer:
                     raise self.cannot(f"{op} returns a list among other results, which cannot be followed", op)
                 results.append(each)
                 continue
-            result = self.wrap(
-                self._unaliased(each, args), tuple(layout[index] for layout in layouts), made_from, lines
-            )
+            at_others = tuple(layout[index] for layout in layouts)
+            result = self.wrap(self._unaliased(each, args), at_others, made_from, lines, dims[index] if dims else None)
             getitem = self.make(operator.getitem, (node, index), {}, result.fact)
             self.own(result, getitem, parent, ViewStep(*step, index))
             results.append(result)
@@ -459,9 +489,12 @@ class Tracer:
         layouts: tuple[Layout, ...],
         made_from: Sequence[Dim] = (),
         lines: frozenset[Any] = frozenset(),
+        dims: tuple[Dim, ...] | None = None,
     ) -> Traced:
-        sizes = zip(real.size(), *(layout.size for layout in layouts), strict=True)
-        dims = tuple(self.dims.dim(values, made_from, lines) for values in sizes)
+        """A traced tensor. Where nobody says its dimensions, they are what the layouts say."""
+        if dims is None:
+            sizes = zip(real.size(), *(layout.size for layout in layouts), strict=True)
+            dims = tuple(self.dims.at_probes(values, made_from, lines) for values in sizes)
         fact = TensorFact(STORED.get(real.dtype, real.dtype), dims)
         return Traced(real, layouts, fact, self)
 
@@ -469,11 +502,13 @@ class Tracer:
         """Connect a new tensor with its node and with the memory it lives in."""
         tensor.node = node
         node.meta.setdefault("val", tensor.fact)
-        if parent is not None and storage(tensor.example) == storage(parent.example):
+        memory = storage(tensor.example)
+        is_view = parent is not None and (memory == storage(parent.example) or (step and step.op in MIRRORED))
+        if parent is not None and is_view:
             tensor.parent, tensor.step, tensor.cell = parent, step, parent.cell
             parent.cell.shared = True
             parent.cell.add_view(tensor)
-            if parent.cell.borrowed:
+            if parent.cell.borrowed and memory == storage(parent.cell.borrowed[0].example):
                 parent.cell.borrowed.append(tensor)
         else:
             tensor.cell = Cell(self.levels[-1])
@@ -519,6 +554,16 @@ def _protect(real_args: tuple, positions: tuple[int, ...]) -> tuple:
     """Copies of running statistics, where the op would update them."""
     return tuple(
         value.clone() if index in positions and value is not None else value for index, value in enumerate(real_args)
+    )
+
+
+def _is_hidden_view(result: Any, values: tuple) -> bool:
+    """Whether an op gave back memory of an argument, as `einsum("ij->ji", x)` does, though its schema is not a view's.
+    A write to one of them has to reach the other, so the steps that lead from one to the other must be known."""
+    given = {storage(each.example): each.cell for each in leaves(values) if isinstance(each, Traced)}
+    return any(
+        isinstance(each, Traced) and given.get(storage(each.example), each.cell) is not each.cell
+        for each in leaves(result)
     )
 
 

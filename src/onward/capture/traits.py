@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch._ops import OpOverload
@@ -34,6 +35,18 @@ def traits(op: OpOverload) -> Traits:
     return known
 
 
+def draws(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether a call draws random numbers: dropout, and layers with a dropout, do so in training alone."""
+    if not traits(op).is_random:
+        return False
+    given = {each.name: each.default_value for each in op._schema.arguments}
+    given.update(zip(given, args, strict=False))
+    given.update(kwargs)
+    trains = given.get("training", given.get("train", True))
+    share = given.get("dropout", given.get("dropout_p", given.get("p") if "train" in given else None))
+    return trains is not False and share != 0
+
+
 def _read(op: OpOverload) -> Traits:
     arguments = op._schema.arguments
     writes = tuple((i, a.name) for i, a in enumerate(arguments) if a.alias_info is not None and a.alias_info.is_write)
@@ -50,7 +63,7 @@ def _read(op: OpOverload) -> Traits:
         and arguments[0].alias_info is not None
         and not writes
         and any(each.alias_info is not None for each in op._schema.returns),
-        hides_views=op is torch.ops.aten.broadcast_tensors.default,
+        hides_views=op in _HIDING_VIEWS,
     )
 
 
@@ -91,6 +104,7 @@ _RENAMED = {
 }
 
 aten = torch.ops.aten
+_HIDING_VIEWS = {aten.broadcast_tensors.default, aten.meshgrid.default, aten.meshgrid.indexing}
 # Random ops that PyTorch does not tag as such in every release.
 _RANDOM = {
     aten.rand.default,

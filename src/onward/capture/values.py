@@ -25,7 +25,7 @@ def fresh(tensor: torch.Tensor, seed: int = 0) -> torch.Tensor:
         return tensor.clone()
     draw = torch.Generator().manual_seed(seed)
     if is_ordered(tensor):
-        return tensor.clone() if not _is_continuous(tensor) else _drawn(tensor, draw).sort().values
+        return tensor.clone() if not _is_continuous(tensor) else in_order(_drawn(tensor, draw))
     return _drawn(tensor, draw) if _is_continuous(tensor) else _permuted(tensor, draw)
 
 
@@ -57,7 +57,17 @@ def _permuted(tensor: torch.Tensor, draw: torch.Generator) -> torch.Tensor:
     if rows is None:
         rows = tensor.detach().reshape(1, -1)
     order = torch.rand(rows.shape, generator=draw).argsort(-1)
-    return rows.gather(-1, order).reshape(tensor.shape)
+    bits = rows.view(_BITS[rows.element_size()])  # PyTorch 2.13 has no gather for uint16 to uint64 and for 8-bit floats
+    return bits.gather(-1, order).view(tensor.dtype).reshape(tensor.shape)
+
+
+_BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+def in_order(tensor: torch.Tensor) -> torch.Tensor:
+    """The rows of the last axis sorted; also of types that PyTorch does not sort."""
+    wide = tensor.double() if tensor.is_floating_point() else tensor.long()
+    return wide.sort().values.to(tensor.dtype)
 
 
 def is_ordered(tensor: torch.Tensor) -> bool:

@@ -14,7 +14,7 @@ from torch._ops import OpOverload
 from ..errors import InputError
 from ..options import ExportOptions
 from .names import encodable
-from .traits import traits
+from .traits import draws
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,8 @@ def is_made_of_weights(node: Any) -> bool:
         if not isinstance(each, fx.Node) or each in seen:
             continue
         seen.add(each)
-        if each.op == "placeholder" or (isinstance(each.target, OpOverload) and traits(each.target).is_random):
+        is_random = isinstance(each.target, OpOverload) and draws(each.target, each.args, each.kwargs)
+        if each.op == "placeholder" or is_random:
             return False
         waiting.extend(each.all_input_nodes)
     return any(each.op == "get_attr" for each in seen)

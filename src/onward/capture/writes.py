@@ -17,10 +17,10 @@ import torch
 from torch import fx
 from torch._ops import OpOverload
 
-from .aliasing import PARENT, Cell, PutBack, ViewStep, put_back, single
-from .facts import SizeFact, TensorFact
+from .aliasing import PARENT, Cell, PutBack, ViewStep, is_mirrored, mirrored, put_back, single
+from .facts import SizeFact, SymDim, TensorFact
 from .memory import storage
-from .sizes import SYMBOLIC, AxisOf, Computed, Size
+from .sizes import SYMBOLIC, AxisOf, Size, computed, constant
 from .tensor import Traced
 from .traits import Traits
 
@@ -83,6 +83,13 @@ class Writes:
             if not isinstance(target, Traced):
                 raise tracer.cannot(f"{info.name} writes to a list of tensors, which tracing does not follow", op)
             targets.append(target)
+        if op not in _WRITES_ONE_NUMBER and any(map(_overlaps, targets)):
+            raise tracer.cannot(
+                f"{info.name} writes to a tensor in which elements share memory, and PyTorch's own result depends on "
+                "the order in which it writes them",
+                op,
+                "write to a clone(), or to one window after the other",
+            )
         if op in IN_PLACE_VIEWS:
             return self._view_in_place(IN_PLACE_VIEWS[op], args, kwargs)
         if info.functional is None:
@@ -115,6 +122,20 @@ class Writes:
         target.cell = Cell(self._tracer.levels[-1])
         target.version = target.cell.version
 
+    def _refuse_others(self, target: Traced, result: Traced) -> None:
+        """Sizes that are equal at the probes, and not at some points: PyTorch refuses the write there."""
+        dims = self._tracer.dims
+        if target.fact.rank != result.fact.rank:
+            return
+        pairs = [
+            tuple(dim.values if isinstance(dim, SymDim) else (dim,) * dims.width for dim in both)
+            for both in zip(target.fact.shape, result.fact.shape, strict=True)
+        ]
+        if all(one[: dims.probes] == other[: dims.probes] for one, other in pairs):
+            differing = {p for one, other in pairs for p in range(dims.probes, dims.width) if one[p] != other[p]}
+            self._tracer.dims.refuse(differing)
+            result.fact = target.fact if result.fact.dtype is target.fact.dtype else result.fact
+
     def _resized(self, target: Traced, fact: TensorFact, op: OpOverload | str) -> Exception:
         return self._tracer.cannot(
             f"{op} would resize its target from {_shape(target.fact)} to {_shape(fact)}",
@@ -131,6 +152,8 @@ class Writes:
         if not isinstance(result, Traced):
             result = tracer.plain.lift(result)
         if result.fact.shape != target.fact.shape:
+            self._refuse_others(target, result)
+        if result.fact.shape != target.fact.shape:
             raise self._resized(target, result.fact, op)
         if result.fact.dtype != target.fact.dtype:
             result = tracer.dispatch(aten.to.dtype, (result, target.fact.dtype), {})
@@ -142,6 +165,7 @@ class Writes:
             )
         target.cell.give_back()
         self._note_copies(target.cell)
+        self._doubt_others(target.cell)
         chain = [target]
         while chain[-1].parent is not None:
             chain.append(chain[-1].parent)
@@ -149,6 +173,10 @@ class Writes:
         old = [tracer.node_of(each) for each in chain]
         new = tracer.node_of(result)
         self._move(target, result)
+        for each in chain:
+            if each.parent is not None and is_mirrored(each):
+                each.parent.example.copy_(mirrored(each, each.example))
+        target.cell.mirror()
         target.cell.version += 1
         backs = [self._back(each, parent, node) for each, parent, node in zip(chain, chain[1:], old[1:], strict=False)]
         by_number = max((place + 1 for place, back in enumerate(backs) if back is None), default=0)
@@ -176,15 +204,21 @@ class Writes:
             tensor.cell.copies.append((weakref.ref(copy.cell), sizes))
             copy.cell.copies.append((weakref.ref(tensor.cell), sizes))
 
+    def _doubt_others(self, cell: Cell) -> None:
+        """Before a write: memory that is the same on one side of a branch cannot be read any more."""
+        for reference in cell.either:
+            other = reference()
+            if other is not None:
+                other.doubt = self._tracer.where() or "an unknown line"
+
     def _note_copies(self, cell: Cell) -> None:
         """Before a write: whether a size is 1 is a branch, if somebody still has the other memory."""
-        one = Size(self._tracer, (1,) * self._tracer.probes, None)
+        one = constant(self._tracer, 1)
         for other, sizes in cell.copies:
             if other() is None:
                 continue
             for size in sizes:
-                answers = tuple(value == 1 for value in size.values)
-                self._tracer.decisions.commit(Size(self._tracer, answers, Computed(operator.eq, (size, one))))
+                self._tracer.decisions.commit(computed(operator.eq, size, one))
 
     def _move(self, target: Traced, result: Traced) -> None:
         """The example's new content."""
@@ -331,10 +365,13 @@ class _Numbers:
     def compute(self, function: Callable[..., Any], *operands: Any) -> Any:
         if not any(isinstance(each, fx.Node) for each in operands):
             return function(*operands)
-        count = self._tracer.probes
+        count = self._tracer.dims.width
         columns = [each.meta["val"].values if isinstance(each, fx.Node) else (each,) * count for each in operands]
         values = tuple(function(*row) for row in zip(*columns, strict=True))
         return self._tracer.make(function, operands, {}, SizeFact(values))
+
+    def least(self, number: int | fx.Node) -> int:
+        return min(self._tracer.dims.live(number.meta["val"].values)) if isinstance(number, fx.Node) else number
 
 
 def _defaults(op: OpOverload, functional: OpOverload, args: tuple, kwargs: dict[str, Any]) -> list[Any]:
@@ -358,8 +395,21 @@ def _repeats(tensor: Traced) -> bool:
 
 
 def _counts(tensor: Traced) -> tuple[int, ...]:
-    """How many elements, at every probe."""
-    return tuple(torch.Size(size).numel() for size, _ in _forms(tensor))
+    """How many elements, at every probe and point."""
+    width = tensor.tracer.dims.width
+    columns = [(dim,) * width if isinstance(dim, int) else dim.values for dim in tensor.fact.shape]
+    return tuple(map(math.prod, zip(*columns, strict=True))) if columns else (1,) * width
+
+
+def _overlaps(tensor: Traced) -> bool:
+    """Whether elements of a tensor share memory, as overlapping windows do."""
+    reached = 0
+    for step, size in sorted(zip(tensor.example.stride(), tensor.example.size(), strict=True)):
+        if size > 1:
+            if 0 < step <= reached:
+                return True
+            reached += (size - 1) * step
+    return False
 
 
 def _numbered(tensor: Traced) -> TensorFact:
@@ -368,6 +418,9 @@ def _numbered(tensor: Traced) -> TensorFact:
 
 def _shape(fact: TensorFact) -> str:
     return f"[{', '.join(map(str, fact.shape))}]"
+
+
+_WRITES_ONE_NUMBER = frozenset({aten.zero_.default, aten.fill_.Scalar, aten.fill_.Tensor})
 
 
 # --- ops with a way of their own -------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import Any
 import onnx_ir as ir
 import torch
 
-from onward.capture.facts import Dim, SymDim
+from onward.capture.facts import Dim, SymDim, length_of_slice
 from onward.lower import dims as dimensions
 from onward.lower.core import Number, Value
 from onward.lower.sizes import Size, Sizes, SizeValue, size_of
@@ -134,7 +134,7 @@ class Structure(Sizes):
         if before is not None and after == list(before):
             return x
         annotation = None if None in after or -1 in after else tuple(after)
-        if 0 in after:
+        if 0 in after or self._may_be_empty_twice(wanted, after):
             return self._reshape_empty(x, wanted, after, before, annotation)
         entries = self._reshape_entries(before, wanted, after)
         for base in self._reshaped_from(x) if annotation is not None else ():
@@ -143,8 +143,38 @@ class Structure(Sizes):
             instead = self._reshape_entries(self.dims(base), wanted, after)
             if _computed(instead) <= _computed(entries):
                 x, entries = base, instead
-        result = self.op.Reshape(x, self.shape(entries))
+        if self._has_run_of_sizes(entries, after):
+            entries = [after[place] if entry == -1 else entry for place, entry in enumerate(entries)]
+            result = self.op.Reshape(x, self.shape(entries), allowzero=1)
+        else:
+            result = self.op.Reshape(x, self.shape(entries))
         return self.annotate(result, annotation) if annotation is not None else result  # type: ignore[arg-type]
+
+    def _may_be_empty_twice(self, wanted: Sequence[Size], after: Sequence[Dim | None]) -> bool:
+        """Whether no place of a -1 serves, because two sizes may be 0, and all sizes can be given."""
+        empty = [dim for dim in after if isinstance(dim, SymDim) and self.may_be_empty(dim)]
+        return (
+            self.opset >= 14
+            and len(empty) > 1
+            and all(
+                isinstance(size, (int, SizeValue)) or (isinstance(dim, SymDim) and self.is_at_hand(dim))
+                for size, dim in zip(wanted, after, strict=True)
+            )
+        )
+
+    def _has_run_of_sizes(self, entries: list[Any], after: list[Dim | None]) -> bool:
+        """Whether a reshape computes sizes that stand side by side in one tensor, so that one node reads them all.
+
+        Then none is left to infer, and each of them may be 0.
+        """
+        places = [place for place, entry in enumerate(entries) if entry == -1 or not isinstance(entry, int)]
+        found = [self._axis_of(dim.values) for place in places if isinstance(dim := after[place], SymDim)]
+        if self.opset < 15 or len(places) < 2 or 0 in entries or len(found) < len(places) or None in found:
+            return False
+        (first, axis), start = found[0], places[0]  # type: ignore[misc]
+        return places == list(range(start, start + len(places))) and found == [
+            (first, axis + step) for step in range(len(places))
+        ]
 
     def _reshape_entries(
         self, before: tuple[Dim, ...] | None, wanted: list[Size], after: list[Dim | None]
@@ -178,9 +208,15 @@ class Structure(Sizes):
         if before is None or -1 not in dims or None in dims:
             return wanted
         place = dims.index(-1)
-        rest = dimensions.product([dim for dim in dims if dim != -1 and dim is not None])
-        if rest != 0:
-            wanted[place] = dimensions.combine(lambda a, b: a // b if b else 0, dimensions.product(before), rest)
+        left, rest = list(before), []
+        for dim in (dim for dim in dims if dim != -1 and dim is not None):
+            if dim in left:
+                left.remove(dim)  # what both sides have need not be divided, and may be 0
+            else:
+                rest.append(dim)
+        whole, part = dimensions.product(left), dimensions.product(rest)
+        if part != 0:
+            wanted[place] = dimensions.combine(lambda a, b: a // b if b else 0, whole, part)
         return wanted
 
     def _costliest(self, places: list[int], wanted: Sequence[Size]) -> int:
@@ -259,11 +295,10 @@ class Structure(Sizes):
             if first is None or last is None:
                 return None
             after[axis] = dimensions.combine(
-                lambda n, a, b, t=step: len(range(n)[slice(a, b, t)]), after[axis], first, last
+                lambda n, a, b, t=step: length_of_slice(n, a, b, t), after[axis], first, last
             )
             doubtful = [bound for bound in (start, end) if isinstance(bound, SizeValue) and not bound.exact]
-            if isinstance(after[axis], int) and doubtful:  # the same in every probe, perhaps not at every size
-                after[axis] = SymDim((after[axis],) * len(doubtful[0].values), "")
+            after[axis] = _perhaps(after[axis], doubtful)
         return after
 
     def _slice_by_gather(self, x: Value, starts: Any, ends: Any, axes: Any, steps: Any) -> Value:
@@ -423,9 +458,16 @@ def _ceiling(span: Any, step: Any) -> Any:
     return -(-span // step)
 
 
+def _perhaps(dim: Dim, doubtful: Sequence[SizeValue]) -> Dim:
+    """A dimension that was computed from these sizes: if it is the same in every probe, perhaps not at every size."""
+    return SymDim((dim,) * len(doubtful[0].values), "") if isinstance(dim, int) and doubtful else dim
+
+
 def _arange_length(start: Any, end: Any, step: Any) -> Dim | None:
     """How many numbers an arange has, if its bounds are integers."""
     bounds = [as_dim(bound) for bound in (start, end, step) if not isinstance(bound, float)]
     if len(bounds) < 3 or None in bounds:
         return None
-    return dimensions.combine(lambda a, b, s: max(0, -((a - b) // s)), *bounds)  # type: ignore[arg-type]
+    count = dimensions.combine(lambda a, b, s: max(0, -((a - b) // s)), *bounds)  # type: ignore[arg-type]
+    doubtful = [bound for bound in (start, end, step) if isinstance(bound, SizeValue) and not bound.exact]
+    return _perhaps(count, doubtful)

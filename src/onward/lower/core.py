@@ -438,8 +438,10 @@ class Core:
         present = self._session.dtypes.get(x)
         if present is dtype:
             return x
-        if self.opset < 13 and torch.bfloat16 in (present, dtype) and x not in self._session.tensors:
-            raise self.needs_opset(13)  # Cast does not know it before
+        if x not in self._session.tensors:
+            needed = max(schemas.first_cast(each) for each in (present, dtype) if each is not None)
+            if self.opset < needed:
+                raise self.needs_opset(needed, f"a cast of {present} to {dtype}")
         return self.op.Cast(x, to=dtypes.to_onnx(dtype))
 
     # Errors

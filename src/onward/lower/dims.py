@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from onward.capture.facts import Dim, SymDim
+from onward.capture.facts import Dim, SymDim, length_of_slice
 from onward.tables import registrar
 
 Shape = tuple[Dim, ...]
@@ -231,13 +231,13 @@ def _slice(shapes: Any, constants: Any, attributes: dict[str, Any], outputs: int
     for place, (start, end) in enumerate(zip(starts, ends, strict=True)):
         axis = axes[place] if axes else place
         step = steps[place] if steps else 1
-        sizes[axis] = combine(lambda n, s=start, e=end, t=step: _slice_length(n, s, e, t), sizes[axis])
+        sizes[axis] = combine(lambda n, s=start, e=end, t=step: slice_length(n, s, e, t), sizes[axis])
     return tuple(sizes)
 
 
-def _slice_length(size: int, start: int, end: int, step: int) -> int:
+def slice_length(size: int, start: int, end: int, step: int) -> int:
     stop = None if step < 0 and end < -size else end
-    return len(range(size)[slice(start, stop, step)])
+    return length_of_slice(size, start, stop, step)
 
 
 @_rule("Split")

@@ -19,7 +19,7 @@ import onnx_ir as ir
 import torch
 
 from onward.capture.facts import Dim, SymDim
-from onward.lower.dims import BROADCAST, Shape, broadcast, combine, product, propagate
+from onward.lower.dims import BROADCAST, Shape, broadcast, combine, product, propagate, slice_length
 
 _POINTS = 24
 _SMALL = (1, 2, 3, 4, 5, 6, 7, 9)
@@ -318,13 +318,8 @@ def _sliced(proof: _Proof, node: ir.Node, attributes: Mapping[str, Any], shapes:
         step = steps[place] if steps else 1
         if not isinstance(axis, int) or not isinstance(step, int):
             return None
-        sizes[axis] = combine(lambda n, a, b, t=step: _length(n, a, b, t), sizes[axis], start, end)
+        sizes[axis] = combine(lambda n, a, b, t=step: slice_length(n, a, b, t), sizes[axis], start, end)
     return tuple(sizes)
-
-
-def _length(size: int, start: int, end: int, step: int) -> int:
-    stop = None if step < 0 and end < -size else end
-    return len(range(size)[slice(start, stop, step)])
 
 
 def _ranged(proof: _Proof, node: ir.Node, attributes: Mapping[str, Any], shapes: Sequence[Any]) -> Shape | None:

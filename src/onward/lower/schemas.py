@@ -83,6 +83,22 @@ def first_opset(op: str, domain: str = "") -> int | None:
     return min(versions, default=None)
 
 
+@cache
+def first_cast(dtype: torch.dtype) -> int:
+    """The opset from which on Cast knows a type: 13 for bfloat16, 19 for most floats of 8 bits."""
+    history = (each for each in onnx.defs.get_all_schemas_with_history() if (each.name, each.domain) == ("Cast", ""))
+    known = (
+        schema.since_version
+        for schema in history
+        if any(
+            dtypes.from_type_string(text) is dtype
+            for each in schema.type_constraints
+            for text in each.allowed_type_strs
+        )
+    )
+    return min(known, default=0)
+
+
 def not_carried(op: str, opset: int, given: Iterable[torch.dtype | None]) -> torch.dtype | None:
     """The first of these types that an operator which takes values as they are, and gives them back, does not take."""
     schema = find(op, opset) if op in _CARRIES else None

@@ -16,11 +16,9 @@ from typing import Any
 import onnx_ir as ir
 import torch
 
-from onward.capture.facts import Dim, SymDim, line
+from onward.capture.facts import Dim, SymDim, bit_length
 from onward.lower.bits import by_planes
 from onward.lower.core import Core, Value
-
-_LARGEST_STEP = 8  # of slices, in formulas that are tried
 
 
 class SizeValue:
@@ -60,7 +58,9 @@ class SizeValue:
         """A function of numbers, some of which are SizeValues."""
         count = next(len(o.values) for o in operands if isinstance(o, SizeValue))
         columns = [o.values if isinstance(o, SizeValue) else (o,) * count for o in operands]
-        return SizeValue(tuple(function(*row) for row in zip(*columns, strict=True)), function, operands)
+        example, *others = zip(*columns, strict=True)
+        first = function(*example)
+        return SizeValue((first, *(_or(first, function, row) for row in others)), function, operands)
 
     def __repr__(self) -> str:
         return f"SizeValue{self.values}"
@@ -94,6 +94,14 @@ class SizeValue:
 
     def __neg__(self) -> SizeValue:
         return SizeValue.of(operator.neg, self)
+
+
+def _or(otherwise: Any, function: Callable[..., Any], row: tuple[Any, ...]) -> Any:
+    """A function's value, or another one at a point where it has none: a division by a count that may be 0."""
+    try:
+        return function(*row)
+    except (ArithmeticError, ValueError):
+        return otherwise
 
 
 _POLYNOMIAL = frozenset({operator.add, operator.sub, operator.mul, operator.neg, operator.pow, torch.sym_int})
@@ -207,8 +215,8 @@ class Sizes(Core):
             return self._axis_of(size.values) or self._derive(size)
         if isinstance(size, SizeValue):
             if size.kind is not int or not size.exact or size.function == "given":
-                return size
-            if len(set(size.values)) == 1 and size.function != "given":
+                return size.operands if size.function == "axis" else size
+            if len(set(size.values)) == 1:
                 return size.values[0]
             axis = self._axis_of(size.values) if size.values not in self._doubtful else None
             if axis is not None:
@@ -224,61 +232,64 @@ class Sizes(Core):
         return next((layer._axes[values] for layer in reversed(layers) if values in layer._axes), None)
 
     def may_be_empty(self, dim: SymDim) -> bool:
-        """Whether a dimension is 0 where an axis of an input is 1, as `batch - 1` and `batch // 2` are."""
-        axes = self._input_axes()
-        return dim.values not in axes and any(_is_empty_at_one(values, dim.values) for values in axes)
+        """Whether a dimension may be 0 though no axis of an input is, as `batch - 1` and `batch // 2` are."""
+        return 0 in dim.values
 
     def is_at_hand(self, dim: SymDim) -> bool:
-        """Whether some tensor has this dimension, or it is a multiple of an axis of an input."""
-        multiples = (line(values, dim.values) for values in self._input_axes())
-        return self._axis_of(dim.values) is not None or any(
-            slope is not None and slope.denominator == 1 and offset == 0 for slope, offset in multiples
-        )
-
-    def _input_axes(self) -> list[tuple[int, ...]]:
-        outermost: Any = self
-        while outermost._parent is not None:
-            outermost = outermost._parent
-        return [values for values, (tensor, _) in outermost._axes.items() if tensor.producer() is None]
+        """Whether some tensor has this dimension, or it can be computed from those that tensors have."""
+        return self._axis_of(dim.values) is not None or self._derived(dim) is not None
 
     def _derive(self, dim: SymDim) -> SizeValue:
         """A dimension that no tensor has, from those that some have: a computed number, or a simple formula."""
-        layer: Any = self
-        known: dict[tuple[int, ...], SizeValue] = {}
-        while layer is not None:
-            if dim.values in layer._computed:
-                return layer._computed[dim.values]
-            known |= {values: SizeValue(values, "axis", axis) for values, axis in layer._axes.items()} | layer._computed
-            layer = layer._parent
+        found = self._derived(dim)
+        if found is None:
+            raise self.unsupported(f"the size {dim.name or dim.values[0]} cannot be computed from sizes known here")
+        return found
+
+    def _derived(self, dim: SymDim) -> SizeValue | None:
+        known = self._known_sizes()
+        if dim.values in known:
+            return known[dim.values]
+        found = self._as_multiple(dim, known)
+        if found is not None:
+            return found
         for values, size in known.items():
-            pairs = list(zip(dim.values, values, strict=True))
-            if any(b == 0 for _, b in pairs):
-                continue
-            if all(a % b == 0 for a, b in pairs) and len({a // b for a, b in pairs}) == 1:
-                return size * (pairs[0][0] // pairs[0][1])
-            if all(a and b % a == 0 for a, b in pairs) and len({b // a for a, b in pairs}) == 1:
-                return size // (pairs[0][1] // pairs[0][0])
-            if len({a - b for a, b in pairs}) == 1:
-                return size + (pairs[0][0] - pairs[0][1])
+            difference = dim.values[0] - values[0]
+            if all(a - b == difference for a, b in zip(dim.values, values, strict=True)):
+                return size + difference
         for values, size in known.items():
-            quotients = tuple(a // b if b and a % b == 0 else 0 for a, b in zip(dim.values, values, strict=True))
-            if quotients in known:
-                return size * known[quotients]
             differences = tuple(a - b for a, b in zip(dim.values, values, strict=True))
             if differences in known:
                 return size + known[differences]
         return self._derive_product(dim, known)
 
-    def _derive_product(self, dim: SymDim, known: dict[tuple[int, ...], SizeValue]) -> SizeValue:
+    def _known_sizes(self) -> dict[tuple[int, ...], SizeValue]:
+        """The axes of tensors, and the numbers that the program computed, inside and around a body."""
+        layer: Any = self
+        known: dict[tuple[int, ...], SizeValue] = {}
+        while layer is not None:
+            known |= {values: SizeValue(values, "axis", axis) for values, axis in layer._axes.items()} | layer._computed
+            layer = layer._parent
+        return known
+
+    def _as_multiple(self, dim: SymDim, known: dict[tuple[int, ...], SizeValue]) -> SizeValue | None:
+        """A multiple or a part of a size that is known. Either may be 0 at some sizes of the inputs."""
+        for values, size in known.items():
+            if (factor := _factor(dim.values, values)) is not None:
+                return size * factor
+            if (factor := _factor(values, dim.values)) is not None:
+                return size // factor
+        return None
+
+    def _derive_product(self, dim: SymDim, known: dict[tuple[int, ...], SizeValue]) -> SizeValue | None:
         """number * size * size, as a flattened [batch, sequence, 4] has it."""
         for left, size in known.items():
             for right, other in known.items():
-                spans = [a * b for a, b in zip(left, right, strict=True)]
-                if all(span and a % span == 0 for a, span in zip(dim.values, spans, strict=True)):
-                    factors = {a // span for a, span in zip(dim.values, spans, strict=True)}
-                    if len(factors) == 1:
-                        return size * other * factors.pop()
-        raise self.unsupported(f"the size {dim.name or dim.values} cannot be computed from sizes that are known here")
+                if dim.values[0] % (left[0] * right[0] or 1) == 0:
+                    factor = _factor(dim.values, tuple(a * b for a, b in zip(left, right, strict=True)))
+                    if factor is not None:
+                        return size * other if factor == 1 else size * other * factor
+        return None
 
     def _shape_part(self, x: Value, start: int, end: int) -> Value:
         """Sizes of consecutive axes."""
@@ -370,7 +381,7 @@ class Sizes(Core):
             return result
         integer = not any(self.dtype(v).is_floating_point for v in self._operands(a, b))
         y = self.op.Pow(*(self.cast(v, torch.float64) for v in self._operands(a, b)))
-        return self.cast(y, torch.int64) if integer and isinstance(b, int) and b >= 0 else y
+        return self.cast(y, torch.int64) if integer and _never_negative(b) else y
 
     def _rounded(self, op: str | None, a: Any) -> Value:
         """floor, ceil, trunc: an int64 from a float64; an integer is itself."""
@@ -427,7 +438,19 @@ def _never_negative(number: Any) -> bool:
 
 def size_of(x: ir.Value, axis: int, values: tuple[int, ...]) -> SizeValue:
     """The size of a tensor along an axis."""
-    return SizeValue(values, "axis", (x, axis))
+    size = SizeValue(values, "axis", (x, axis))
+    if len(set(values)) == 1:  # as long as a diagonal: the same in every probe, and less at smaller sizes
+        size.exact = False
+    return size
+
+
+def _logarithm(g: Any, a: Any, base: float) -> Value:
+    """log2 and log10 are exact where the answer is whole: a quotient of logarithms may be a little less."""
+    x = g.cast(g._one(a), torch.float64)
+    quotient = g.op.Div(g.op.Log(x), g.const([math.log(base)], torch.float64))
+    whole = g.round(quotient)
+    power = g.op.Pow(g.const([base], torch.float64), whole)
+    return g.where(g.equal(g.round(power), x), whole, quotient)
 
 
 def _round(g: Any, a: Any, digits: int | None = None) -> Value:
@@ -504,12 +527,34 @@ _FUNCTIONS: dict[Any, Callable[..., Value]] = {
     math.ceil: lambda g, a: g._rounded("Ceil", a),
     math.trunc: lambda g, a: g._rounded(None, a),
     math.sqrt: lambda g, a: g.op.Sqrt(g.cast(g._one(a), torch.float64)),
+    math.isqrt: lambda g, a: g._rounded("Floor", SizeValue.of(math.sqrt, a)),
+    math.exp: lambda g, a: g.op.Exp(g.cast(g._one(a), torch.float64)),
+    math.log: lambda g, a: g.op.Log(g.cast(g._one(a), torch.float64)),
+    math.log2: lambda g, a: _logarithm(g, a, 2.0),
+    math.log10: lambda g, a: _logarithm(g, a, 10.0),
+    bit_length: lambda g, a: g.reduce(
+        "ReduceSum",
+        g.cast(
+            g.op.Not(g.op.Less(g.op.Abs(g._one(a)), g.const([1 << n for n in range(63)], torch.int64))), torch.int64
+        ),
+        [0],
+        True,
+    ),
     builtins.int: lambda g, a: g._rounded(None, a),
     builtins.float: lambda g, a: g.cast(g._one(a), torch.float64),
     builtins.round: _round,
 }
 if hasattr(torch, "_sym_sqrt"):
     _FUNCTIONS[torch._sym_sqrt] = _FUNCTIONS[math.sqrt]
+
+
+def _factor(values: tuple[Any, ...], of: tuple[Any, ...]) -> int | None:
+    """The whole number of times that sizes are others."""
+    first = next((place for place, size in enumerate(of) if size), None)
+    if first is None or values[first] % of[first] or not values[first]:
+        return None
+    factor: int = values[first] // of[first]
+    return factor if all(a == factor * b for a, b in zip(values, of, strict=True)) else None
 
 
 def is_size_function(function: Any) -> bool:
@@ -526,16 +571,3 @@ def size_functions() -> tuple[Any, ...]:
 
 
 __all__ = ["Size", "SizeValue", "Sizes", "is_size_function", "size_functions", "size_of"]
-
-
-def _is_empty_at_one(axis: tuple[int, ...], values: tuple[int, ...]) -> bool:
-    """Whether sizes follow an axis by a line, or by a quotient as a step makes it, that is 0 where the axis is 1."""
-    slope, offset = line(axis, values)
-    if slope is not None and slope.denominator == 1:
-        return slope + offset <= 0
-    return any(
-        (1 + more) // step <= 0
-        and all((size + more) // step == value for size, value in zip(axis, values, strict=True))
-        for step in range(2, _LARGEST_STEP + 1)
-        for more in range(-step, step)
-    )

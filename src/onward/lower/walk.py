@@ -272,7 +272,7 @@ class _Walk:
             return self._write_down(node, args, kwargs, name)
         if lowering is None:
             return self._on_sizes(target, args, node.meta.get("val"))
-        if _holds_nothing(fact):
+        if self._holds_nothing(fact):
             return self._nothing(fact)
         try:
             positional, named = lowering.bind(target, args, kwargs)
@@ -285,9 +285,20 @@ class _Walk:
 
     def _nothing(self, fact: Any) -> Any:
         """Results without elements: their shapes say all there is, and runtimes fail on many of them."""
-        if isinstance(fact, TensorFact):
+        if not isinstance(fact, TensorFact):
+            return [self._nothing(each) for each in fact]
+        if fact.is_static:
             return self.g.const_tensor(torch.empty([int(dim) for dim in fact.shape], dtype=fact.dtype))  # type: ignore[arg-type]
-        return [self._nothing(each) for each in fact]
+        empty = self.g.op.ConstantOfShape(self.g.shape(fact.shape), value=torch.zeros(1, dtype=fact.dtype))
+        return self.g.annotate(empty, fact.shape)
+
+    def _holds_nothing(self, fact: Any) -> bool:
+        """Whether every result is known to have no elements, at any size of any dynamic axis."""
+        if isinstance(fact, (tuple, list)):
+            return bool(fact) and all(map(self._holds_nothing, fact))
+        if not isinstance(fact, TensorFact) or fact.dtype.is_complex or 0 not in fact.shape:
+            return False
+        return all(isinstance(dim, int) or self.g.is_at_hand(dim) for dim in fact.shape)
 
     def _write_down(self, node: fx.Node, args: Sequence[Any], kwargs: dict[str, Any], name: tuple[str, str]) -> Any:
         """The call itself as a node."""
@@ -515,14 +526,6 @@ def _registration(op: Any, opset: int) -> str:
     """What to write to add an operator."""
     name = str(registries.op_key(op)).removesuffix(".default")
     return f'onward.register_custom_op_symbolic("{name}", function, {opset})'
-
-
-def _holds_nothing(fact: Any) -> bool:
-    """Whether every result is known to have no elements, at any size of any dynamic axis."""
-    if isinstance(fact, (tuple, list)):
-        return bool(fact) and all(map(_holds_nothing, fact))
-    static = isinstance(fact, TensorFact) and fact.is_static and not fact.dtype.is_complex
-    return static and 0 in fact.shape
 
 
 def _needed(nodes: Sequence[ir.Node], outputs: Sequence[Value]) -> list[ir.Node]:

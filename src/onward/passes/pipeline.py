@@ -24,6 +24,8 @@ from .fuse_conv_batch_norm import fuse_conv_batch_norm
 from .fuse_rms_norm import fuse_rms_norm
 from .merge_steps import merge_steps
 from .name_sliced_axes import name_sliced_axes
+from .part_scales_of_matmul import part_scales_of_matmul
+from .part_transpose_from_matmul import part_transpose_from_matmul
 from .share_equal_nodes import share_equal_nodes
 from .share_equal_weights import share_equal_weights
 from .sum_before_layer_norm import sum_before_layer_norm
@@ -35,6 +37,8 @@ PIPELINE: tuple[Pass, ...] = (
     flatten_concats,
     fuse_rms_norm,
     sum_before_layer_norm,
+    part_transpose_from_matmul,
+    part_scales_of_matmul,
     name_sliced_axes,  # behind everything that may leave a Slice without the names of its axes
     drop_unused_weights,  # last: the others leave old weights behind
 )

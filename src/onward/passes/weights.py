@@ -11,6 +11,7 @@ import torch
 from onnx_ir.tensor_adapters import TorchTensor, to_torch_dtype
 
 from ..lower.constants import LIVE
+from ..lower.regions import MODELS_OWN
 
 _SMALL_BYTES = 1024
 
@@ -91,3 +92,15 @@ def _registered(graph: ir.Graph, name: str, tensor: ir.LazyTensor | TorchTensor,
     value = ir.Value(name=unique, shape=shape, type=ir.TensorType(tensor.dtype), const_value=tensor)
     graph.register_initializer(value)
     return value
+
+
+def reshaped_to_itself(graph: ir.Graph, reader: ir.Node, value: ir.Value, rank: int) -> ir.Value:
+    """A Reshape in front of a node that leaves a value as it is: onnxruntime fuses nothing across it."""
+    shape = add_constant(graph, f"same_{rank}_sizes", torch.zeros(rank, dtype=torch.int64))
+    shape.meta[MODELS_OWN] = False
+    reshape = ir.node("Reshape", [value, shape], name=f"{value.name}.Reshape")
+    reshape.metadata_props.update(reader.metadata_props)
+    result = reshape.outputs[0]
+    result.name, result.type, result.shape = f"{value.name}.Reshape", value.type, value.shape
+    graph.insert_before(reader, reshape)
+    return result

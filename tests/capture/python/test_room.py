@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import builtins
+import operator
+import os
 import random
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -254,6 +257,25 @@ def test_a_traced_tensor_that_another_thread_finds_is_the_example(models: Module
     torch.testing.assert_close(program(X[:2]), X[:2] * 2)
 
 
+def test_clocks_of_other_threads_are_right_while_a_model_is_looked_at_much_later() -> None:
+    originals, seen = (time.time, os.urandom), []
+
+    class Asks(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            other = threading.Thread(target=lambda: seen.append(abs(time.time() - START) < 600))
+            other.start()
+            other.join()
+            return x * time.time()
+
+    with pytest.warns(onward.CaptureWarning, match="asks for the time"):
+        onward.export(Asks(), (X,))
+    assert len(seen) == 4 and all(seen)
+    assert (time.time, os.urandom) == originals
+
+
+START = time.time()
+
+
 def test_exports_of_one_model_in_training_mode_do_not_change_each_others_mode() -> None:
     model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Dropout(0.5)).train()
     found: list[bytes] = []
@@ -308,7 +330,7 @@ def test_pythons_filters_of_warnings_are_not_touched_meanwhile(models: ModuleTyp
     class Looks(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             seen.append(list(warnings.filters) == before)
-            return x[: int(x.shape[0] * 0.5)]
+            return x[: operator.index(x.shape[0] // 2)]
 
     onward.export(Looks(), (X,), input_names=["x"], dynamic_axes={"x": {0: "rows"}})
     assert len(seen) > 1 and all(seen)

@@ -125,6 +125,22 @@ def test_no_more_nodes_than_needed(function, expected) -> None:
     assert [node.op_type for node in proto.graph.node] == expected
 
 
+@pytest.mark.parametrize(
+    ("dtype", "opset", "first"),
+    [
+        (torch.float8_e4m3fn, 18, 19),
+        (torch.float8_e5m2, 9, 19),
+        (torch.float8_e8m0fnu, 23, 24),
+        (torch.bfloat16, 12, 13),
+    ],
+    ids=str,
+)
+def test_a_cast_that_onnx_does_not_know_yet_is_refused(dtype: torch.dtype, opset: int, first: int) -> None:
+    reason = rf"{dtype} to torch.float32 has no lowering for opset {opset} \(exists from {first}\)"
+    with pytest.raises(onward.errors.LoweringError, match=reason):
+        onward.export(lambda x: x.float(), (f32(4).to(dtype),), opset_version=opset)
+
+
 @pytest.mark.parametrize("opset", [9, 11, 12])
 def test_bfloat16_that_only_passes_through_needs_opset_13(opset: int) -> None:
     with pytest.raises(onward.errors.LoweringError, match=rf"Identity does not take torch.bfloat16 at opset {opset}"):

@@ -108,6 +108,15 @@ AT_ANOTHER_SIZE = [
     ),
     case("any", lambda x: (x.any(), x.any(0), x.any(1)), [ints(2, 3, low=0, high=2) > 0], dynamic=BATCH, sizes=(0, 5)),
     case("all", lambda x: (x.all(), x.all(0), x.all(1)), [ints(2, 3, low=0, high=2) > 0], dynamic=BATCH, sizes=(0, 5)),
+    case(
+        "axes beside those that are split",
+        lambda x: (x.unflatten(0, (-1, 2)), x.flatten(0, 1), x.unflatten(1, (2, 3))),
+        [f32(2, 6, 3, 4)],
+        dynamic={0: {2: "height", 3: "width"}},
+        sizes=SIZES,
+        opsets=(15, 20, NEWEST),
+    ),
+    case("isin", torch.isin, [f32(4), f32(2)], dynamic={1: {0: "tests"}}, sizes=SIZES, opsets=FEW),
     case("all of numbers", lambda x: x.all(0), [ints(2, 3, low=0, high=2)], dynamic=BATCH, sizes=(0, 5), opsets=FEW),
 ]
 

@@ -55,6 +55,14 @@ CASES = [
         opsets=FEW,
     ),
     case("trace", lambda x: x[:, :3].trace(), [LARGE], opsets=FEW),
+    case(
+        "trace of few rows",
+        torch.trace,
+        [torch.arange(35).view(7, 5)],
+        dynamic={0: {0: "rows"}},
+        sizes=(0, 1, 2, 9),
+        opsets=FEW,
+    ),
     case("nansum", lambda x: x.nansum(1), [LARGE], opsets=FEW),
     case("addbmm", lambda x: torch.addbmm(x, x[:, :, None], x[:, None]), [LARGE[:, :3]], opsets=FEW),
     case(

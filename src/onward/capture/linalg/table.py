@@ -20,7 +20,6 @@ from torch._ops import OpOverload
 
 from ...tables import registrar
 from ..control import capture_loop
-from ..source import user_source
 from ..tensor import Traced
 
 if TYPE_CHECKING:
@@ -78,8 +77,8 @@ def shorter(tracer: Tracer, matrix: torch.Tensor) -> Any:
     """
     m, n = matrix.shape[-2:]
     is_tall = m >= n
-    if isinstance(is_tall, torch.SymBool) and is_tall.node.is_uniform:
-        tracer.decisions.branches.note(is_tall.node, user_source())
+    if isinstance(is_tall, torch.SymBool) and is_tall.node.is_settled_at_probes:
+        tracer.decisions.assume(is_tall.node)
         return n if is_tall.node.values[0] else m
     return min(m, n)
 

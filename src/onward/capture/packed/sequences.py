@@ -161,7 +161,7 @@ class Packings:
             return tensor if _is_same(count, tensor.shape[0]) else tensor[:count]
         example = tensor.example[: count.node.values[0]]
         rest = [layout.size[1:] for layout in tensor.layouts]
-        sizes = zip(count.node.values[1:], rest, strict=True)
+        sizes = zip(count.node.values[1 : self._tracer.probes], rest, strict=True)
         layouts = tuple(dense_like((size, *others), example) for size, others in sizes)
         return self._tracer.record(aten.slice.Tensor, (tensor, 0, 0, count), {}, layouts)
 

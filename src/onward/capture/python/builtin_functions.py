@@ -19,7 +19,7 @@ import torch
 
 from ..numbers_of_sizes import number_extremes
 from ..own_code import namespaces
-from ..sizes import symbolic_divmod, symbolic_extremes, symbolic_round
+from ..sizes import symbolic_bit_length, symbolic_divmod, symbolic_extremes, symbolic_round
 from ..tensor import Traced
 from .patches import Patch
 from .threads import current
@@ -57,6 +57,7 @@ BUILTINS = (
     Patch(builtins, "max", _extreme(1)),
     Patch(builtins, "divmod", _divmod),
     Patch(torch.SymInt, "__round__", symbolic_round),
+    Patch(torch.SymInt, "bit_length", symbolic_bit_length),
 )
 
 

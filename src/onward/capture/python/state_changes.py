@@ -1,15 +1,18 @@
-"""Plain values that a model changes while it is traced: a counter, a flag for the first call."""
+"""What a model changes while it is traced and finds again in its next run: a counter, a flag, what it keeps."""
 
 from __future__ import annotations
 
 import functools
+import sys
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from ..facts import Source
-from ..source import user_source
+from ..fingerprints import CONTAINERS, state_of
+from ..first_reads import may_be_read_first
+from ..source import is_library, user_source
 from .threads import current
 
 SIMPLE = (bool, int, float, str)
@@ -17,13 +20,14 @@ SIMPLE = (bool, int, float, str)
 
 @dataclass(frozen=True)
 class Change:
-    """A plain value that a run replaced by another one, and the line that did it, if it is known.
+    """Something that a run replaced by something else, and the line that did it, if it is known.
 
-    space   the dict or list that holds it: the attributes of a module, the globals of a file, a container of theirs
+    holder  what has it: a module or another object, a class, the globals of a file, a container, or an iterator
+    key     the attribute or the entry; None for the holder's content as a whole
     kind    the class of the module whose attribute it is; None if it is none
     """
 
-    space: Any
+    holder: Any
     key: Any
     label: str
     source: Source | None = None
@@ -31,27 +35,45 @@ class Change:
 
     @property
     def place(self) -> tuple[int, Any]:
-        return id(self.space), self.key
+        return id(self.holder), self.key
 
-    def value(self) -> Any:
-        """What stands there now."""
+    def value(self, holder: Any) -> Any:
+        """What stands there now, in the holder or in a copy of it; of what is no plain value, the identity."""
+        if self.key is None:
+            return state_of(holder)
         try:
-            return self.space[self.key]
-        except LookupError:
+            found = holder[self.key] if type(holder) in CONTAINERS else getattr(holder, self.key)
+        except (LookupError, AttributeError, ValueError):  # nothing
             return None
+        return found if type(found) in SIMPLE else (type(found), id(found))
 
 
 def noting(original: Any) -> Any:
-    """`Module.__setattr__` that tells the tracer of a plain value that becomes another one."""
+    """`Module.__setattr__` that tells the tracer of an attribute that becomes another one.
+
+    A plain value counts if it differs. Anything else (a tensor that is kept for the next call) counts if the code may
+    read it before it writes it: many models keep what they have computed for others to look at.
+    """
 
     @functools.wraps(original)
     def set_attribute(module: torch.nn.Module, name: str, value: Any) -> None:
         tracer = current()
-        if tracer is not None:
+        if tracer is not None and not _is_registered(module, name):
             before = vars(module)[name] if name in vars(module) else getattr(type(module), name, None)
-            if type(before) in SIMPLE and type(value) in SIMPLE and before != value:
-                change = Change(vars(module), name, f"attribute {name!r}", user_source(), type(module))
+            if value is not before and _matters(module, name, before, value, sys._getframe(1)):
+                change = Change(module, name, f"attribute {name!r}", user_source(), type(module))
                 tracer.changes.setdefault(change.place, change)
         original(module, name, value)
 
     return set_attribute
+
+
+def _is_registered(module: torch.nn.Module, name: str) -> bool:
+    """Whether the attribute is a parameter, a buffer or a module; `mutable` looks after buffers."""
+    return any(name in vars(module).get(each, ()) for each in ("_parameters", "_buffers", "_modules"))
+
+
+def _matters(module: torch.nn.Module, name: str, before: Any, value: Any, frame: Any) -> bool:
+    if type(before) in SIMPLE and type(value) in SIMPLE:
+        return bool(before != value)
+    return not is_library(frame.f_code) and may_be_read_first(type(module), name)

@@ -17,6 +17,7 @@ ONE_AT_A_TIME = threading.RLock()
 
 class _Active(threading.local):
     tracer: Tracer | None = None
+    later: float = 0.0  # how many seconds the clocks of this thread are ahead
     slow: int = 0  # how often this thread asked for the slow path of transformer layers
 
 
@@ -57,3 +58,18 @@ def on_slow_path() -> Iterator[None]:
         yield
     finally:
         _ACTIVE.slow -= 1
+
+
+def seconds_later() -> float:
+    """How many seconds the clocks are ahead that this thread asks."""
+    return _ACTIVE.later
+
+
+@contextlib.contextmanager
+def later(seconds: float) -> Iterator[None]:
+    """Inside, the clocks of this thread are ahead."""
+    before, _ACTIVE.later = _ACTIVE.later, seconds
+    try:
+        yield
+    finally:
+        _ACTIVE.later = before

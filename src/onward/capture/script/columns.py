@@ -221,12 +221,13 @@ def size_outside(tracer: Any, levels: Sequence[Level], dim: Dim | None) -> Any:
     """A dimension as a number for the graphs of some levels; None if no tensor there has it."""
     if dim is None or isinstance(dim, int):
         return dim
-    origin = next((found for level in levels if (found := _axis_with(level, dim)) is not None), None)
+    key = tracer.dims.key(dim.values)
+    origin = next((found for level in levels if (found := _axis_with(level, dim, key)) is not None), None)
     return None if origin is None else symbol(Size(tracer, dim.values, origin))
 
 
-def _axis_with(level: Level, dim: SymDim) -> AxisOf | None:
-    known = level.sizes.get(dim.values)
+def _axis_with(level: Level, dim: SymDim, key: Any) -> AxisOf | None:
+    known = level.sizes.get(key)
     if isinstance(known, AxisOf):
         return known
     for node in level.graph.nodes:

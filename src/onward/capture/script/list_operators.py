@@ -84,7 +84,7 @@ def numbers_in(x: torch.Tensor) -> Any:
         return x.item()
     if x.dim() == 1 and isinstance(x, Traced) and isinstance(x.fact.shape[0], SymDim):
         kind = bool if x.dtype is torch.bool else float if x.is_floating_point() else int
-        rows = x.to(DTYPES[kind])
+        rows = x.to(DTYPES[kind], copy=True)  # numbers do not change with the tensor
         return list_with(Rows(_element(rows, kind), (rows,)))
     parts = unbound(x)
     if parts is not None:
@@ -159,7 +159,7 @@ def _insert(items: ScriptList, index: Any, value: Any) -> None:
 # --- reading ---------------------------------------------------------------------------------------------------------
 def _stack(items: ScriptList, dim: int = 0) -> torch.Tensor:
     rows = _rows(items).only
-    return rows.stack(dim) if isinstance(rows, TracedList) else rows.movedim(0, dim)
+    return rows.stack(dim) if isinstance(rows, TracedList) else _copied(rows.movedim(0, dim))
 
 
 def _cat(items: ScriptList, dim: int = 0) -> torch.Tensor:
@@ -167,14 +167,19 @@ def _cat(items: ScriptList, dim: int = 0) -> torch.Tensor:
     if isinstance(rows, TracedList):
         return rows.cat(dim)
     dim %= rows.dim() - 1
-    return rows.movedim(0, dim).flatten(dim, dim + 1)
+    return _copied(rows.movedim(0, dim).flatten(dim, dim + 1))
+
+
+def _copied(rows: torch.Tensor) -> torch.Tensor:
+    """Rows may be views of what was unbound, and are still those of the list. What is made of them is neither."""
+    return rows.clone(memory_format=torch.contiguous_format)
 
 
 def _tensor(data: ScriptList, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> torch.Tensor:
     rows = _rows(data).only
     if dtype is None and rows.dtype is torch.float64:
         dtype = torch.get_default_dtype()
-    return rows.clone() if dtype is None else rows.to(dtype)
+    return rows.clone() if dtype is None else rows.to(dtype, copy=True)
 
 
 def _slice(items: ScriptList, start: Any, end: Any, step: Any = 1) -> ScriptList:

@@ -11,6 +11,7 @@ from ..registry import lowers
 from .arithmetic import scaled
 from .creation import filled
 from .random import uniform_like
+from .special_erf import erf
 
 aten = torch.ops.aten
 
@@ -83,13 +84,23 @@ def threshold(g: Emitter, x: Value, limit: Number, value: Number) -> Value:
 @lowers(aten.hardshrink.default)
 def hardshrink(g: Emitter, x: Value, lambd: float = 0.5) -> Value:
     """hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor"""
-    return g.op.Shrink(x, lambd=lambd, bias=0.0)
+    return _shrunk(g, x, lambd, 0.0)
 
 
 @lowers(aten.softshrink.default)
 def softshrink(g: Emitter, x: Value, lambd: float = 0.5) -> Value:
     """softshrink(Tensor self, Scalar lambd=0.5) -> Tensor"""
-    return g.op.Shrink(x, lambd=lambd, bias=lambd)
+    return _shrunk(g, x, lambd, lambd)
+
+
+def _shrunk(g: Emitter, x: Value, bound: float, bias: float) -> Value:
+    """Shrink, whose attributes are float32: where a float64 has more digits, it is written out."""
+    if g.dtype(x) is not torch.float64:
+        return g.op.Shrink(x, lambd=bound, bias=bias)
+    low, high, by = g.like(x, -bound), g.like(x, bound), g.like(x, bias)
+    above = g.op.Where(g.op.Greater(x, high), g.op.Sub(x, by), g.like(x, 0))
+    inner = g.op.Where(g.op.Less(x, low), g.op.Add(x, by), above)
+    return g.op.Where(g.op.IsNaN(x), x, inner)
 
 
 # Exponential units
@@ -129,7 +140,8 @@ def gelu(g: Emitter, x: Value, approximate: str = "none") -> Value:
     """gelu(Tensor self, *, str approximate='none') -> Tensor; in the forms that onnxruntime fuses into one kernel"""
     one, half = g.like(x, 1), g.like(x, 0.5)
     if approximate == "none":
-        gate = g.op.Add(g.op.Erf(g.op.Div(x, g.like(x, math.sqrt(2)))), one)
+        share = g.op.Div(x, g.like(x, math.sqrt(2)))
+        gate = g.op.Add(erf(g, share) if g.dtype(x) is torch.float64 else g.op.Erf(share), one)
         return g.op.Mul(g.op.Mul(x, gate), half)
     cube = g.op.Mul(g.op.Pow(x, g.like(x, 3)), g.like(x, 0.044715))
     gate = g.op.Add(g.op.Tanh(g.op.Mul(g.op.Add(x, cube), g.like(x, math.sqrt(2 / math.pi)))), one)

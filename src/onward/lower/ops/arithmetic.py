@@ -8,6 +8,7 @@ import torch
 
 from ..emitter import Emitter, Number, SizeValue, Value
 from ..registry import lowers
+from ._in_float64 import in_its_type
 from .integers import integer_power
 
 aten = torch.ops.aten
@@ -67,14 +68,14 @@ def div_mode(g: Emitter, x: Operand, y: Operand, rounding_mode: str | None = Non
     """div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor"""
     if rounding_mode == "floor":
         return floor_divide(g, x, y)
-    quotient = g.op.Div(*g.promote(x, y))  # integers: ONNX truncates, as wanted
+    quotient = g.op.Div(*g.promote(x, _divisor(g, y)))  # integers: ONNX truncates, as wanted
     return g.trunc(quotient) if rounding_mode == "trunc" else quotient
 
 
 @lowers(aten.floor_divide.default, aten.floor_divide.Scalar)
 def floor_divide(g: Emitter, x: Operand, y: Operand) -> Value:
     """floor_divide(Tensor self, Tensor other) -> Tensor"""
-    a, b = g.promote(x, y)
+    a, b = g.promote(x, _divisor(g, y))
     divisor = _number(g, b)
     if divisor is not None and divisor > 0 and not g.out_dtype.is_floating_point and g.opset >= 10:
         return g.op.Div(g.op.Sub(a, g.mod(a, b)), b)
@@ -90,13 +91,20 @@ def floor_divide(g: Emitter, x: Operand, y: Operand) -> Value:
 @lowers(aten.remainder.Tensor, aten.remainder.Scalar, aten.remainder.Scalar_Tensor)
 def remainder(g: Emitter, x: Operand, y: Operand) -> Value:
     """remainder.Tensor(Tensor self, Tensor other) -> Tensor"""
-    return g.mod(*g.promote(x, y))
+    return g.mod(*g.promote(x, _divisor(g, y)))
 
 
 @lowers(aten.fmod.Tensor, aten.fmod.Scalar)
 def fmod(g: Emitter, x: Operand, y: Operand) -> Value:
     """fmod.Tensor(Tensor self, Tensor other) -> Tensor"""
-    return g.fmod(*g.promote(x, y))
+    return g.fmod(*g.promote(x, _divisor(g, y)))
+
+
+def _divisor(g: Emitter, y: Operand) -> Operand:
+    """A size that integers are divided by, and 1 where it is 0: then there is nothing to divide, or PyTorch raises an
+    error. onnxruntime refuses a 0, or dies of it, even where there is nothing to divide."""
+    is_whole = isinstance(y, SizeValue) and y.kind is int and not g.out_dtype.is_floating_point
+    return SizeValue.of(torch.sym_max, y, 1) if is_whole and 0 in y.values else y  # type: ignore[union-attr]
 
 
 def _number(g: Emitter, x: Value) -> float | None:
@@ -253,7 +261,7 @@ def atan2(g: Emitter, y: Value, x: Value) -> Value:
 def direction(g: Emitter, y: Value, x: Value) -> Value:
     """The angle of (x, y), both of one type, in which it is computed whatever the operator's result is."""
     zero, pi = g.like(x, 0), g.like(x, math.pi)
-    angle = g.op.Atan(g.op.Div(y, x))
+    angle = in_its_type(g, "Atan", g.op.Div(y, x))
     angle = g.op.Where(g.equal(x, zero), g.op.Mul(g.op.Sign(y), g.like(x, math.pi / 2)), angle)
     turn = g.op.Where(g.op.Less(y, zero), g.op.Neg(pi), pi)
     return g.op.Where(g.op.Less(x, zero), g.op.Add(angle, turn), angle)

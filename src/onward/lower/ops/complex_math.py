@@ -14,6 +14,7 @@ import torch
 from ..complex import Complex, Operand, imag_of, lift, lower_real, lowers_complex, product
 from ..emitter import Emitter, Number, Value
 from ..registry import lowers
+from ._in_float64 import in_its_type
 from .arithmetic import direction
 from .complex_parts import truth
 
@@ -334,13 +335,13 @@ def _simple_power(g: Emitter, z: Complex, exponent: Number) -> Complex | None:
 
 
 def _sinh(g: Emitter, z: Complex) -> Complex:
-    imag = imag_of(g, z)
-    return Complex(g.op.Mul(g.op.Sinh(z.real), g.op.Cos(imag)), g.op.Mul(g.op.Cosh(z.real), g.op.Sin(imag)))
+    sinh, cosh, imag = in_its_type(g, "Sinh", z.real), in_its_type(g, "Cosh", z.real), imag_of(g, z)
+    return Complex(g.op.Mul(sinh, g.op.Cos(imag)), g.op.Mul(cosh, g.op.Sin(imag)))
 
 
 def _cosh(g: Emitter, z: Complex) -> Complex:
-    imag = imag_of(g, z)
-    return Complex(g.op.Mul(g.op.Cosh(z.real), g.op.Cos(imag)), g.op.Mul(g.op.Sinh(z.real), g.op.Sin(imag)))
+    sinh, cosh, imag = in_its_type(g, "Sinh", z.real), in_its_type(g, "Cosh", z.real), imag_of(g, z)
+    return Complex(g.op.Mul(cosh, g.op.Cos(imag)), g.op.Mul(sinh, g.op.Sin(imag)))
 
 
 def _tanh(g: Emitter, z: Complex) -> Complex:
@@ -348,29 +349,29 @@ def _tanh(g: Emitter, z: Complex) -> Complex:
     twice = g.clip(g.op.Add(z.real, z.real), -60, 60)
     around = imag_of(g, z)
     around = g.op.Add(around, around)
-    down = g.op.Add(g.op.Cosh(twice), g.op.Cos(around))
-    return Complex(g.op.Div(g.op.Sinh(twice), down), g.op.Div(g.op.Sin(around), down))
+    down = g.op.Add(in_its_type(g, "Cosh", twice), g.op.Cos(around))
+    return Complex(g.op.Div(in_its_type(g, "Sinh", twice), down), g.op.Div(g.op.Sin(around), down))
 
 
 def _asin(g: Emitter, z: Complex) -> Complex:
     one = Complex(g.like(z.real, 1))
     below, above = _sqrt(g, minus(g, one, z)), _sqrt(g, plus(g, one, z))
     real = direction(g, z.real, times(g, below, above).real)
-    return Complex(real, g.op.Asinh(imag_of(g, times(g, conjugate(g, below), above))))
+    return Complex(real, in_its_type(g, "Asinh", imag_of(g, times(g, conjugate(g, below), above))))
 
 
 def _acos(g: Emitter, z: Complex) -> Complex:
     one = Complex(g.like(z.real, 1))
     below, above = _sqrt(g, minus(g, one, z)), _sqrt(g, plus(g, one, z))
     half = direction(g, below.real, above.real)
-    return Complex(g.op.Add(half, half), g.op.Asinh(imag_of(g, times(g, conjugate(g, above), below))))
+    return Complex(g.op.Add(half, half), in_its_type(g, "Asinh", imag_of(g, times(g, conjugate(g, above), below))))
 
 
 def _acosh(g: Emitter, z: Complex) -> Complex:
     one = Complex(g.like(z.real, 1))
     below, above = _sqrt(g, minus(g, z, one)), _sqrt(g, plus(g, z, one))
     half = direction(g, imag_of(g, below), above.real)
-    return Complex(g.op.Asinh(times(g, conjugate(g, below), above).real), g.op.Add(half, half))
+    return Complex(in_its_type(g, "Asinh", times(g, conjugate(g, below), above).real), g.op.Add(half, half))
 
 
 def _atanh(g: Emitter, z: Complex) -> Complex:

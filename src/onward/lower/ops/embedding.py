@@ -10,6 +10,7 @@ from onward.capture.facts import Dim
 
 from ..emitter import Emitter, Value
 from ..registry import lowers
+from .reduce import any_of
 from .scatter import put_along
 
 aten = torch.ops.aten
@@ -189,8 +190,8 @@ def _bag_max(g: Emitter, bags: _Bags) -> Value:
     low = g.like(bags.rows, float("-inf"))
     rows = bags.rows if bags.regular else g.unsqueeze(bags.rows, [0])
     largest = g.reduce("ReduceMax", g.where(g.unsqueeze(bags.members, [2]), rows, low), [1])
-    filled = g.reduce("ReduceMax", g.cast(bags.members, torch.int32), [1], keepdims=True)
-    return g.where(g.cast(filled, torch.bool), largest, g.like(bags.rows, 0))
+    filled = any_of(g, bags.members, [1], keepdims=True)
+    return g.where(filled, largest, g.like(bags.rows, 0))
 
 
 @lowers(aten.one_hot.default)

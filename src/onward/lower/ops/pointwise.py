@@ -9,6 +9,7 @@ import torch
 from ..emitter import Emitter, Value
 from ..registry import lowers
 from . import _formula
+from ._in_float64 import in_its_type
 
 aten = torch.ops.aten
 
@@ -33,55 +34,35 @@ def _register(name: str, *ops: object) -> None:
         return g.node(name, [_floats(g, x)])
 
 
+def _register_narrow(name: str, *ops: object) -> None:
+    @lowers(*ops)
+    def function(g: Emitter, x: Value) -> Value:
+        """asin(Tensor self) -> Tensor, and its kin"""
+        return in_its_type(g, name, _floats(g, x))
+
+
 _register("Sqrt", aten.sqrt.default)
 _register("Reciprocal", aten.reciprocal.default)
 _register("Exp", aten.exp.default)
 _register("Log", aten.log.default)
 _register("Sin", aten.sin.default)
 _register("Cos", aten.cos.default)
-_register("Asin", aten.asin.default, aten.arcsin.default)
-_register("Acos", aten.acos.default, aten.arccos.default)
-_register("Atan", aten.atan.default, aten.arctan.default)
-_register("Asinh", aten.asinh.default, aten.arcsinh.default)
-_register("Acosh", aten.acosh.default, aten.arccosh.default)
 _register("Tanh", aten.tanh.default)
 _register("Sigmoid", aten.sigmoid.default, aten.special_expit.default)
+_register_narrow("Asin", aten.asin.default, aten.arcsin.default)
+_register_narrow("Acos", aten.acos.default, aten.arccos.default)
+_register_narrow("Atan", aten.atan.default, aten.arctan.default)
+_register_narrow("Asinh", aten.asinh.default, aten.arcsinh.default)
+_register_narrow("Acosh", aten.acosh.default, aten.arccosh.default)
+_register_narrow("Atanh", aten.atanh.default, aten.arctanh.default)
+_register_narrow("Sinh", aten.sinh.default)
+_register_narrow("Cosh", aten.cosh.default)
 
 
 @lowers(aten.tan.default)
 def tan(g: Emitter, x: Value) -> Value:
-    """tan(Tensor self) -> Tensor. onnxruntime 1.31 has Tan for float32 only."""
-    x = _wide_floats(g, x)
-    return g.op.Div(g.op.Sin(x), g.op.Cos(x)) if g.dtype(x) is torch.float64 else g.op.Tan(x)
-
-
-@lowers(aten.sinh.default)
-def sinh(g: Emitter, x: Value) -> Value:
-    """sinh(Tensor self) -> Tensor"""
-    return _hyperbolic(g, _floats(g, x), "Sinh", "Sub")
-
-
-@lowers(aten.cosh.default)
-def cosh(g: Emitter, x: Value) -> Value:
-    """cosh(Tensor self) -> Tensor"""
-    return _hyperbolic(g, _floats(g, x), "Cosh", "Add")
-
-
-def _hyperbolic(g: Emitter, x: Value, name: str, combine: str) -> Value:
-    """onnxruntime 1.31 has Sinh and Cosh for float32 only; float64 by exponentials."""
-    if g.dtype(x) is not torch.float64:
-        return g.node(name, [x])
-    return g.op.Mul(g.node(combine, [g.op.Exp(x), g.op.Exp(g.op.Neg(x))]), g.like(x, 0.5))
-
-
-@lowers(aten.atanh.default, aten.arctanh.default)
-def atanh(g: Emitter, x: Value) -> Value:
-    """atanh(Tensor self) -> Tensor"""
-    x = _floats(g, x)
-    if g.dtype(x) is not torch.float64:
-        return g.op.Atanh(x)
-    one = g.like(x, 1)
-    return g.op.Mul(g.op.Log(g.op.Div(g.op.Add(one, x), g.op.Sub(one, x))), g.like(x, 0.5))
+    """tan(Tensor self) -> Tensor"""
+    return in_its_type(g, "Tan", _wide_floats(g, x))
 
 
 # Powers and logarithms

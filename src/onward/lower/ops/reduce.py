@@ -222,6 +222,12 @@ def _quantifier(g: Emitter, op: str, x: Value, dim: Axes, keepdim: bool) -> Valu
     return g.op.Greater(truth, g.const(0, torch.int32))
 
 
+def any_of(g: Emitter, condition: Value, axes: Sequence[int], *, keepdims: bool = False) -> Value:
+    """Whether any of some truth values holds; of none, none does, where the lowest integer is the largest."""
+    largest = g.reduce("ReduceMax", g.cast(condition, torch.int32), axes, keepdims=keepdims)
+    return g.op.Greater(largest, g.const(0, torch.int32))
+
+
 @lowers(aten.count_nonzero.default, aten.count_nonzero.dim_IntList)
 def count_nonzero(g: Emitter, x: Value, dim: Axes = None) -> Value:
     """count_nonzero(Tensor self, int? dim=None) -> Tensor"""

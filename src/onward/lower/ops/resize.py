@@ -151,7 +151,7 @@ def _resize(g: Emitter, x: Value, sizes: Any, factors: Any, mode: _Mode) -> Valu
         return x
     if _native(g, x, axes, mode):
         return _by_resize(g, x, axes, mode)
-    if mode.mode == "nearest" and _upsamples_by_integers(g, axes, mode):
+    if mode.mode == "nearest" and _upsamples_by_integers(g, x, axes, mode):
         scales = [1.0, 1.0, *(float(axis.factor or 1) for axis in axes)]
         return g.annotate(g.resize(x, scales=scales), g.out.shape)
     for axis in axes:
@@ -161,18 +161,16 @@ def _resize(g: Emitter, x: Value, sizes: Any, factors: Any, mode: _Mode) -> Valu
 
 
 def _native(g: Emitter, x: Value, axes: Sequence[_Axis], mode: _Mode) -> bool:
-    if g.opset < mode.since:
+    if g.opset < mode.since or g.dtype(x) is torch.float64:  # onnxruntime 1.31 resizes in float32
         return False
     if mode.mode == "nearest":
         return all(_same_neighbours(axis, mode) if axis.static else _rounds_alike(axis, mode) for axis in axes)
-    if mode.antialias and mode.align:  # onnxruntime 1.31 lays the corners elsewhere
-        return False
-    return g.dtype(x) is not torch.float64  # onnxruntime 1.31 interpolates in float32
+    return not (mode.antialias and mode.align)  # onnxruntime 1.31 lays the corners elsewhere
 
 
-def _upsamples_by_integers(g: Emitter, axes: Sequence[_Axis], mode: _Mode) -> bool:
+def _upsamples_by_integers(g: Emitter, x: Value, axes: Sequence[_Axis], mode: _Mode) -> bool:
     """What Upsample of opset 9 and Resize of opset 10 do as PyTorch does."""
-    if g.opset >= 11 or mode.coordinates != "asymmetric":
+    if g.opset >= 11 or mode.coordinates != "asymmetric" or g.dtype(x) is torch.float64:
         return False
     return all(axis.factor is not None and axis.factor >= 1 and axis.factor == int(axis.factor) for axis in axes)
 

@@ -9,6 +9,7 @@ import torch
 from ..emitter import Emitter, Number, SizeValue, Value
 from ..registry import lowers
 from . import _positions as positions
+from .reduce import any_of
 
 aten = torch.ops.aten
 _FAR = 2**31 - 1
@@ -31,13 +32,8 @@ def isin(
         found = g.equal(x, tests)
     else:
         pairs = g.equal(g.unsqueeze(x, [g.rank(x)]), g.flatten(tests))
-        found = _any_last(g, pairs)
+        found = any_of(g, pairs, [g.rank(pairs) - 1])
     return g.op.Not(found) if invert else found
-
-
-def _any_last(g: Emitter, x: Value) -> Value:
-    """Whether any element along the last axis is true."""
-    return g.cast(g.reduce("ReduceMax", g.cast(x, torch.int32), [g.rank(x) - 1]), torch.bool)
 
 
 @lowers(aten.bucketize.Tensor, aten.bucketize.Scalar)
@@ -123,7 +119,7 @@ def unique_consecutive(
     differs = g.not_equal(g.slice(rows, [1], [_FAR], [axis]), g.slice(rows, [0], [-1], [axis]))
     others = [each for each in range(g.rank(rows)) if each != axis]
     if others:
-        differs = g.cast(g.reduce("ReduceMax", g.cast(differs, torch.int32), others), torch.bool)
+        differs = any_of(g, differs, others)
     first = g.op.Concat(g.const([True]), differs, axis=0)
     if not isinstance(size, int):  # of no elements none is the first
         first = g.slice(first, [0], [size], [0])

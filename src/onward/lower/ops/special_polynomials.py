@@ -14,8 +14,8 @@ import torch
 
 from ..emitter import Emitter, Number, SizeValue, Value
 from ..registry import lowers
-from . import _special_tables as tables
-from ._formula import Real, any_of, cos, floor, like_result, number, rational, repeat, sin, sqrt, where
+from ._formula import Real, any_of, cos, floor, like_result, number, repeat, sin, where
+from ._in_float64 import arccosine
 
 aten = torch.ops.aten
 
@@ -67,13 +67,6 @@ def _recur(family: Family, x: Real, n: Real) -> Real:
 
 
 # Chebyshev's between -1 and 1 are waves of the angle acos(x), from some degree on.
-
-
-def arccosine(x: Real) -> Real:
-    """acos in float64, of numbers between -1 and 1; onnxruntime 1.31 has it in float32 only"""
-    half = (1 - abs(x)) * 0.5
-    angle = 2 * sqrt(half) * rational(half, tables.ARCSINE)
-    return where(x < 0, math.pi - angle, angle)
 
 
 def _alternating(n: Real) -> Real:

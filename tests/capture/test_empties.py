@@ -1,0 +1,78 @@
+"""Tensors without elements inside a model whose inputs are not empty: onnxruntime refuses some operators on them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import onward
+
+LAYERS: list[Any] = [
+    nn.MaxPool2d(2),
+    nn.MaxPool2d(2, return_indices=True),
+    nn.AvgPool2d(2, ceil_mode=True),
+    nn.AdaptiveAvgPool2d(2),
+    nn.AdaptiveMaxPool2d(1),
+    nn.ConvTranspose2d(3, 2, 3, stride=2),
+    nn.Conv2d(3, 2, 3, padding=1),
+    nn.GroupNorm(3, 3),
+    nn.Upsample(scale_factor=2),
+    lambda x: x.flatten(1).softmax(1),
+    lambda x: torch.einsum("bcij,bcij->b", x, x),
+    lambda x: x.permute(0, 2, 3, 1).flatten(1, 2),
+]
+
+
+@pytest.mark.parametrize("place", range(len(LAYERS)))
+def test_a_batch_of_none(place: int) -> None:
+    def model(x: torch.Tensor) -> Any:
+        return LAYERS[place](x[1:])
+
+    program = onward.export(model, torch.randn(3, 3, 6, 6), dynamic_axes={"x": {0: "batch", 2: "height"}})
+    for batch, height in ((1, 6), (2, 5), (3, 6), (1, 9)):
+        x = torch.randn(batch, 3, height, 6)
+        with torch.no_grad():
+            torch.testing.assert_close(program(x), model(x), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        nn.ConvTranspose1d(2, 2, 1, stride=2, padding=1, output_padding=1),
+        nn.ConvTranspose1d(2, 2, 2, padding=1),
+        nn.ConvTranspose1d(2, 2, 3, stride=2, padding=2, dilation=1),
+    ],
+)
+def test_a_transposed_convolution_that_leaves_nothing(layer: nn.Module) -> None:
+    program = onward.export(layer, torch.randn(2, 2, 6), dynamic_axes={"input": {2: "length"}})
+    for length in (1, 2, 3, 6, 7):
+        x = torch.randn(2, 2, length)
+        try:
+            with torch.no_grad():
+                expected = layer(x)
+        except RuntimeError:  # less than nothing
+            continue
+        torch.testing.assert_close(program(x), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_nothing_is_divided_by_a_size_of_none() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        rest = x[1:]
+        return rest.index_select(0, (rest > 0).long().flatten() % rest.shape[0])
+
+    program = onward.export(model, torch.randn(4), dynamic_axes={"x": {0: "n"}})
+    for size in (1, 2, 5):
+        x = torch.randn(size)
+        torch.testing.assert_close(program(x), model(x))
+
+
+def test_what_is_always_empty_follows_the_other_axes() -> None:
+    program = onward.export(
+        lambda x: F.conv1d(x, torch.ones(2, 3, 2))[..., 5:5] * 2, torch.randn(2, 3, 8),
+        dynamic_axes={"x": {0: "batch"}}, allow_constant_outputs=True,
+    )  # fmt: skip
+    assert program(torch.randn(4, 3, 8)).shape == (4, 2, 0)
