@@ -23,7 +23,14 @@ from .facts import Assumption, CapturedProgram, OtherResults, Output, Source, Sy
 from .sizes import Size, flip_candidates, written
 
 # Both sides are computed by PyTorch's kernels, often the same ones in the same order.
-_TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-8, torch.float16: 4e-3, torch.bfloat16: 3e-2}
+_TOLERANCE = {
+    torch.float32: 1e-4,
+    torch.complex64: 1e-4,
+    torch.float64: 1e-8,
+    torch.complex128: 1e-8,
+    torch.float16: 4e-3,
+    torch.bfloat16: 3e-2,
+}
 _DRAWS = (
     6  # sets of values that a branch is tried with: `relu`, `clamp` or a mask may hide a difference in some of them
 )
@@ -187,7 +194,7 @@ def alike(wanted: Iterable[Output], got: Iterable[Output]) -> bool:
         if want is None or have is None or want.shape != have.shape or want.dtype != have.dtype:
             return False
         tolerance = _TOLERANCE.get(want.dtype, 0.0)
-        finite = want[want.isfinite()] if want.is_floating_point() else want.reshape(-1)[:0]
+        finite = want[want.isfinite()] if tolerance else want.reshape(-1)[:0]
         scale = float(finite.abs().max()) if finite.numel() else 1.0
         if not torch.allclose(want, have, rtol=tolerance, atol=tolerance * scale, equal_nan=True):
             return False

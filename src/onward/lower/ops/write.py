@@ -43,12 +43,14 @@ def slice_scatter(
             return _where(g, x, origin, axis, torch.arange(size)[first:last:step])
     if step != 1:
         return _every(g, x, src, axis, first, last, step)
-    repeats = not isinstance(size, int) and _size_at(g, _origin(g, src), axis - g.rank(x)) == 1
+    if isinstance(size, int) or not isinstance(g.known_dims(src)[axis], int):
+        return _between(g, x, src, axis, first, last)  # src is as long as the slice at every size
+    repeats = _size_at(g, _origin(g, src), axis - g.rank(x)) == 1
     if repeats and isinstance(first, int) and isinstance(last, int) and first < last < 0:
         missing = SizeValue.of(torch.sym_max, -first - g.dim_size(x, axis), 0)
         src = g.slice(src, [missing], [END], [axis])  # of the slice, where x is shorter
     written = _between(g, x, src, axis, first, last)
-    if not isinstance(size, int) and isinstance(first, int) and first >= 0 and isinstance(last, int) and 1 < last < END:
+    if isinstance(first, int) and first >= 0 and isinstance(last, int) and 1 < last < END:
         return g.slice(written, [0], [g.dim_size(x, axis)], [axis])  # src is too long where x ends before the slice
     at_the_end = isinstance(first, int) and first < -1 and isinstance(last, int) and last >= END
     if repeats and at_the_end:
