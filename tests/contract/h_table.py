@@ -19,11 +19,12 @@ import torch
 
 import onward
 
-from . import h01_branches, h01_calls, h01_values, h01_writes
+from . import h01_branches, h01_calls, h01_values, h01_writes, h02_algorithms, h02_while
 from .h_rows import SECONDS, Outcome, Row, judge
 
 TABLES = {
     "h01": (h01_branches, h01_calls, h01_values, h01_writes),
+    "h02": (h02_while, h02_algorithms),
 }
 ROWS = {name: [row for module in modules for row in module.ROWS] for name, modules in TABLES.items()}
 
