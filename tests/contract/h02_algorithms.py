@@ -255,7 +255,7 @@ class InsertionSort(nn.Module):
 WALLS = torch.tensor([[0, 0, 1, 0], [1, 0, 1, 0], [0, 0, 0, 1], [1, 1, 0, 0]]).bool()
 
 
-@ROWS.row(WALLS, ~WALLS, torch.zeros(4, 4).bool(), torch.ones(4, 4).bool(), WALLS.t().contiguous())
+@ROWS.row(torch.ones(4, 4).bool(), WALLS, ~WALLS, torch.zeros(4, 4).bool(), WALLS.t().contiguous())
 class FloodFill(nn.Module):
     def forward(self, walls):
         filled = torch.zeros_like(walls)

@@ -19,12 +19,23 @@ import torch
 
 import onward
 
-from . import h01_branches, h01_calls, h01_values, h01_writes, h02_algorithms, h02_while
+from . import (
+    h01_branches,
+    h01_calls,
+    h01_values,
+    h01_writes,
+    h02_algorithms,
+    h02_while,
+    h03_for,
+    h03_nested,
+    h03_recurrent,
+)
 from .h_rows import SECONDS, Outcome, Row, judge
 
 TABLES = {
     "h01": (h01_branches, h01_calls, h01_values, h01_writes),
     "h02": (h02_while, h02_algorithms),
+    "h03": (h03_for, h03_nested, h03_recurrent),
 }
 ROWS = {name: [row for module in modules for row in module.ROWS] for name, modules in TABLES.items()}
 
