@@ -155,6 +155,18 @@ class NoneUnlessSet(nn.Module):
 
 
 @ROWS.row(UP, DOWN)
+class KeyAddedInABranch(nn.Module):
+    def forward(self, x):
+        extras = {}
+        if x.sum() > 0:
+            extras["bias"] = x.mean()
+        y = x * 2
+        if "bias" in extras:
+            y = y + extras["bias"]
+        return y
+
+
+@ROWS.row(UP, DOWN)
 class FunctionChosen(nn.Module):
     def forward(self, x):
         activation = torch.tanh if x.sum() > 0 else torch.sigmoid

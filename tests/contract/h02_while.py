@@ -406,3 +406,21 @@ class EarlyStoppingAfterTheStep(nn.Module):
                 break
             last = x + k
         return x, last
+
+
+@ROWS.row(*[noise(4, seed=seed) * scale for seed, scale in [(1, 1), (2, 9), (3, 0.1), (4, 4), (5, 30)]])
+class EarlyExit(nn.Module):
+    """A deep network that answers as soon as it is sure."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(4, 4) for _ in range(4)])
+        self.heads = nn.ModuleList([nn.Linear(4, 3) for _ in range(4)])
+
+    def forward(self, x):
+        for layer, head in zip(self.layers, self.heads, strict=True):
+            x = torch.relu(layer(x)) + x
+            scores = head(x).softmax(-1)
+            if scores.max() > 0.8:
+                break
+        return scores

@@ -310,12 +310,11 @@ class KalmanFilter(nn.Module):
 @ROWS.row(*sizes(lambda n: noise(n, 3), 4, 1, 2, 9), axes=AXES)
 class ExponentialSmoothing(nn.Module):
     def forward(self, x):
-        level, trend, out = x[0], torch.zeros(3), []
+        level, trend = x[0], torch.zeros(3)
         for value in x[1:]:
             before = level
             level = 0.4 * value + 0.6 * (level + trend)
             trend = 0.3 * (level - before) + 0.7 * trend
-            out.append(level)
         return level + trend
 
 

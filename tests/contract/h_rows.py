@@ -14,13 +14,14 @@ inputs together take every way through the model's code; `h_ways.py` checks that
 from __future__ import annotations
 
 import inspect
+import io
 import os
 import re
 import signal
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, Literal, TypeVar
@@ -64,7 +65,7 @@ class Row:
 
     def expected(self, args: Args) -> list[torch.Tensor]:
         """What plain PyTorch computes, with a fresh model and on copies of the inputs."""
-        with torch.no_grad():
+        with torch.no_grad(), redirect_stdout(io.StringIO()):
             return list(tensors_in(self.build()(*[arg.clone() for arg in args])))
 
     @property
@@ -186,7 +187,7 @@ def check(row: Row) -> None:
 
 def _judge(row: Row, started: float) -> Outcome:
     try:
-        with warnings.catch_warnings(record=True) as caught:
+        with warnings.catch_warnings(record=True) as caught, redirect_stdout(io.StringIO()):
             warnings.simplefilter("always")
             program = onward.export(row.build(), _copies(row.args), dynamic_axes=row.axes or None, verify=True)
             file = program.proto().SerializeToString()

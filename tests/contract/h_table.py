@@ -29,6 +29,7 @@ from . import (
     h03_for,
     h03_nested,
     h03_recurrent,
+    h05_not_kept,
 )
 from .h_rows import SECONDS, Outcome, Row, judge
 
@@ -36,6 +37,7 @@ TABLES = {
     "h01": (h01_branches, h01_calls, h01_values, h01_writes),
     "h02": (h02_while, h02_algorithms),
     "h03": (h03_for, h03_nested, h03_recurrent),
+    "h05": (h05_not_kept,),
 }
 ROWS = {name: [row for module in modules for row in module.ROWS] for name, modules in TABLES.items()}
 

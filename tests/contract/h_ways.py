@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import dis
 import inspect
+import io
 import linecache
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import redirect_stdout
 from functools import cache
 from pathlib import Path
 from types import CodeType, FrameType
@@ -67,7 +69,10 @@ class Ways:
             for line in sorted({line for _, _, line in code.co_lines() if line and line != code.co_firstlineno}):
                 if (code, line) not in self.lines and not _excused(code, line):
                     yield f"{code.co_filename}:{line}: never reached"
-            for jump in _instructions(code).values():
+            instructions = list(_instructions(code).values())
+            for before, jump in zip(instructions, instructions[1:], strict=False):
+                if before.opname == "CHECK_EXC_MATCH":  # `except KeyError` need not meet another error
+                    continue
                 answers = self.answers.get((code, jump.positions), set())
                 line = jump.positions.lineno if jump.positions else None
                 if _is_jump(jump) and len(answers) == 1 and line and not _excused(code, line):
@@ -100,7 +105,7 @@ def _watch(ways: Callable[..., Any], row: Row, args: tuple[torch.Tensor, ...]) -
     model = row.build()
     inputs = [arg.clone() for arg in args]
     before = sys.gettrace()
-    with torch.no_grad():
+    with torch.no_grad(), redirect_stdout(io.StringIO()):
         sys.settrace(ways)
         try:
             model(*inputs)
