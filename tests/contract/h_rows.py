@@ -141,8 +141,8 @@ class Outcome:
 
     kept     no warning, and right for all inputs
     warned   a CaptureWarning names the line of the model
-    error    an error names the line of the model
-    silent   wrong without a warning that names a line
+    error    an error before verification names the line of the model
+    silent   wrong without a warning, whether verification noticed or only this runner
     vague    a warning or an error that names no line of the model
     crash    an exception that is not onward's own
     hangs    stopped after SECONDS
@@ -186,20 +186,23 @@ def check(row: Row) -> None:
 
 
 def _judge(row: Row, started: float) -> Outcome:
+    wrong, caught = "", []
     try:
         with warnings.catch_warnings(record=True) as caught, redirect_stdout(io.StringIO()):
             warnings.simplefilter("always")
             program = onward.export(row.build(), _copies(row.args), dynamic_axes=row.axes or None, verify=True)
             file = program.proto().SerializeToString()
+    except onward.VerifyError as error:  # without verify=True, only a warning would have said anything
+        wrong = f"verification: {_line(error)}"
     except onward.ExportError as error:
-        named = row.file in str(error)
-        return Outcome("error" if named else "vague", _line(error), seconds=time.perf_counter() - started)
+        kind = "error" if row.file in str(error) else "vague"
+        return Outcome(kind, _line(error), seconds=time.perf_counter() - started)
     except Exception as error:
         if isinstance(error, _TooSlow):
             raise
         return Outcome("crash", _line(error), seconds=time.perf_counter() - started)
     seconds = time.perf_counter() - started
-    wrong = first_wrong(row, file)
+    wrong = wrong or first_wrong(row, file)
     told = [each for each in caught if issubclass(each.category, onward.CaptureWarning)]
     named = [each for each in told if row.file in f"{each.message} {each.filename}"]
     if told:

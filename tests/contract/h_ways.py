@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -70,7 +71,7 @@ class Ways:
                 if (code, line) not in self.lines and not _excused(code, line):
                     yield f"{code.co_filename}:{line}: never reached"
             instructions = list(_instructions(code).values())
-            for before, jump in zip(instructions, instructions[1:], strict=False):
+            for before, jump in pairwise(instructions):
                 if before.opname == "CHECK_EXC_MATCH":  # `except KeyError` need not meet another error
                     continue
                 answers = self.answers.get((code, jump.positions), set())
