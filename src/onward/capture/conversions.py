@@ -21,6 +21,7 @@ from typing import Any
 
 import torch
 
+from .explore.ranges import counting
 from .own_code import functions
 from .python import Patch, current
 from .python.calls import Calls
@@ -69,11 +70,12 @@ def _type(plain: Any, value: Any) -> Any:
 
 
 # What is called in place of Python's function, which comes first among the arguments, and how many follow it.
-_FOLLOWING: dict[str, tuple[Callable[..., Any], int]] = {
+_FOLLOWING: dict[str, tuple[Callable[..., Any], int | None]] = {
     "int": (_int, 1),
     "float": (_float, 1),
     "isinstance": (_isinstance, 2),
     "type": (_type, 1),
+    "range": (counting, None),
 }
 
 
@@ -83,7 +85,12 @@ def _following(name: str) -> Callable[..., Any]:
     @functools.wraps(plain, updated=())
     def following(*args: Any, **kwargs: Any) -> Any:
         tracer = current()
-        if tracer is None or len(args) != count or kwargs or not tracer.elsewhere.data_sizes.freedom.conversions:
+        if (
+            tracer is None
+            or count not in (None, len(args))
+            or kwargs
+            or not tracer.elsewhere.data_sizes.freedom.conversions
+        ):
             return plain(*args, **kwargs)
         result = function(plain, *args)
         if isinstance(result, SYMBOLIC):

@@ -53,6 +53,7 @@ class Decisions:
         self._offered: dict[tuple[Any, ...], Source | None] = {}
         self._warned: set[tuple[str, Source | None]] = set()
         self.read_at: dict[Source, None] = {}  # lines at which Python went on with the example's values or sizes
+        self.by_data = False  # whether Python asked what data says, and went on with the answer
         self.thawing = False  # numbers become sizes again: a branch on which the probes disagree is kept on one side
         self.side = ""  # how a branch is answered on which the probes disagree: see `probes.SIDES`
 
@@ -76,9 +77,13 @@ class Decisions:
         """Python wants a plain number: it gets the example's."""
         if threading.get_ident() != self._thread:  # it found the size where the model keeps its own
             return size.values[0]
+        recorder = size.tracer.recorder
+        if recorder is not None and not recorder.is_off:
+            return recorder.commit(size)
         if not size.from_data and not size.is_uniform and self._varies_with_data(size):
             if size.is_bool() and self._is_check():
                 return size.values[0]
+            self.by_data = True
             self.warn(
                 "how large a tensor is depends on data here, and the file keeps its size in the example "
                 f"(`{written(size)}` is {size.values[0]!r})",
@@ -126,6 +131,7 @@ class Decisions:
         """Python goes on with what a tensor holds in the example."""
         if isinstance(answer, bool) and self._is_check():
             return
+        self.by_data = True
         self.warn(
             f"a value was read out of a tensor ({how}), and the file keeps the example's answer ({answer!r})",
             means="Inputs that would give another answer are computed wrongly",

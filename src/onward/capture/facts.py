@@ -367,6 +367,7 @@ class CapturedProgram:
     remarks: tuple[str, ...] = ()  # what was worked out and limits nothing
     read_at: tuple[Source, ...] = ()  # lines at which Python went on with the example's values or sizes
     born_at: Mapping[str, Source] = field(default_factory=dict)  # constants that the model made, and where
+    decided_by_data: bool = False  # whether Python went one of several ways because of what the example holds
 
 
 def bit_length(number: int) -> int:

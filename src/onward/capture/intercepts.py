@@ -9,6 +9,7 @@ import numpy
 import torch
 
 from ..tables import registrar
+from .explore.ranges import announced
 from .queries import freeze_sizes
 from .sizes import SYMBOLIC
 from .source import user_source
@@ -226,6 +227,8 @@ def tensor_of(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) ->
     data = args[-1] if args else kwargs.get("data")
     if func is torch.as_tensor and isinstance(data, torch.Tensor):
         return NotImplemented
+    if tracer.recorder is not None and not tracer.recorder.is_off:
+        return tracer.recorder.follow(func, args, kwargs, lambda: tensor_of(tracer, func, args, kwargs))
     dtype = kwargs.get("dtype")
     if func is torch.Tensor.new_tensor and dtype is None and not isinstance(data, torch.Tensor):
         dtype = args[0].dtype  # where torch.tensor goes by the numbers
@@ -269,6 +272,26 @@ def _dtype_of(data: Any) -> torch.dtype:
     if isinstance(data, complex):
         return torch.promote_types(torch.get_default_dtype(), torch.complex32)
     return torch.get_default_dtype() if isinstance(data, (float, torch.SymFloat)) else torch.int64
+
+
+@intercepts(
+    torch.Tensor.__iter__,
+    torch.Tensor.unbind,
+    torch.unbind,
+    torch.Tensor.split,
+    torch.split,
+    torch.Tensor.chunk,
+    torch.chunk,
+)
+def pieces(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """`for row in x`: where a run is explored, the loop says when a turn begins."""
+    recorder = tracer.recorder
+    if recorder is None or recorder.is_off or not args or not isinstance(args[0], Traced) or not args[0].dim():
+        return NotImplemented
+    found = args[0].unbind(0) if func is torch.Tensor.__iter__ else func(*args, **kwargs)
+    count = recorder.count_of(found)
+    found = found if count is None else announced(recorder, found, count)
+    return iter(found) if func is torch.Tensor.__iter__ else found
 
 
 @intercepts(torch.equal, torch.Tensor.equal)

@@ -135,13 +135,13 @@ def write_journal(request: Request, sizes: Mapping[str, int], *, sizes_as_number
     inputs = request.at_sizes(sizes)
     freedom: Freedom | None = FREE
     while True:
-        tracer = _tracer(request, {}, 1, freedom=freedom)
+        tracer = tracer_for(request, {}, 1, freedom=freedom)
         tracer.sizes_as_numbers = sizes_as_numbers
         tracer.pen = journal = Journal(request.space.expand(sizes))
         traced = [tracer.input(label, tensor, []) for label, tensor in zip(request.call.names, inputs, strict=True)]
         args, kwargs = request.call.arguments(traced)
         try:
-            with _followed(tracer, request.model):
+            with followed_model(tracer, request.model):
                 place_state(tracer, request.model, request.call, traced)
                 journal.leave(tracer, flatten(request.model(*args, **kwargs))[0])
             return journal
@@ -152,12 +152,19 @@ def write_journal(request: Request, sizes: Mapping[str, int], *, sizes_as_number
                 raise
 
 
-def run(request: Request, plan: Plan, pen: Comparison | None = None) -> CapturedProgram:
-    """Trace the model once. With a pen, sizes that Python froze are thawed as the journals say."""
+Instead = Callable[[Tracer, Sequence[Any]], tuple[list[Any], Structure]]
+
+
+def run(request: Request, plan: Plan, pen: Comparison | None = None, instead: Instead | None = None) -> CapturedProgram:
+    """Trace the model once. With a pen, sizes that Python froze are thawed as the journals say.
+
+    `instead` is called in place of the model, with the inputs; it gives the leaves of the result and how they are
+    nested.
+    """
     call, name = request.call, request.name
     leaders = {axis: values for axis, values in plan.sizes.items() if axis not in plan.tied}
     space = request.space.tied(plan.tied)
-    tracer = _tracer(request, leaders, PROBES, space, plan.freedom)
+    tracer = tracer_for(request, leaders, PROBES, space, plan.freedom)
     tracer.pen = pen
     tracer.decisions.side, tracer.sizes_as_numbers = plan.side, plan.sizes_as_numbers
     tracer.decisions.thawing = pen is not None
@@ -167,15 +174,17 @@ def run(request: Request, plan: Plan, pen: Comparison | None = None) -> Captured
     ]
     traced = []
     for label, tensor in zip(call.names, examples, strict=True):
-        layouts = [_layout(tensor, request.axes.get(label, {}), sizes) for sizes in elsewhere]
+        layouts = [layout_at(tensor, request.axes.get(label, {}), sizes) for sizes in elsewhere]
         traced.append(tracer.input(label, tensor.clone(), layouts))
     inputs = [each.fact for each in traced]  # as they are before the model turns them in place
     args, kwargs = call.arguments(traced)
     try:
-        with _followed(tracer, request.model):
+        with followed_model(tracer, request.model):
             place_state(tracer, request.model, call, traced)
-            result = request.model(*args, **kwargs)
-            leaves, structure = flatten(result)
+            if instead is None:
+                leaves, structure = flatten(request.model(*args, **kwargs))
+            else:
+                leaves, structure = instead(tracer, traced)
             leaves = leaves if pen is None else pen.leave(tracer, leaves)
             results = [
                 (position, tracer.output_node(leaf))
@@ -260,6 +269,7 @@ def run(request: Request, plan: Plan, pen: Comparison | None = None) -> Captured
         ),
         read_at=tuple(tracer.decisions.read_at),
         born_at=tracer.plain.born_at(),
+        decided_by_data=tracer.decisions.by_data,
     )
     if tracer.copies_into_lists and not tracer.draws_numbers and not plan.other_side:
         _check_lists(request, program, plan)
@@ -293,7 +303,7 @@ def _check_lists(request: Request, program: CapturedProgram, plan: Plan) -> None
 
 
 @contextlib.contextmanager
-def _followed(tracer: Tracer, model: Any) -> Iterator[None]:
+def followed_model(tracer: Tracer, model: Any) -> Iterator[None]:
     """Inside, the model is traced, and afterwards it is as it was."""
     with (
         caches_emptied(model, wanted=tracer.pen is not None),
@@ -324,7 +334,7 @@ def _port(name: str, fact: TensorFact | ListFact, space: AxisSpace) -> Port:
     return Port(name, fact, bounds)
 
 
-def _tracer(
+def tracer_for(
     request: Request,
     axes: dict[str, tuple[int, ...]],
     probes: int,
@@ -367,7 +377,7 @@ def _drop_unused(tracer: Tracer) -> None:
                 del tracer.plain.constants[str(node.target)]
 
 
-def _layout(tensor: torch.Tensor, axes: AxisNames, sizes: Mapping[str, int]) -> Layout:
+def layout_at(tensor: torch.Tensor, axes: AxisNames, sizes: Mapping[str, int]) -> Layout:
     size = list(tensor.size())
     for axis, label in axes.items():
         size[axis] = sizes[label]

@@ -219,7 +219,10 @@ def computed(function: Callable[..., Any], *operands: Size, is_the_models: bool 
         if is_the_models:
             tracer.dims.refuse(failing)
         values = tuple(found)
-    return Size(tracer, values, Computed(function, operands))
+    made = Size(tracer, values, Computed(function, operands))
+    if tracer.recorder is not None:
+        tracer.recorder.number(made)
+    return made
 
 
 _EXPLODING = frozenset({operator.pow, operator.lshift})  # `2**n`: of what size n is at some points, it has no end

@@ -16,6 +16,8 @@ from .complaints import all_sizes_refused, frozen_axis, no_sizes_left, places_of
 from .constant_outputs import constant_note, constant_outputs, lost_dependence
 from .decisions import CaptureWarning
 from .elsewhere import ProbeRejected
+from .explore.attempt import explored
+from .explore.items import CannotExplore
 from .facts import Assumption, CapturedProgram, Output
 from .inputs import AxisNames, Call
 from .layouts import LayoutKernels
@@ -160,14 +162,14 @@ def _first_that_works(request: Request, *, in_short: bool = False) -> CapturedPr
             continue
         try:
             try:
-                plan, program = _as_free_as_it_goes(request, plan)
+                plan, program = _with_data_decisions(request, plan, in_short=in_short)
             except Frozen as error:
                 frozen = frozen or error
                 plan = dataclasses.replace(plan, freedom=error.freedom)
                 sided = None if in_short else _on_one_side(request, plan, error)
                 if sided is not None:
                     return sided
-                program = thaw(request, plan, error)
+                program = _with_size_decisions(request, plan) or thaw(request, plan, error)
             except Stuck as error:
                 if plan.enlarged:  # there the model may refuse the very example
                     raise
@@ -178,6 +180,9 @@ def _first_that_works(request: Request, *, in_short: bool = False) -> CapturedPr
             if not plan.enlarged:
                 raise error.error from error.error.__cause__
         except ProbeRejected as error:
+            found = None if rejected else _with_size_decisions(request, plan)
+            if found is not None:
+                return _settled(request, plan, found, after_freeze=False)
             rejected.append((plan, error))
         except OtherAtExample as other:
             at_example = at_example or str(other)
@@ -208,6 +213,37 @@ def _with_numbers(request: Request, plan: Plan, stuck: Stuck) -> CapturedProgram
         if str(cannot) != error.what:
             error.add_detail(f"with plain numbers for sizes: {cannot}")
         raise (cannot if isinstance(cannot, SizesRefused) else stuck) from cannot
+
+
+def _with_data_decisions(request: Request, plan: Plan, *, in_short: bool) -> tuple[Plan, CapturedProgram]:
+    """Run, and where Python asked what the data says, explore what it would have done at other answers."""
+    with warnings_held() as said:
+        plan, program = _as_free_as_it_goes(request, plan)
+    reason = ""
+    if program.decided_by_data and not in_short:
+        try:
+            with warnings_held() as others:
+                found = explored(request, plan)
+            program, said = found, others
+        except CannotExplore as error:
+            reason = f" It cannot be kept as an If or a Loop: {error}."
+    for text, category, source in said:
+        warn_user(text + reason if "keeps the example's" in text else text, category, source)
+    return plan, program
+
+
+def _with_size_decisions(request: Request, plan: Plan) -> CapturedProgram | None:
+    """The program with branches and loops that depend on sizes; None if there is none."""
+    if plan.other_side or plan.enlarged:
+        return None
+    with warnings_held() as said:
+        try:
+            found = explored(request, plan, of_sizes=True)
+        except CannotExplore:
+            return None
+    for each in said:
+        warn_user(*each)
+    return found
 
 
 def _as_free_as_it_goes(request: Request, plan: Plan) -> tuple[Plan, CapturedProgram]:

@@ -7,7 +7,7 @@ import functools
 import operator
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import fx
@@ -43,6 +43,9 @@ from .traced_list import TracedList, TracedNumbers
 from .traits import draws, traits
 from .weights import Weights, is_made_of_weights
 from .writes import IN_PLACE_VIEWS, Writes
+
+if TYPE_CHECKING:
+    from .explore.recorder import Recorder
 
 aten = torch.ops.aten
 
@@ -89,6 +92,7 @@ class Tracer:
         self.writes = Writes(self)
         self.packings = Packings(self)
         self.pen: Journal | Comparison | None = None
+        self.recorder: Recorder | None = None  # of a run that is explored
         self.script_attributes: dict[tuple[Any, str], Any] = {}  # what scripts read from their modules, or assigned
         self.sizes_as_numbers = False  # `x.shape` holds plain numbers: see numbers_of_sizes.py
         self.draws_numbers = False  # whether an op is random
@@ -136,7 +140,16 @@ class Tracer:
             return op(*args, **kwargs)
         query = METADATA_QUERIES.get(op)
         if query is not None and isinstance(args[0], Traced):
+            if self.recorder is not None:
+                self.recorder.asked(args[0])
             return query(self, *args, **kwargs)
+        if self.recorder is not None and not self._depth:
+            if op not in DATA_QUERIES:
+                return self.recorder.follow(op, args, kwargs, lambda: self._enter(op, args, kwargs))
+            self.recorder.question = args[:1]
+        return self._enter(op, args, kwargs)
+
+    def _enter(self, op: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         if isinstance(op, HigherOrderOperator) and op.name() in HIGHER_ORDER:
             return HIGHER_ORDER[op.name()](self, *args, **kwargs)
         if not isinstance(op, OpOverload):
@@ -221,7 +234,12 @@ class Tracer:
             return answer
         is_number = op in NUMBER_QUERIES and isinstance(answer, (bool, int, float))
         if is_number and self.elsewhere.data_sizes.gives_number():
-            return self.number(self.create(aten.item.default, nodes[0]), answer)
+            if self.recorder is None or self.recorder.is_off:
+                return self.number(self.create(aten.item.default, nodes[0]), answer)
+            made = functools.partial(self.number, self.create(aten.item.default, nodes[0]), answer)
+            return self.recorder.follow(aten.item.default, self.recorder.question, {}, made)
+        if self.recorder is not None and not self.recorder.is_off and op is aten.is_nonzero.default:
+            return self.recorder.decide(self.recorder.question[0], answer, "the value of a tensor")
         self.decisions.value_read(DATA_QUERIES[op], answer)
         return answer
 
@@ -403,7 +421,7 @@ class Tracer:
                 self.writes.update_statistics(op, args)
         check_sizes(op, real_args, real_kwargs)  # the example may be one that was made larger
         with _conjugating() if _is_made_of_others(op) else contextlib.nullcontext():
-            out = op(*real_args, **real_kwargs)
+            out = self._computed(op, real_args, real_kwargs)
         if isinstance(out, torch.Tensor) and (out.is_conj() or out.is_neg()):
             out = out.resolve_conj().resolve_neg()  # PyTorch cannot see these bits on a traced tensor
         if isinstance(out, torch.Tensor) and traced and out is traced[0].example:
@@ -449,6 +467,15 @@ class Tracer:
             results.append(result)
         node.meta["val"] = tuple(each.fact if isinstance(each, Traced) else None for each in results)
         return type(out)(results)
+
+    def _computed(self, op: OpOverload, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """The example's result. On a way that the example does not take, data may not fit, and is made up."""
+        try:
+            return op(*args, **kwargs)
+        except Exception:
+            if self.recorder is None or not self.recorder.is_astray:
+                raise
+            return self.recorder.made_up(op, args, kwargs)
 
     def _unchanged(self, op: OpOverload, args: tuple, kwargs: dict[str, Any], tensor: Traced) -> Traced | None:
         """The op gave back its very argument (dropout in eval, contiguous, to the same dtype): nothing to record.

@@ -1,0 +1,212 @@
+"""Whether a program could have done what a run did: the check that decides.
+
+The program is walked along the run. At a branch it takes the side that the run was told to take, and a loop turns as
+often as the run did. Every operator, every argument and every result must then be the run's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .branches import is_same
+from .items import (
+    Branch,
+    Calc,
+    CannotExplore,
+    Const,
+    Counted,
+    Decision,
+    Item,
+    Last,
+    Loop,
+    Op,
+    Piece,
+    Program,
+    Raw,
+    Ref,
+    SizeOf,
+    Star,
+    Turn,
+)
+
+
+class Rejected(CannotExplore):
+    """The run did something else."""
+
+
+def accept(program: Program, run: Raw) -> None:
+    """Raise Rejected if the program would not have done what the run did."""
+    walk = _Walk(run)
+    env = {name: Ref(value) for name, value in zip(program.inputs, run.inputs, strict=True)}
+    walk.items(program.items, env)
+    if walk.rest():
+        raise Rejected("the model goes on where the program ends")
+    if program.form.paths != run.form.paths:
+        raise Rejected("the model returns another structure")
+    walk.match(program.results, run.results, env)
+
+
+class _Walk:
+    def __init__(self, run: Raw) -> None:
+        self._items, self._place = run.items, 0
+        self._lengths: dict[int, int] = {}  # how many pieces an operator gave
+        self._turns: dict[int, int] = {}  # of the loops that are being walked: the number of the turn
+
+    def rest(self) -> bool:
+        return any(not isinstance(each, Turn) for each in self._items[self._place :])
+
+    def _next(self, kind: type) -> Any:
+        while self._place < len(self._items):
+            item = self._items[self._place]
+            self._place += 1
+            if isinstance(item, kind):
+                return item
+            if not isinstance(item, Turn):
+                raise Rejected(f"the model does something else at {item.at.source}")
+        raise Rejected("the model ends where the program goes on")
+
+    def items(self, items: Sequence[Item], env: dict[int, Any]) -> None:
+        for item in items:
+            if isinstance(item, Op):
+                self._op(item, env)
+            elif isinstance(item, Branch):
+                self._branch(item, env)
+            elif isinstance(item, Loop):
+                self._loop(item, env)
+            elif isinstance(item, Last):
+                turns = env[item.stacked]
+                if not turns:
+                    raise Rejected("what no turn has made is used behind the loop")
+                env[item.out] = turns[item.index]
+            elif isinstance(item, Decision):
+                asked = self._next(Decision)
+                if not is_same(asked.answer, item.answer):
+                    raise Rejected("a question that is not kept gets another answer")
+                self.match(item.predicate, asked.predicate, env)
+
+    def _op(self, op: Op, env: dict[int, Any]) -> None:
+        done: Op = self._next(Op)
+        counts = op.pieces is None and len(done.outs) != len(op.outs)
+        if done.target is not op.target or done.at.place != op.at.place or counts:
+            raise Rejected(f"the model does something else at {done.at.source}")
+        self.match(op.args, done.args, env)
+        self.match(op.kwargs, done.kwargs, env)
+        if done.pieces is not None:
+            self._lengths[done.pieces] = len(done.outs)
+        outs = ((op.pieces, done.pieces),) if op.pieces is not None else zip(op.outs, done.outs, strict=True)
+        for name, value in outs:
+            if (name is None) != (value is None):
+                raise Rejected(f"the model makes something else at {done.at.source}")
+            if name is not None:
+                env[name] = Ref(value)  # type: ignore[arg-type]
+
+    def _branch(self, branch: Branch, env: dict[int, Any]) -> None:
+        asked: Decision = self._next(Decision)
+        if asked.at.place != branch.at.place:
+            raise Rejected(f"the model asks something else at {asked.at.source}")
+        self.match(branch.predicate, asked.predicate, env)
+        block = branch.yes if asked.answer else branch.no
+        inner = dict(env)
+        self.items(block.items, inner)
+        for out, result in zip(branch.outs, block.results, strict=True):
+            env[out] = self._leaf(result, inner)
+
+    def _loop(self, loop: Loop, env: dict[int, Any]) -> None:
+        state = [self._leaf(each, env) for each in loop.start]
+        rows: list[list[Any]] = [[] for _ in loop.stacked]
+        turn, mark = 0, None
+        asked = loop.condition
+        inner = dict(env)
+        while True:
+            if loop.count is not None:
+                found = self._turn(mark)
+                mark = found.loop
+                self.match(loop.count, found.count, env)
+                if found.is_end:
+                    break
+            if loop.condition is not None:
+                decision = self._next(Decision)
+                self.match(asked, decision.predicate, inner)
+                if decision.answer is not loop.goes_on:
+                    break
+            inner = {**env, **dict(zip(loop.state, state, strict=True))}
+            self._turns[loop.number] = turn
+            self.items(loop.body, inner)
+            state = [self._leaf(each, inner) for each in loop.nexts]
+            for row, (_, each) in zip(rows, loop.stacked, strict=True):
+                row.append(self._leaf(each, inner))
+            asked = loop.going
+            turn += 1
+        env.update(zip(loop.outs, state, strict=True))
+        env.update((out, row) for (out, _), row in zip(loop.stacked, rows, strict=True))
+
+    def _turn(self, mark: int | None) -> Turn:
+        """The next turn of a loop; those of a loop that goes along with it are passed over."""
+        while True:
+            if self._place >= len(self._items):
+                raise Rejected("a loop has fewer turns")
+            item = self._items[self._place]
+            if not isinstance(item, Turn):
+                raise Rejected(f"the model does something else at {item.at.source}")
+            self._place += 1
+            if mark is None or item.loop == mark:
+                return item
+
+    # --- templates ---------------------------------------------------------------------------------------------------
+    def _leaf(self, template: Any, env: dict[int, Any]) -> Any:
+        """What a leaf of the program is in the run."""
+        if type(template) is Ref:
+            if template.value not in env:
+                raise Rejected("the program uses a value that is not there")
+            return env[template.value]
+        if type(template) is Piece:
+            return Piece(self._leaf(Ref(template.pieces), env).value, self._number(template.index))
+        if type(template) is SizeOf:
+            tensor = self._leaf(Ref(template.value), env)
+            return SizeOf(tensor.value, template.axis) if type(tensor) is Ref else None
+        return self._number(template)
+
+    def _number(self, template: Any) -> Any:
+        if type(template) is Counted:
+            return template.start + template.step * self._turns[template.loop]
+        return template
+
+    def match(self, template: Any, seen: Any, env: dict[int, Any]) -> None:
+        """Raise Rejected unless the template says what was seen."""
+        if not self._matches(template, seen, env):
+            raise Rejected("the model computes with something else")
+
+    def _matches(self, template: Any, seen: Any, env: dict[int, Any]) -> bool:
+        if isinstance(template, list) and isinstance(seen, list):
+            expanded: list[Any] = []
+            for each in template:
+                if type(each) is Star:
+                    row = env[each.stacked]
+                    if type(row) is Ref:
+                        row = [Piece(row.value, index) for index in range(self._lengths[row.value])]
+                    expanded += [("in the run", leaf) for leaf in (row[::-1] if each.backwards else row)]
+                else:
+                    expanded.append(each)
+            return len(expanded) == len(seen) and all(
+                _is_equal(a[1], b) if type(a) is tuple and a[:1] == ("in the run",) else self._matches(a, b, env)
+                for a, b in zip(expanded, seen, strict=True)
+            )
+        if type(template) in (Ref, Piece, SizeOf, Counted):
+            return _is_equal(self._leaf(template, env), seen)
+        if type(template) is Calc:
+            same = type(seen) is Calc and seen.function is template.function
+            return same and self._matches(template.operands, seen.operands, env)
+        if isinstance(template, (list, tuple)):
+            same = type(seen) is type(template) and len(seen) == len(template)
+            return same and all(self._matches(a, b, env) for a, b in zip(template, seen, strict=True))
+        if isinstance(template, dict):
+            same = isinstance(seen, dict) and seen.keys() == template.keys()
+            return same and all(self._matches(template[key], seen[key], env) for key in template)
+        return _is_equal(template, seen)
+
+
+def _is_equal(one: Any, other: Any) -> bool:
+    if type(one) is Const and type(other) is Const:
+        return one.is_like(other)
+    return is_same(one, other)

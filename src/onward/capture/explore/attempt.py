@@ -1,0 +1,117 @@
+"""Capture a model with its decisions kept."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ...errors import ExportError
+from ..elsewhere import ProbeRejected
+from ..facts import CapturedProgram
+from ..journal import CannotThaw
+from ..mutable import place_state
+from ..probes import PROBES, Plan
+from ..run import Frozen, Request, Stuck, followed_model, layout_at, run, tracer_for
+from ..source import warnings_held
+from ..tree import flatten
+from .explorer import CannotExplore, Explorer, has_lists, kept
+from .items import Branch, Loop, Raw, without_unused
+from .recorder import Recorder, Ways
+from .replay import replay
+
+Sizes = Mapping[str, int]
+_TURNS_WANTED = 5  # of loops over axes
+
+
+def explored(request: Request, plan: Plan, *, of_sizes: bool = False) -> CapturedProgram:
+    """The program with branches and loops; CannotExplore says why there is none."""
+    if request.call.state or request.call.written:
+        raise CannotExplore("it keeps its state in buffers that are inputs and outputs of the file")
+
+    def run_once(ways: Ways, sizes: Sizes) -> Raw:
+        return _raw(request, plan, ways, sizes, of_sizes)
+
+    explorer = Explorer(run_once, _longer(request))
+    program = explorer.program()
+    if not kept(program.items) and not has_lists(program.items):
+        raise CannotExplore("there is nothing to keep")
+    form = program.form
+
+    def instead(tracer: Any, inputs: Sequence[Any]) -> Any:
+        return replay(tracer, program, inputs), form
+
+    try:
+        found = run(request, plan, instead=instead)
+    except (Frozen, ProbeRejected, Stuck, CannotThaw) as error:
+        raise CannotExplore(f"its branches and loops have no form in the file: {error}") from error
+    except ExportError as error:
+        raise CannotExplore(f"its branches and loops have no form in the file: {error.what}") from error
+    notes = tuple(dict.fromkeys(map(_note, kept(program.items))))
+    return dataclasses.replace(found, remarks=(*found.remarks, *notes))
+
+
+def _longer(request: Request) -> dict[str, int]:
+    """Sizes at which a loop over an axis has some turns."""
+    example = request.example_sizes()
+    wanted = {axis: max(size, _TURNS_WANTED) if size < _TURNS_WANTED else size for axis, size in example.items()}
+    return wanted if request.space.allows(wanted) else example
+
+
+def _note(each: Branch | Loop) -> str:
+    where = each.at.source or "an unknown line"
+    if isinstance(each, Branch):
+        return f"{where}: `if` kept as If ({each.expression})"
+    if each.count is None:
+        return f"{where}: loop kept as Loop, as long as {each.expression} says so"
+    return f"{where}: loop kept as Loop"
+
+
+def _raw(request: Request, plan: Plan, ways: Ways, sizes: Sizes, of_sizes: bool) -> Raw:
+    """One run of the model, written down."""
+    call = request.call
+    start = {axis: _beyond(values, sizes.get(axis, values[0])) for axis, values in plan.sizes.items()}
+    leaders = {axis: values for axis, values in start.items() if axis not in plan.tied}
+    space = request.space.tied(plan.tied)
+    tracer = tracer_for(request, leaders, PROBES, space, plan.freedom)
+    examples = request.at_sizes({axis: values[0] for axis, values in start.items()})
+    elsewhere = [
+        request.space.expand({axis: values[probe] for axis, values in start.items()}) for probe in range(1, PROBES)
+    ]
+    traced = []
+    for label, tensor in zip(call.names, examples, strict=True):
+        layouts = [layout_at(tensor, request.axes.get(label, {}), each) for each in elsewhere]
+        traced.append(tracer.input(label, tensor.clone(), layouts))
+    args, kwargs = call.arguments(traced)
+    recorder = Recorder(tracer, ways, of_sizes)
+    found = Raw([], ())
+    with warnings_held() as said:
+        try:
+            with followed_model(tracer, request.model):
+                place_state(tracer, request.model, call, traced)
+                tracer.recorder = recorder
+                found.inputs = recorder.start(traced)
+                leaves, found.form = flatten(_called(request.model, args, kwargs))
+                found.results = tuple(recorder.encode(each) for each in leaves)
+        except (CannotExplore, KeyboardInterrupt):
+            raise
+        except Exception as error:
+            found.error = error
+        finally:
+            tracer.recorder = None
+            recorder.finish()
+    found.items, found.answers, found.said = (
+        without_unused(recorder.items, found.results),
+        tuple(recorder.answers),
+        tuple(said),
+    )
+    return found
+
+
+def _beyond(values: tuple[int, ...], size: int) -> tuple[int, ...]:
+    """The sizes of an axis at the probes with another example, which the other probes are larger than."""
+    return values if size == values[0] else (size, *(each + 2 * size for each in values[1:]))
+
+
+def _called(model: Any, args: Any, kwargs: Any) -> Any:
+    return model(*args, **kwargs)

@@ -1,0 +1,445 @@
+"""From the first run to the program: every decision is explored once, and loops are rolled."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from .accept import Rejected, accept
+from .branches import Ambiguous, Meeting, item_pairs, joined, meet
+from .items import (
+    Branch,
+    CannotExplore,
+    Decision,
+    Item,
+    Loop,
+    Place,
+    Program,
+    Raw,
+    Turn,
+    item_changed,
+    item_renamed,
+    leaf_key,
+    made_by,
+    renamed,
+)
+from .loops import Roll, check_joins, with_whole_lists
+from .recorder import Rules, Ways
+
+Sizes = Mapping[str, int]
+Runner = Callable[[Ways, Sizes], Raw]
+
+_TURNS = 4  # of a loop that is to be rolled
+_LONG = 24  # turns after which a loop is taken to have no end of its own
+_MOST_RUNS = 300
+_MOST_LATER = 10  # decisions behind a branch whose values are looked for in both runs
+
+
+class Escapes(CannotExplore):
+    """A decision leads out of the part of a run that is looked at."""
+
+    def __init__(self, end: int) -> None:
+        super().__init__("it leaves a loop, or returns, from inside of a branch")
+        self.end = end
+
+
+class Again(Exception):
+    """The first run has to be another one: with other rules, or with other answers."""
+
+    def __init__(self, rules: Rules, answers: tuple[bool, ...] | None = None) -> None:
+        super().__init__("another first run")
+        self.rules, self.answers = rules, answers
+
+
+class OtherSideFails(CannotExplore):
+    """The model raises an error on the other side."""
+
+
+Rewriters = tuple[Any, ...]  # in the order in which they were found
+
+
+@dataclass(frozen=True)
+class _Names:
+    """Other names for values behind a branch."""
+
+    names: Mapping[Any, Any]
+
+    def template(self, template: Any) -> Any:
+        return renamed(template, self.names)
+
+    def apply(self, item: Item) -> Item:
+        return item_renamed(item, self.names)  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
+class _Behind:
+    """What the turns of a loop have made, as the loop gives it; `inside` are the names that the turns have given."""
+
+    roll: Roll
+    inside: Rewriters
+
+    def template(self, template: Any) -> Any:
+        return self.roll.after(_said(template, self.inside))
+
+    def apply(self, item: Item) -> Item:
+        item = _applied(item, self.inside)
+        return item_changed(item, self.roll.after, self.roll.same_name)  # type: ignore[no-any-return]
+
+
+def _applied(item: Item, rewriters: Rewriters) -> Item:
+    """An item of a run with other names; the latest name of a value counts."""
+    for each in reversed(rewriters):
+        item = each.apply(item)
+    return item
+
+
+def _said(template: Any, rewriters: Rewriters) -> Any:
+    for each in reversed(rewriters):
+        template = each.template(template)
+    return template
+
+
+class _Shift:
+    """The values of a run under the numbers that tell runs apart."""
+
+    def __init__(self, shifts: Sequence[tuple[int, int]]) -> None:
+        self._shifts = shifts
+
+    def get(self, key: Any) -> int | None:
+        if type(key) is not int:
+            return None
+        offset = 0
+        for start, by in self._shifts:
+            if key >= start:
+                offset = by
+        return key + offset if offset else None
+
+
+@dataclass
+class Explorer:
+    """One model at one example. `run` runs it."""
+
+    run: Runner
+    sizes: Sizes = field(default_factory=dict)
+    unkept: dict[Place, str] = field(default_factory=dict)  # decisions that stay as they are, and why
+
+    def __post_init__(self) -> None:
+        self._count = self._shifted = 0
+        self._started: set[tuple[bool, ...]] = set()
+        self._named = 1 << 50
+        self._known: dict[Any, Raw] = {}
+
+    # --- runs --------------------------------------------------------------------------------------------------------
+    def fresh(self) -> int:
+        self._named += 1
+        return self._named
+
+    def _run(self, ways: Ways, sizes: Sizes | None = None) -> Raw:
+        sizes = self.sizes if sizes is None else sizes
+        key = (ways.key, tuple(sizes.items()))
+        if ways.draw is None and key in self._known:
+            return self._known[key]
+        self._count += 1
+        if self._count > _MOST_RUNS:
+            raise CannotExplore(f"it takes more than {_MOST_RUNS} runs to see every way through it")
+        found = self.run(ways, sizes)
+        if ways.draw is None:
+            self._known[key] = found
+        return found
+
+    def program(self) -> Program:
+        """The structured program, accepted by runs that went other ways."""
+        rules: Rules = {}
+        answers: tuple[bool, ...] = ()
+        for _ in range(12):
+            self._rules = rules
+            base = self._run(Ways(answers, rules))
+            if base.error is not None:
+                raise CannotExplore(f"it fails when it is run again: {base.error}") from base.error
+            try:
+                items, rewriters = self._region(base, 0, len(base.items))
+                results = _said(base.results, rewriters)
+                items = with_whole_lists(items)
+                check_joins(items)
+                program = Program(tuple(items), tuple(results), base.form, base.inputs)
+                self._check(program, base)
+                return program
+            except Again as again:
+                rules = again.rules
+                answers = answers if again.answers is None else again.answers
+        raise CannotExplore("its decisions depend on each other in a way that is not followed")
+
+    # --- a part of a run ---------------------------------------------------------------------------------------------
+    def _region(self, run: Raw, low: int, high: int) -> tuple[list[Item], Rewriters]:
+        """A part of a run with its decisions kept, and what the values it has made are called behind it."""
+        items: list[Item] = []
+        rewriters: Rewriters = ()
+        place = low
+        while place < high:
+            item = run.items[place]
+            if isinstance(item, Turn):
+                made, place, more = self._turns(run, place, high)
+            elif isinstance(item, Decision) and item.is_kept and item.at.place not in self.unkept:
+                try:
+                    made, place, more = self._decision(run, place, high)
+                except OtherSideFails as fails:
+                    self.unkept[item.at.place] = str(fails)
+                    made, place, more = [item], place + 1, ()
+            else:
+                made, place, more = [item], place + 1, ()
+            items += [_applied(each, rewriters) for each in made]
+            rewriters += more
+        return items, rewriters
+
+    # --- decisions ---------------------------------------------------------------------------------------------------
+    def _decision(self, run: Raw, at: int, high: int) -> tuple[list[Item], int, Rewriters]:
+        decision = run.items[at]
+        assert isinstance(decision, Decision)
+        if decision.at.place in self._rules:
+            return self._while(run, at, high)
+        other = self._flipped(run, at)
+        again = [_asked_again(each, at) for each in (run, other)]
+        if again[0] != again[1]:
+            goes_on = decision.answer if again[0] else not decision.answer
+            if self._has_no_end(run, at, goes_on):
+                raise Again({**self._rules, decision.at.place: (goes_on, _TURNS)})
+        return self._branch(run, at, other, high)
+
+    def _flipped(self, run: Raw, at: int) -> Raw:
+        """The run with the other answer to one decision."""
+        decision = run.items[at]
+        assert isinstance(decision, Decision)
+        number = sum(isinstance(each, Decision) and each.is_kept for each in run.items[:at])
+        other = self._run(Ways((*run.answers[:number], not decision.answer), self._rules, _hints(run, at)))
+        if other.error is not None:
+            raise OtherSideFails(f"{type(other.error).__name__}: {other.error}") from other.error
+        return self._renumbered(other, run, decision.made)
+
+    def _renumbered(self, other: Raw, run: Raw, made: int) -> Raw:
+        """A run that is the same as another one until so many values were made."""
+        self._shifted += 1
+        shifts = (*run.shifts, (made, self._shifted * 10_000_000))
+        names = _Shift(shifts)
+        items = [item_renamed(each, names) for each in other.items]
+        return replace(other, items=items, results=renamed(other.results, names), shifts=shifts)
+
+    def _has_no_end(self, run: Raw, at: int, goes_on: bool) -> bool:
+        """Whether a question is asked again and again, as long as the answer is to go on."""
+        decision = run.items[at]
+        number = sum(isinstance(each, Decision) and each.is_kept for each in run.items[:at])
+        rules = {**self._rules, decision.at.place: (goes_on, _LONG)}
+        long = self._run(Ways(run.answers[:number], rules))
+        if long.error is not None:
+            return True
+        asked = [
+            each
+            for each in long.items
+            if isinstance(each, Decision) and each.at.place == decision.at.place and each.at.frame == decision.at.frame
+        ]
+        return len(asked) >= _LONG
+
+    def _branch(self, run: Raw, at: int, other: Raw, high: int) -> tuple[list[Item], int, Rewriters]:
+        decision = run.items[at]
+        assert isinstance(decision, Decision)
+        try:
+            meeting = meet(run, other, at)
+        except Ambiguous as ambiguous:
+            raise self._from_the_other_side(run, other, at) from ambiguous
+        most = meeting.common
+        while True:
+            cut, there = len(run.items) - most, len(other.items) - most
+            if cut > high:
+                raise Escapes(cut)
+            try:
+                mine, my_names = self._region(run, at + 1, cut)
+            except Escapes as escapes:
+                most = min(most - 1, len(run.items) - escapes.end)
+                continue
+            try:
+                theirs, their_names = self._region(other, at + 1, there)
+            except Escapes as escapes:
+                most = min(most - 1, len(other.items) - escapes.end)
+                continue
+            break
+        try:
+            if most != meeting.common:
+                meeting = meet(run, other, at, most)
+            self._look_behind(run, cut, other, there, meeting)
+        except Ambiguous as ambiguous:
+            raise self._from_the_other_side(run, other, at) from ambiguous
+        branch, names = joined(decision, meeting, mine, theirs, self.fresh)
+        sides = (my_names, their_names) if decision.answer else (their_names, my_names)
+        yes, no = (
+            replace(block, results=_said(block.results, side))
+            for block, side in zip((branch.yes, branch.no), sides, strict=True)
+        )
+        if not mine and not theirs and not names:
+            return [], cut, ()
+        return [replace(branch, yes=yes, no=no)], cut, (_Names(names),)
+
+    def _from_the_other_side(self, run: Raw, other: Raw, at: int) -> Exception:
+        """Where one value of a run stands for two of the other, the other is the one to start from."""
+        if other.answers in self._started:
+            return CannotExplore("two variables that are one on one side of a branch change places on the other")
+        self._started.add(other.answers)
+        return Again(self._rules, other.answers)
+
+    def _look_behind(self, run: Raw, cut: int, other: Raw, there: int, meeting: Meeting) -> None:
+        """Values that are used behind a later decision only, on the side that neither run has taken."""
+        later = [
+            place
+            for place in range(cut, len(run.items))
+            if isinstance(run.items[place], Decision)
+            and run.items[place].is_kept  # type: ignore[union-attr]
+            and run.items[place].at.place not in self.unkept
+            and run.items[place].at.place not in self._rules
+        ]
+        known = _made_until(run, cut)
+        for place in later[:_MOST_LATER]:
+            try:
+                one, two = self._flipped(run, place), self._flipped(other, place - cut + there)
+            except CannotExplore:
+                continue
+            rest = one.items[place + 1 :], two.items[place - cut + there + 1 :]
+            if len(rest[0]) != len(rest[1]):
+                continue
+            columns = [item_pairs(a, b) for a, b in zip(*rest, strict=True)]
+            if any(pairs is None for pairs in columns):
+                continue
+            for a, b in (pair for pairs in columns for pair in pairs or ()):
+                key = leaf_key(a)
+                if type(key) is int and key not in known:
+                    continue
+                if key in meeting.values:
+                    if leaf_key(meeting.values[key]) != leaf_key(b):
+                        raise Ambiguous("one tensor stands for two")
+                elif key is not None:
+                    meeting.values[key], meeting.leaves[key] = b, a
+
+    # --- loops -------------------------------------------------------------------------------------------------------
+    def _while(self, run: Raw, at: int, high: int) -> tuple[list[Item], int, Rewriters]:
+        """A loop that goes on as long as the answer to one question is the same."""
+        first = run.items[at]
+        assert isinstance(first, Decision)
+        goes_on, _ = self._rules[first.at.place]
+        asked = [
+            place
+            for place, each in enumerate(run.items)
+            if place >= at
+            and isinstance(each, Decision)
+            and each.at.place == first.at.place
+            and each.at.frame == first.at.frame
+        ]
+        ends = [place for place in asked if run.items[place].answer is not goes_on]  # type: ignore[union-attr]
+        if not ends or ends[0] > high:
+            raise CannotExplore("a loop does not end where the answer says so")
+        asked = asked[: asked.index(ends[0]) + 1]
+        bounds = list(zip(asked, asked[1:], strict=False))
+        turns, rewriters = self._bodies(run, bounds)
+        roll = Roll(turns, _made_until(run, at), self.fresh(), self.fresh)
+        predicates = [_said(run.items[place].predicate, rewriters) for place in asked]  # type: ignore[union-attr]
+        going = roll.merged(predicates[1:])
+        roll.look(*self._rest(run, ends[0] + 1, rewriters), first.at)
+        loop = roll.loop(
+            count=None,
+            condition=predicates[0],
+            going=going,
+            goes_on=goes_on,
+            at=first.at,
+            expression=first.expression,
+        )
+        return [loop, *roll.lasts()], ends[0] + 1, (_Behind(roll, rewriters),)
+
+    def _bodies(self, run: Raw, bounds: Sequence[tuple[int, int]]) -> tuple[list[list[Item]], Rewriters]:
+        turns: list[list[Item]] = []
+        rewriters: Rewriters = ()
+        for begin, end in bounds:
+            try:
+                items, more = self._region(run, begin + 1, end)
+            except Escapes as escapes:
+                raise CannotExplore("it leaves a loop early") from escapes
+            turns.append([_applied(each, rewriters) for each in items])
+            rewriters += more
+        return turns, rewriters
+
+    def _rest(self, run: Raw, place: int, rewriters: Rewriters) -> tuple[list[Item], Any]:
+        """What comes behind a loop, with the names that the loop's own branches have given."""
+        return [_applied(each, rewriters) for each in run.items[place:]], _said(run.results, rewriters)
+
+    def _turns(self, run: Raw, at: int, high: int) -> tuple[list[Item], int, Rewriters]:
+        """A loop over a range or an axis."""
+        first = run.items[at]
+        assert isinstance(first, Turn)
+        marks = [place for place, each in enumerate(run.items) if isinstance(each, Turn) and each.loop == first.loop]
+        ends = [place for place in marks if run.items[place].is_end]  # type: ignore[union-attr]
+        if first.number or not ends or ends[0] >= high or first.is_static:  # of a loop that goes along with another one
+            return [], at + 1, ()
+        turns, rewriters = self._bodies(run, list(zip(marks, marks[1:], strict=False)))
+        roll = Roll(turns, _made_until(run, at), self.fresh(), self.fresh)
+        roll.look(*self._rest(run, ends[0] + 1, rewriters), first.at)
+        loop = roll.loop(count=first.count, condition=None, going=None, goes_on=True, at=first.at, expression="")
+        return [loop, *roll.lasts()], ends[0] + 1, (_Behind(roll, rewriters),)
+
+    # --- the check ---------------------------------------------------------------------------------------------------
+    def _check(self, program: Program, base: Raw) -> None:
+        """Runs that went other ways must be runs of the program."""
+        accept(program, base)
+        draw = random.Random(0)
+        for number in range(16):
+            self._accept(program, self._run(Ways(draw=draw)))
+            del number
+        for times in (0, 1, 2, 9):
+            if self._rules:
+                rules = {place: (goes_on, times) for place, (goes_on, _) in self._rules.items()}
+                self._accept(program, self._run(Ways((), rules)))
+        for raw in list(self._known.values()):
+            self._accept(program, raw)
+
+    def _accept(self, program: Program, raw: Raw) -> None:
+        if raw.error is None:
+            accept(program, raw)
+
+
+def _hints(run: Raw, at: int) -> tuple[tuple[Place, tuple[bool, ...]], ...]:
+    """The answers that a run gave behind an item, by their places."""
+    found: dict[Place, list[bool]] = {}
+    for item in run.items[at + 1 :]:
+        if isinstance(item, Decision) and item.is_kept:
+            found.setdefault(item.at.place, []).append(item.answer)
+    return tuple((place, tuple(answers)) for place, answers in found.items())
+
+
+def _asked_again(run: Raw, at: int) -> bool:
+    first = run.items[at]
+    return any(
+        isinstance(each, Decision) and each.at.place == first.at.place and each.at.frame == first.at.frame
+        for each in run.items[at + 1 :]
+    )
+
+
+def _made_until(run: Raw, at: int) -> set[int]:
+    found = set(run.inputs)
+    for item in run.items[:at]:
+        found.update(made_by(item))
+    return found
+
+
+def has_lists(items: Sequence[Item]) -> bool:
+    """Whether a program takes tensors apart into as many pieces as a size says."""
+    return any(getattr(item, "pieces", None) is not None for item in items)
+
+
+def kept(items: Sequence[Item]) -> list[Branch | Loop]:
+    """All branches and loops of a program, outermost first."""
+    found: list[Branch | Loop] = []
+    for item in items:
+        if isinstance(item, Branch):
+            found += [item, *kept(item.yes.items), *kept(item.no.items)]
+        elif isinstance(item, Loop):
+            found += [item, *kept(item.body)]
+    return found
+
+
+__all__ = ["CannotExplore", "Explorer", "Rejected", "has_lists", "kept"]

@@ -1,0 +1,482 @@
+"""The turns of a loop, laid one upon the other: one body, what it carries from turn to turn, and what it leaves.
+
+In every turn the same items stand in the same places. What stands in one place of all turns is
+
+    the same value                  from outside of the loop
+    made in the turn itself         a value of the body
+    made in the turn before         carried, and what stands there in the first turn is its start
+    a number that grows             counted by the turns
+
+and a list behind the loop with one value of every turn is stacked by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from .branches import is_same
+from .items import (
+    At,
+    Block,
+    Branch,
+    Calc,
+    CannotExplore,
+    Const,
+    Counted,
+    Decision,
+    Item,
+    Last,
+    Loop,
+    Op,
+    Piece,
+    Ref,
+    SizeOf,
+    Star,
+    item_changed,
+    leaf_key,
+    made_by,
+    replaced,
+)
+
+aten = torch.ops.aten
+FEWEST = 3  # turns: two tell what is carried, a third confirms it
+_JOINS = (aten.stack.default, aten.cat.default, aten.concat.default, aten.hstack.default, aten.vstack.default)
+Fresh = Callable[[], int]
+
+
+class Unlike(CannotExplore):
+    """The turns of a loop do different things."""
+
+
+@dataclass
+class _State:
+    """A carried value: what stands for it in each turn, and its name in the body."""
+
+    leaves: tuple[Any, ...]
+    name: int
+    next: Any = None
+
+
+class Roll:
+    """Turns that become one body. `known` are the values that were there before the loop."""
+
+    def __init__(self, turns: Sequence[Sequence[Item]], known: set[int], number: int, fresh: Fresh) -> None:
+        if len(turns) < FEWEST:
+            raise Unlike("the loop has too few turns to see what they have in common")
+        self._turns, self._number, self._fresh = turns, number, fresh
+        self._made: dict[int, tuple[int, Any]] = {}  # by value: the turn that made it, and where in the turn
+        self._names: dict[Any, int] = {}  # by where in a turn: the name in the body
+        self._states: dict[tuple[Any, ...], _State] = {}
+        self._stacked: dict[Any, tuple[int, Any]] = {}
+        self._lasts: dict[Any, Last] = {}
+        self._outs: dict[int, int] = {}  # carried values behind the loop
+        self._is_closed = False  # whether it is known what is taken from it
+        seen = set(known)
+        for turn, items in enumerate(turns):
+            self._note(turn, items, (), seen)
+        self.body = self._bodies(turns)
+
+    # --- what is made where ------------------------------------------------------------------------------------------
+    def _note(self, turn: int, items: Sequence[Item], path: tuple[Any, ...], seen: set[int]) -> None:
+        for place, item in enumerate(items):
+            if isinstance(item, Branch):
+                self._note(turn, item.yes.items, (*path, place, True), seen)
+                self._note(turn, item.no.items, (*path, place, False), seen)
+            if isinstance(item, Loop):
+                self._make(turn, item.state, (*path, place, "state"), seen)
+                self._note(turn, item.body, (*path, place, "body"), seen)
+            self._make(turn, tuple(made_by(item)), (*path, place), seen)
+
+    def _make(self, turn: int, values: tuple[int, ...], path: tuple[Any, ...], seen: set[int]) -> None:
+        for number, value in enumerate(values):
+            if value not in seen:
+                seen.add(value)
+                self._made[value] = (turn, (*path, "out", number))
+
+    def _name(self, where: Any) -> int:
+        return self._names.setdefault(where, self._names.get(where) or self._fresh())
+
+    # --- one upon the other ------------------------------------------------------------------------------------------
+    def _bodies(self, turns: Sequence[Sequence[Item]]) -> tuple[Item, ...]:
+        if len({len(items) for items in turns}) > 1:
+            raise Unlike("its turns do different things")
+        return tuple(self._item(list(column)) for column in zip(*turns, strict=True))
+
+    def _item(self, column: list[Item]) -> Item:
+        first = column[0]
+        if any(type(each) is not type(first) or _place(each) != _place(first) for each in column):
+            raise Unlike("its turns do different things")
+        if isinstance(first, Op):
+            if any(each.target is not first.target or len(each.outs) != len(first.outs) for each in column):  # type: ignore[union-attr]
+                raise Unlike("its turns do different things")
+            args = self.merged([(each.args, dict(each.kwargs)) for each in column])  # type: ignore[union-attr]
+            outs = tuple(self._out([each.outs[i] for each in column]) for i in range(len(first.outs)))  # type: ignore[union-attr]
+            pieces = self._out([each.pieces for each in column])  # type: ignore[union-attr]
+            return Op(first.target, args[0], args[1], outs, first.at, pieces)
+        if isinstance(first, Branch):
+            if len({len(each.outs) for each in column}) > 1:  # type: ignore[union-attr]
+                raise Unlike("its turns do different things")
+            blocks = []
+            for name in ("yes", "no"):
+                sides: list[Block] = [getattr(each, name) for each in column]
+                items = self._bodies([side.items for side in sides])
+                blocks.append(Block(items, self.merged([side.results for side in sides])))
+            outs = tuple(self._out([each.outs[i] for each in column]) for i in range(len(first.outs)))  # type: ignore[union-attr]
+            predicate = self.merged([each.predicate for each in column])  # type: ignore[union-attr]
+            return replace(first, predicate=predicate, yes=blocks[0], no=blocks[1], outs=outs)
+        if isinstance(first, Loop):
+            return self._loop(column)  # type: ignore[arg-type]
+        if isinstance(first, Decision):
+            if any(not is_same(each.answer, first.answer) for each in column):  # type: ignore[union-attr]
+                raise Unlike("its turns get different answers to a question that is not kept")
+            return replace(first, predicate=self.merged([each.predicate for each in column]))  # type: ignore[union-attr]
+        if isinstance(first, Last):
+            outs = (self._out([each.out for each in column]),)  # type: ignore[union-attr]
+            stacked = self._inner([each.stacked for each in column])  # type: ignore[union-attr]
+            return replace(first, stacked=stacked, out=outs[0])
+        raise Unlike("a loop inside of it is not kept")
+
+    def _loop(self, column: list[Loop]) -> Loop:
+        """A loop in every turn. Numbers that grow with its own turns are its own affair."""
+        first = column[0]
+        own = {each.number for each in column}
+        shapes = {(len(e.state), len(e.outs), len(e.stacked), e.goes_on, e.count is None) for e in column}
+        if len(shapes) > 1:
+            raise Unlike("its turns do different things")
+        column = [_numbered(each, first.number) if len(own) > 1 else each for each in column]
+        state = tuple(self._inner([each.state[i] for each in column]) for i in range(len(first.state)))
+        outs = tuple(self._inner([each.outs[i] for each in column]) for i in range(len(first.outs)))
+        stacked = tuple(
+            (self._inner([e.stacked[i][0] for e in column]), self.merged([e.stacked[i][1] for e in column]))
+            for i in range(len(first.stacked))
+        )
+        return replace(
+            first,
+            count=self.merged([each.count for each in column]),
+            condition=self.merged([each.condition for each in column]),
+            going=self.merged([each.going for each in column]),
+            start=self.merged([each.start for each in column]),
+            state=state,
+            body=self._bodies([each.body for each in column]),
+            nexts=self.merged([each.nexts for each in column]),
+            outs=outs,
+            stacked=stacked,
+        )
+
+    def _inner(self, values: list[int]) -> int:
+        made = self._out(list(values))
+        assert made is not None
+        return made
+
+    def _out(self, values: list[int | None]) -> int | None:
+        if all(value is None for value in values):
+            return None
+        if any(value is None for value in values):
+            raise Unlike("its turns do different things")
+        merged = self.merged([Ref(value) for value in values])  # type: ignore[arg-type]
+        if type(merged) is not Ref:
+            raise Unlike("its turns do different things")
+        return merged.value
+
+    # --- templates ---------------------------------------------------------------------------------------------------
+    def merged(self, column: list[Any]) -> Any:
+        """One template for what stands in one place of the turns."""
+        first = column[0]
+        if any(self._is_value(each) for each in column):
+            return self._value(column)
+        if any(type(each) is not type(first) for each in column):
+            raise Unlike("its turns do different things")
+        if type(first) is SizeOf:
+            tensor = self._value([Ref(each.value) for each in column])
+            if len({each.axis for each in column}) > 1 or type(tensor) is not Ref:
+                raise Unlike("its turns ask for sizes of different tensors")
+            return SizeOf(tensor.value, first.axis)
+        if type(first) is Calc:
+            if any(each.function is not first.function for each in column):
+                raise Unlike("its turns compute different numbers")
+            return Calc(first.function, self.merged([each.operands for each in column]))
+        if type(first) is Counted:
+            if len({(each.start, each.step) for each in column}) > 1:
+                raise Unlike("its turns count differently")
+            return first
+        if type(first) is Star:
+            if len({each.backwards for each in column}) > 1:
+                raise Unlike("its turns do different things")
+            return Star(self._inner([each.stacked for each in column]), first.backwards)
+        if isinstance(first, (list, tuple)):
+            if len({len(each) for each in column}) > 1:
+                raise Unlike("it uses a list that grows with every turn")
+            made = [self.merged(list(each)) for each in zip(*column, strict=True)]
+            return made if type(first) is list else tuple(made)
+        if isinstance(first, dict):
+            if any(each.keys() != first.keys() for each in column):
+                raise Unlike("its turns do different things")
+            return {key: self.merged([each[key] for each in column]) for key in first}
+        if all(is_same(each, first) for each in column):
+            return first
+        if type(first) is int:
+            return self._counted(column)
+        raise Unlike(f"a plain value changes from turn to turn ({column[0]!r}, {column[1]!r})")
+
+    def _is_value(self, leaf: Any) -> bool:
+        return type(leaf) in (Ref, Const, Piece)
+
+    def _counted(self, numbers: Sequence[int]) -> Counted:
+        step = numbers[1] - numbers[0]
+        if any(b - a != step for a, b in zip(numbers, numbers[1:], strict=False)):
+            raise Unlike(f"a number changes from turn to turn, and not by the same ({', '.join(map(str, numbers))})")
+        return Counted(numbers[0], step, self._number)
+
+    def _value(self, column: list[Any]) -> Any:
+        first = column[0]
+        keys = [leaf_key(each) for each in column]
+        same = all(_is_equal(each, first) for each in column)
+        if same and not self._is_made(first):
+            return first
+        made = [self._made.get(key) if type(key) is int else None for key in keys]
+        if all(each is not None and each[0] == turn for turn, each in enumerate(made)):
+            if len({each[1] for each in made}) == 1:  # type: ignore[index]
+                return Ref(self._name(made[0][1]))  # type: ignore[index]
+            raise Unlike("its turns use different values")
+        if all(type(each) is Piece for each in column) and len({each.pieces for each in column}) == 1:
+            if not self._is_made(Ref(first.pieces)):
+                return Piece(first.pieces, self._counted([each.index for each in column]))
+        return Ref(self._state(tuple(column)).name)
+
+    def _is_made(self, leaf: Any) -> bool:
+        key = leaf.pieces if type(leaf) is Piece else leaf_key(leaf)
+        return type(key) is int and key in self._made
+
+    # --- what is carried ---------------------------------------------------------------------------------------------
+    def _state(self, leaves: tuple[Any, ...]) -> _State:
+        key = tuple(map(_key, leaves))
+        for known, state in self._states.items():
+            shared = min(len(known), len(key))
+            if known[:shared] == key[:shared] and shared >= 2:
+                if len(leaves) > len(state.leaves):
+                    state.leaves = leaves
+                    self._states[key] = self._states.pop(known)
+                return state
+        if self._is_made(leaves[0]):
+            raise Unlike("a turn uses what the turn before has not made")
+        state = self._states[key] = _State(leaves, self._fresh())
+        state.next = self._next(leaves)
+        return state
+
+    def _next(self, leaves: tuple[Any, ...]) -> Any:
+        """What a turn hands on, seen from the turn that follows it."""
+        following = leaves[1:]
+        if len(following) < 2:
+            raise Unlike("what it carries from turn to turn follows no rule")
+        made = [self._made.get(leaf_key(each)) if type(each) is Ref else None for each in following]
+        if all(each is not None and each[0] == turn for turn, each in enumerate(made)):
+            if len({each[1] for each in made}) == 1:  # type: ignore[index]
+                return Ref(self._name(made[0][1]))  # type: ignore[index]
+            raise Unlike("its turns hand on different values")
+        if all(_is_equal(each, following[0]) for each in following) and not self._is_made(following[0]):
+            return following[0]
+        return Ref(self._state(following).name)
+
+    # --- what is left ------------------------------------------------------------------------------------------------
+    def look(self, items: Sequence[Item], results: Any, at: At) -> None:
+        """Find what the items behind the loop take from it."""
+        self._at = at
+        for item in items:
+            item_changed(item, self.after, self.same_name)
+        self.after(results)
+        self._is_closed = True
+
+    def lasts(self) -> list[Last]:
+        """What is taken out of stacked values right behind the loop."""
+        return list(self._lasts.values())
+
+    def same_name(self, value: int) -> int:
+        """The name of what an operator in place gives back."""
+        if value not in self._made:
+            return value
+        leaf = self._final(Ref(value))
+        return leaf.value if type(leaf) is Ref else value
+
+    def after(self, template: Any) -> Any:
+        """A template behind the loop, with what the loop gives in place of what the turns have made."""
+
+        def change(leaf: Any) -> Any:
+            if type(leaf) is list:
+                return self._list(leaf)
+            if type(leaf) in (Ref, Piece):
+                return self._final(leaf)
+            if type(leaf) is SizeOf:
+                return SizeOf(self._final(Ref(leaf.value)).value, leaf.axis)
+            return None
+
+        return replaced(template, change)
+
+    def _final(self, leaf: Any) -> Any:
+        """A value behind the loop that the last turn, or the first, has made."""
+        if not self._is_made(leaf):
+            return leaf
+        last = len(self._turns) - 1
+        for state in self._states.values():
+            if self._after_last(state) == _key(leaf):
+                return Ref(self._ends(state))
+        turn, where = self._made[leaf.value]
+        if turn not in (0, last):
+            raise Unlike("what a turn in the middle has made is used behind it")
+        key = (where, turn)
+        if any(type(part) is bool for part in where):
+            raise Unlike("what one side of a branch in it has made is used behind it")
+        if key not in self._lasts:
+            self._check_open()
+            stacked, _ = self._stack(Ref(self._name(where)))
+            self._lasts[key] = Last(stacked, 0 if turn == 0 else -1, self._fresh(), self._at)
+        return Ref(self._lasts[key].out)
+
+    def _after_last(self, state: _State) -> Any:
+        """What a carried value is after the last turn, by its key."""
+        last = len(self._turns) - 1
+        following = state.next
+        if type(following) is Ref:
+            for value, (turn, where) in self._made.items():
+                if turn == last and self._names.get(where) == following.value:
+                    return value
+            for other in self._states.values():
+                if other.name == following.value and len(other.leaves) > last:
+                    return _key(other.leaves[last])
+        return _key(following)
+
+    def _list(self, leaves: list[Any]) -> list[Any]:
+        """A list in which there may be one value of every turn, one after the other."""
+        count = len(self._turns)
+        inside = [place for place, leaf in enumerate(leaves) if type(leaf) in (Ref, Piece) and self._is_made(leaf)]
+        if len(inside) < 2:
+            return [self.after(leaf) for leaf in leaves]
+        reason: Unlike | None = None
+        starts = range(max(0, inside[-1] - count + 1), min(inside[0], len(leaves) - count) + 1)
+        for start in reversed(starts):
+            window = leaves[start : start + count]
+            for backwards in (False, True):
+                try:
+                    merged = self._value(window[::-1] if backwards else window)
+                except Unlike as error:
+                    reason = error
+                    continue
+                star = Star(self._stack(merged)[0], backwards)
+                return [*(self.after(each) for each in leaves[:start]), star, *map(self.after, leaves[start + count :])]
+        raise reason or Unlike("a list behind it holds values of some turns only")
+
+    def _stack(self, inside: Any) -> tuple[int, Any]:
+        key = _key(inside)
+        if key not in self._stacked:
+            self._check_open()
+            self._stacked[key] = (self._fresh(), inside)
+        return self._stacked[key]
+
+    def _ends(self, state: _State) -> int:
+        """The name of a carried value behind the loop."""
+        if state.name not in self._outs:
+            self._check_open()
+            self._outs[state.name] = self._fresh()
+        return self._outs[state.name]
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise Unlike("what it leaves is used on a side of a later branch only")
+
+    # --- the loop ----------------------------------------------------------------------------------------------------
+    def loop(self, *, count: Any, condition: Any, going: Any, goes_on: bool, at: At, expression: str) -> Loop:
+        """Everything that was found; after `look`."""
+        states = list(self._states.values())
+        return Loop(
+            self._number,
+            count,
+            condition,
+            going,
+            goes_on,
+            tuple(state.leaves[0] for state in states),
+            tuple(state.name for state in states),
+            self.body,
+            tuple(state.next for state in states),
+            tuple(self._outs.get(state.name) or self._fresh() for state in states),
+            tuple(self._stacked.values()),
+            at,
+            expression,
+        )
+
+
+def with_whole_lists(items: Sequence[Item]) -> list[Item]:
+    """The items with all pieces of a tensor, one after the other in a list, as such."""
+    lengths = {item.pieces: len(item.outs) for item in items if isinstance(item, Op) and item.pieces is not None}
+
+    def change(template: Any) -> Any:
+        def whole(leaf: Any) -> Any:
+            if type(leaf) is not list or not leaf or type(leaf[0]) is not Piece or type(leaf[0].index) is not int:
+                return None
+            pieces = leaf[0].pieces
+            wanted = [Piece(pieces, index) for index in range(lengths.get(pieces, -1))]
+            if leaf == wanted:
+                return [Star(pieces)]
+            return [Star(pieces, backwards=True)] if leaf == wanted[::-1] else None
+
+        return replaced(template, whole)
+
+    found = [item_changed(item, change, lambda value: value) for item in items]
+    return [item for item in found if not _is_idle(item)]
+
+
+def _is_idle(item: Item) -> bool:
+    """Whether a loop has nothing to do: it only went through a list."""
+    return isinstance(item, Loop) and not item.body and not item.stacked and not item.state
+
+
+def check_joins(items: Sequence[Any]) -> None:
+    """One value per turn can be stacked or put one after the other; no other operator takes a list of unknown length."""
+    for item in items:
+        if isinstance(item, Op) and _has_star((item.args, item.kwargs)) and item.target not in _JOINS:
+            raise Unlike(f"{item.target} takes a list with a value of every turn")
+        if isinstance(item, Branch):
+            check_joins((*item.yes.items, *item.no.items))
+        if isinstance(item, Loop):
+            check_joins(item.body)
+
+
+def _has_star(template: Any) -> bool:
+    if isinstance(template, (list, tuple)):
+        return any(map(_has_star, template))
+    if isinstance(template, dict):
+        return any(map(_has_star, template.values()))
+    return type(template) is Star
+
+
+def _numbered(loop: Loop, number: int) -> Loop:
+    """A loop whose turns are counted under another number."""
+
+    def change(template: Any) -> Any:
+        def leaf(each: Any) -> Any:
+            if type(each) is Counted and each.loop == loop.number:
+                return replace(each, loop=number)
+            if type(each) is Piece and type(each.index) is Counted:
+                return Piece(each.pieces, leaf(each.index))
+            return None
+
+        return replaced(template, leaf)
+
+    return replace(item_changed(loop, change, lambda value: value), number=number)  # type: ignore[no-any-return]
+
+
+def _place(item: Any) -> Any:
+    return item.at.place
+
+
+def _key(leaf: Any) -> Any:
+    key = leaf_key(leaf)
+    return ("plain", type(leaf), leaf) if key is None else key
+
+
+def _is_equal(one: Any, other: Any) -> bool:
+    if type(one) is Const and type(other) is Const:
+        return one.is_like(other)
+    return type(one) is type(other) and bool(one == other)

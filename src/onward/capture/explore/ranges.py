@@ -1,0 +1,87 @@
+"""Loops that say when a turn begins: `range(n)`, and iteration over what follows an axis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from ..python.threads import current
+from ..sizes import SYMBOLIC
+
+if TYPE_CHECKING:
+    from .recorder import Recorder
+
+
+def counting(plain: Any, *args: Any) -> Any:
+    """Python's `range`, which says when a turn begins where a run is written down."""
+    tracer = current()
+    recorder = None if tracer is None else tracer.recorder
+    if recorder is None or recorder.is_off or not all(isinstance(each, (int, *SYMBOLIC)) for each in args):
+        return plain(*args)
+    if not any(isinstance(each, SYMBOLIC) for each in args):
+        return plain(*args)
+    return Counting(plain, recorder, *args)
+
+
+class Counting:
+    """A range whose bounds follow sizes or data: it has as many turns as in the example."""
+
+    def __init__(self, plain: Any, recorder: Recorder, *args: Any) -> None:
+        self._recorder = recorder
+        self._start, self._stop, self._step = (0, args[0], 1) if len(args) == 1 else (*args, 1)[:3]
+        self._plain = plain(*(each.node.values[0] if isinstance(each, SYMBOLIC) else each for each in args))
+
+    @property
+    def _count(self) -> Any:
+        if isinstance(self._step, SYMBOLIC):
+            return len(self._plain)
+        distance = self._stop - self._start if self._step > 0 else self._start - self._stop
+        step = abs(self._step)
+        return distance if step == 1 else (distance + (step - 1)) // step
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._turns(self._start, self._step)
+
+    def __reversed__(self) -> Iterator[Any]:
+        last = self._start + (self._count - 1) * self._step
+        return self._turns(last, -self._step)
+
+    def _turns(self, start: Any, step: Any) -> Iterator[Any]:
+        count, loop = self._count, self._recorder.new_loop()
+        for number in range(len(self._plain)):
+            self._recorder.turn(loop, number, count)
+            yield start + number * step
+        self._recorder.turn(loop, len(self._plain), count, is_end=True)
+
+    def __len__(self) -> int:
+        return len(self._plain)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._plain[index]
+
+    def __contains__(self, value: Any) -> bool:
+        return value in self._plain
+
+
+class Pieces(tuple):
+    """The tensors along an axis: going through them is a loop."""
+
+    recorder: Recorder
+    count: Any
+
+    def __iter__(self) -> Iterator[Any]:
+        if self.recorder.is_off:
+            yield from tuple.__iter__(self)
+            return
+        loop = self.recorder.new_loop()
+        for number, piece in enumerate(tuple.__iter__(self)):
+            self.recorder.turn(loop, number, self.count)
+            yield piece
+        self.recorder.turn(loop, len(self), self.count, is_end=True)
+
+
+def announced(recorder: Recorder, pieces: Any, count: Any) -> Any:
+    """The pieces as such a loop."""
+    made = Pieces(pieces)
+    made.recorder, made.count = recorder, count
+    return made

@@ -1,0 +1,354 @@
+"""One run of a model, written down op by op, with answers that may be forced."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import CodeType, FrameType
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import fx
+from torch.utils._pytree import tree_map_only
+
+from ..queries import number_of_chunks, number_of_pieces
+from ..sizes import SYMBOLIC, AxisOf, Computed, NumberOf, Size, written
+from ..source import is_library, user_source
+from ..tensor import Traced
+from ..tree import flatten
+from .items import At, Calc, CannotExplore, Const, Decision, Item, Op, Piece, Place, Ref, SizeOf, Turn
+
+if TYPE_CHECKING:
+    from ..tracer import Tracer
+
+aten = torch.ops.aten
+Rules = Mapping[Place, tuple[bool, int]]  # for the questions of loops: the answer to go on with, and how often
+
+_TURNS = 5  # how often a question may be asked at one place before it gets the other answer
+_MOST_ITEMS = 60_000
+_LISTS = {
+    aten.unbind.int: lambda x, dim=0: (dim, None),
+    aten.split.Tensor: lambda x, size, dim=0: (dim, size),
+    aten.chunk.default: lambda x, count, dim=0: (dim, count),
+}
+
+
+@dataclass(frozen=True)
+class Ways:
+    """What a run answers: the first decisions, those of loops, and others at some places, in this order.
+
+    All else is drawn, or answered as the example does, and alike at one place.
+    """
+
+    answers: tuple[bool, ...] = ()
+    rules: Rules = field(default_factory=dict)
+    hints: tuple[tuple[Place, tuple[bool, ...]], ...] = ()
+    draw: random.Random | None = None
+
+    @property
+    def key(self) -> Any:
+        """The same for ways that are the same."""
+        return self.answers, tuple(sorted(self.rules.items(), key=repr)), self.hints
+
+
+class Recorder:
+    """What a run did."""
+
+    def __init__(self, tracer: Tracer, ways: Ways, of_sizes: bool) -> None:
+        self._tracer, self._ways, self._of_sizes = tracer, ways, of_sizes
+        self._hints = {place: list(answers) for place, answers in ways.hints}
+        self.items: list[Item] = []
+        self.answers: list[bool] = []
+        self.made = 0
+        self.is_astray = False  # whether some answer was not the example's
+        self.inside = False  # an operator is at work: what it does is no part of the run
+        self.question: tuple = ()  # what Python asks the value of
+        self._templates: dict[int, Any] = {}
+        self._alive: list[Any] = []
+        self._of_nodes: dict[fx.Node, int] = {}
+        self._piece_counts: dict[int, Any] = {}
+        self._asked: dict[Any, list[bool]] = {}  # by the call of a function, and the place in it
+        self._first: dict[Place, bool] = {}
+        self._root: FrameType | None = None
+        self._frames: list[tuple[FrameType, int]] = []
+        self._frame_count = self._loops = 0
+
+    def start(self, inputs: Sequence[Traced]) -> tuple[int, ...]:
+        """The run begins, in the function that calls this: what it was called from is no part of it."""
+        self._root = sys._getframe(1)
+        return tuple(self._name(each) for each in inputs)
+
+    # --- values ------------------------------------------------------------------------------------------------------
+    def _name(self, value: Any, template: Any = None) -> int:
+        """A number for a new value."""
+        number = self.made
+        self.made += 1
+        self._alive.append(value)
+        self._templates[id(value)] = Ref(number) if template is None else template
+        if isinstance(value, Traced):
+            self._of_nodes[value.node] = number
+        return number
+
+    def encode(self, value: Any) -> Any:
+        """An argument as a template."""
+        if isinstance(value, torch.Tensor):
+            known = self._templates.get(id(value))
+            if known is None and isinstance(value, Traced):
+                raise CannotExplore("it uses a tensor that was made in a way that is not followed")
+            return Const(value) if known is None else known
+        if isinstance(value, SYMBOLIC):
+            return self._number(value.node)
+        if isinstance(value, Size):
+            return self._number(value)
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            return type(value)(*map(self.encode, value))
+        if type(value) in (list, tuple, torch.Size):
+            made = [self.encode(each) for each in value]
+            return made if type(value) is list else tuple(made)
+        if type(value) is dict:
+            return {key: self.encode(each) for key, each in value.items()}
+        return value
+
+    def _number(self, size: Size) -> Any:
+        known = self._templates.get(id(size))
+        if known is not None:
+            return known
+        if size.is_uniform:
+            return size.values[0]
+        origin = size.origin
+        if isinstance(origin, Computed):
+            return Calc(origin.function, tuple(map(self._number, origin.operands)))
+        if isinstance(origin, (AxisOf, NumberOf)) and origin.node in self._of_nodes:
+            of = self._of_nodes[origin.node]
+            return SizeOf(of, origin.axis) if isinstance(origin, AxisOf) else Ref(of)
+        raise CannotExplore("it computes with a size that was asked for in a way that is not followed")
+
+    def asked(self, tensor: Traced) -> None:
+        """The model asks for the size of a tensor: the answer goes by its node."""
+        known = self._templates.get(id(tensor))
+        if isinstance(known, Ref):
+            self._of_nodes.setdefault(tensor.node, known.value)
+        elif isinstance(known, Piece) and tensor.node not in self._of_nodes and not self.inside:
+            number = self.made
+            self.made += 1
+            self.items.append(Op(aten.alias.default, (known,), {}, (number,), self._at()))
+            self._of_nodes[tensor.node] = number
+
+    # --- what happens ------------------------------------------------------------------------------------------------
+    @property
+    def is_off(self) -> bool:
+        """Whether what happens is no part of the run: inside of an operator, or of a branch that is kept anyway."""
+        return self.inside or len(self._tracer.levels) > 1
+
+    def follow(self, op: Any, args: tuple, kwargs: Mapping[str, Any], call: Callable[[], Any]) -> Any:
+        """An operator of the model's."""
+        if self.is_off:
+            return call()
+        if len(self.items) > _MOST_ITEMS:
+            raise CannotExplore(f"it runs more than {_MOST_ITEMS} operations")
+        template, named = self.encode(tuple(args)), self.encode(dict(kwargs))
+        at = self._at()
+        self.inside = True
+        try:
+            pieces = self._pieces(op, args, kwargs)
+            result = call() if pieces is None else pieces
+        finally:
+            self.inside = False
+        if pieces is not None:
+            number = self.made
+            self.made += 1
+            self._piece_counts[number] = _count(op, *args, **kwargs)
+            for index, piece in enumerate(pieces):
+                self._alive.append(piece)
+                self._templates[id(piece)] = Piece(number, index)
+            self.items.append(Op(op, template, named, (None,) * len(pieces), at, number))
+            return result
+        outs = tuple(self._out(leaf) for leaf in flatten(result)[0])
+        self.items.append(Op(op, template, named, outs, at))
+        return result
+
+    def _out(self, leaf: Any) -> int | None:
+        value = leaf.node if isinstance(leaf, SYMBOLIC) else leaf
+        if not isinstance(value, (torch.Tensor, Size)):
+            return None
+        known = self._templates.get(id(value))
+        if isinstance(known, Ref):
+            return known.value
+        number = self._name(value)
+        if isinstance(value, Size) and isinstance(value.origin, NumberOf):
+            self._of_nodes[value.origin.node] = number
+        return number
+
+    def _pieces(self, op: Any, args: tuple, kwargs: Mapping[str, Any]) -> list[torch.Tensor] | None:
+        """The results of `unbind`, `split` and `chunk` where it depends on a size how many there are."""
+        if op not in _LISTS or not isinstance(args[0], Traced):
+            return None
+        x = args[0]
+        dim, given = _LISTS[op](*args, **kwargs)
+        if not x.fact.rank or (isinstance(x.fact.shape[dim], int) and not isinstance(given, SYMBOLIC)):
+            return None
+        if isinstance(given, SYMBOLIC):
+            return None
+        length = x.example.size(dim)
+        with self._tracer.model_again():
+            if op is aten.unbind.int:
+                return [x.select(dim, index) for index in range(length)]
+            if op is aten.chunk.default and number_of_chunks(length, given) == given:
+                return None
+            each = given if op is aten.split.Tensor else max(1, -(-length // given))
+            return [
+                x.narrow(dim, place, min(each, length - place))
+                for place in range(0, number_of_pieces(length, each) * each, each)
+            ]
+
+    def number(self, size: Size) -> None:
+        """A number that the model computes from sizes or from data."""
+        if self.is_off or self._tracer._depth or size.is_uniform or not isinstance(size.origin, Computed):
+            return
+        operands = tuple(map(self._number, size.origin.operands))
+        at = self._at()
+        self.items.append(Op(size.origin.function, operands, {}, (self._name(size),), at))
+
+    def made_up(self, op: Any, args: tuple, kwargs: Mapping[str, Any]) -> Any:
+        """A result of the right form, where the data of the example has none."""
+        on_meta = tree_map_only(torch.Tensor, lambda each: each.to("meta"), (args, dict(kwargs)))
+        result = op(*on_meta[0], **on_meta[1])
+        return tree_map_only(torch.Tensor, lambda each: torch.ones_like(each, device="cpu"), result)
+
+    # --- decisions ---------------------------------------------------------------------------------------------------
+    def decide(self, predicate: Any, answer: Any, expression: str, *, of_sizes: bool = False) -> Any:
+        """Python asks for a plain answer, and gets one."""
+        if self.is_off:
+            return answer
+        at = self._at()
+        template = self.encode(predicate)
+        is_kept = isinstance(answer, bool) and (self._of_sizes or not of_sizes)
+        made = self.made
+        if is_kept:
+            answer = self._answer(at, answer)
+            self.answers.append(answer)
+        self.items.append(Decision(template, answer, at, expression, is_kept, made))
+        return answer
+
+    def _answer(self, at: At, natural: bool) -> bool:
+        before = self._asked.setdefault((at.frame, at.place[-1:]), [])
+        number = len(self.answers)
+        ways = self._ways
+        if number < len(ways.answers):
+            answer = ways.answers[number]
+        elif at.place in ways.rules:
+            goes_on, times = ways.rules[at.place]
+            answer = goes_on if len(before) < times else not goes_on
+        elif self._hints.get(at.place):
+            answer = self._hints[at.place].pop(0)
+        elif len(before) >= _TURNS:
+            answer = not before[0]
+        elif ways.draw is not None:
+            answer = ways.draw.random() < 0.5
+        else:  # the same in every turn of a loop, so that turns are alike
+            answer = self._first.get(at.place, natural)
+        self._first.setdefault(at.place, answer)
+        before.append(answer)
+        self.is_astray |= answer is not natural
+        return answer
+
+    def commit(self, size: Size) -> Any:
+        """Python asks for the number that a size is."""
+        answer = size.values[0]
+        if not size.is_bool():
+            return self.decide(size, answer, written(size)) if size.from_data else answer
+        return self.decide(size, bool(answer), written(size), of_sizes=not size.from_data)
+
+    # --- loops -------------------------------------------------------------------------------------------------------
+    def new_loop(self) -> int:
+        self._loops += 1
+        return self._loops
+
+    def turn(self, loop: int, number: int, count: Any, *, is_end: bool = False) -> None:
+        """A turn of a loop begins, or there is none any more."""
+        if not self.is_off:
+            template = self.encode(count)
+            is_static = not isinstance(count, SYMBOLIC)
+            self.items.append(Turn(loop, number, template, is_static, is_end, self._at()))
+
+    def count_of(self, pieces: Sequence[torch.Tensor]) -> Any:
+        """How many pieces an operator gave, as a number that follows the size; None if it follows none."""
+        known = self._templates.get(id(pieces[0])) if pieces else None
+        if not isinstance(known, Piece):
+            return None
+        return self._piece_counts[known.pieces]
+
+    # --- where -------------------------------------------------------------------------------------------------------
+    def _at(self) -> At:
+        stack: list[FrameType] = []
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and frame is not self._root:
+            if not is_library(frame.f_code):
+                stack.append(frame)
+            frame = frame.f_back
+        stack.reverse()
+        frames: list[tuple[FrameType, int]] = []
+        same = True
+        for level, each in enumerate(stack):
+            same = same and level < len(self._frames) and self._frames[level][0] is each
+            if same:
+                frames.append(self._frames[level])
+            else:
+                self._frame_count += 1
+                frames.append((each, self._frame_count))
+        self._frames = frames
+        place = tuple((_code_key(each.f_code), _position(each)) for each in stack)
+        scopes = self._tracer.scopes
+        return At(place, frames[-1][1] if frames else 0, user_source(), scopes.current, scopes.call)
+
+    def finish(self) -> None:
+        """Let go of the frames and of the tensors."""
+        self._frames, self._root = [], None
+        self._alive.clear()
+        self._templates.clear()
+
+
+_POSITIONS: dict[CodeType, list[Any]] = {}
+
+
+def _position(frame: FrameType) -> Any:
+    """Where a function is: with columns where Python has them, so that `a and b` are two places on one line."""
+    code = frame.f_code
+    if not hasattr(code, "co_positions"):
+        return frame.f_lineno
+    known = _POSITIONS.get(code)
+    if known is None:
+        known = _POSITIONS[code] = list(code.co_positions())
+    return known[frame.f_lasti // 2]
+
+
+_CODES: dict[tuple[str, int, str], int] = {}
+
+
+def _code_key(code: CodeType) -> int:
+    return _CODES.setdefault((code.co_filename, code.co_firstlineno, code.co_name), len(_CODES))
+
+
+def _ceiling(size: Any, each: Any) -> Any:
+    return -(-size // each)
+
+
+def piece_bounds(op: Op) -> tuple[Any, int, Any]:
+    """The tensor, the axis, and how long each piece is; None where a piece has lost the axis."""
+    dim, given = _LISTS[op.target](*op.args, **op.kwargs)
+    if op.target is aten.unbind.int:
+        return op.args[0], dim, None
+    if op.target is aten.split.Tensor:
+        return op.args[0], dim, given
+    return op.args[0], dim, Calc(_ceiling, (SizeOf(op.args[0].value, dim), given))
+
+
+def _count(op: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
+    """How many pieces there are, as a number that follows the size."""
+    dim, given = _LISTS[op](x, *args, **kwargs)
+    size = x.size(dim)
+    if op is aten.unbind.int:
+        return size
+    return _ceiling(size, given if op is aten.split.Tensor else _ceiling(size, given))

@@ -1,0 +1,211 @@
+"""A program, run on traced tensors: every operator is recorded again, branches and loops with their bodies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ..control import capture_branch, capture_loop
+from ..sizes import SYMBOLIC, computed, constant, symbol
+from ..source import at_source
+from ..tree import flatten
+from .items import (
+    Branch,
+    Calc,
+    CannotExplore,
+    Const,
+    Counted,
+    Decision,
+    Item,
+    Last,
+    Loop,
+    Op,
+    Piece,
+    Program,
+    Ref,
+    SizeOf,
+    Star,
+    is_of_numbers,
+)
+from .recorder import piece_bounds
+
+if TYPE_CHECKING:
+    from ..tracer import Tracer
+
+aten = torch.ops.aten
+Env = dict[Any, Any]
+
+
+def replay(tracer: Tracer, program: Program, inputs: Sequence[Any]) -> list[Any]:
+    """The leaves of what the model returns."""
+    run = _Replay(tracer)
+    env: Env = dict(zip(program.inputs, inputs, strict=True))
+    run.items(program.items, env)
+    return [run.value(each, env) for each in program.results]
+
+
+class _Replay:
+    def __init__(self, tracer: Tracer) -> None:
+        self._tracer = tracer
+
+    def items(self, items: Sequence[Item], env: Env) -> None:
+        for item in items:
+            scopes, at = self._tracer.scopes, item.at
+            with scopes.inside(at.scope, at.call), at_source(at.source):
+                self._item(item, env)
+
+    def _item(self, item: Item, env: Env) -> None:
+        if isinstance(item, Op):
+            self._op(item, env)
+        elif isinstance(item, Branch):
+            self._branch(item, env)
+        elif isinstance(item, Loop):
+            self._loop(item, env)
+        elif isinstance(item, Last):
+            env[item.out] = env[item.stacked].select(0, item.index)
+        elif isinstance(item, Decision):
+            asked = self.value(item.predicate, env)
+            answer = bool(asked) if isinstance(item.answer, bool) else type(item.answer)(asked)
+            if answer != item.answer:
+                raise CannotExplore("a question that is not kept gets another answer")
+
+    # --- operators ---------------------------------------------------------------------------------------------------
+    def _op(self, op: Op, env: Env) -> None:
+        if op.pieces is not None:
+            tensor, axis, each = piece_bounds(op)
+            env[op.pieces] = (self.value(tensor, env), axis, self.value(each, env))
+            return
+        if is_of_numbers(op):
+            results: list[Any] = [self._number(op.target, op.args, env)]
+        else:
+            results = flatten(self._call(op, env))[0]
+        for name, result in zip(op.outs, results, strict=True):
+            if name is not None and name not in env:
+                env[name] = result
+
+    def _call(self, op: Op, env: Env) -> Any:
+        stars = [each for each in op.args[:1] for leaf in _list(each) if type(leaf) is Star]
+        if stars:
+            return self._join(op, env)
+        args, kwargs = self.value(op.args, env), self.value(dict(op.kwargs), env)
+        return op.target(*args, **kwargs)
+
+    def _join(self, op: Op, env: Env) -> Any:
+        """`torch.stack` or `torch.cat` of tensors of which some come from the turns of a loop, stacked."""
+        axis = op.args[1] if len(op.args) > 1 else op.kwargs.get("dim", 0)
+        is_stack = op.target is aten.stack.default
+        parts = []
+        for leaf in op.args[0]:
+            if type(leaf) is not Star:
+                part = self.value(leaf, env)
+                parts.append(part.unsqueeze(axis) if is_stack else part)
+                continue
+            rows = env[leaf.stacked]
+            if isinstance(rows, tuple):
+                tensor, along, each = rows
+                if each is not None and not is_stack and along % tensor.dim() == axis % tensor.dim():
+                    parts.append(tensor)
+                    continue
+                if each is not None:
+                    raise CannotExplore("it puts parts of a tensor together along another axis")
+                rows = tensor.movedim(along, 0)
+            rows = rows.flip(0) if leaf.backwards else rows
+            if is_stack:
+                parts.append(rows.movedim(0, axis))
+            else:
+                axis = axis % (rows.dim() - 1)
+                parts.append(rows.movedim(0, axis).flatten(axis, axis + 1))
+        return parts[0] if len(parts) == 1 else torch.cat(parts, axis)
+
+    def _number(self, function: Any, operands: Sequence[Any], env: Env) -> Any:
+        values = [self.value(each, env) for each in operands]
+        if not any(isinstance(each, SYMBOLIC) for each in values):
+            return function(*values)
+        sizes = [each.node if isinstance(each, SYMBOLIC) else constant(self._tracer, each) for each in values]
+        return symbol(computed(function, *sizes))
+
+    # --- values ------------------------------------------------------------------------------------------------------
+    def value(self, template: Any, env: Env) -> Any:
+        """A template with the values in it."""
+        kind = type(template)
+        if kind is Ref:
+            return env[template.value]
+        if kind is Const:
+            return template.tensor
+        if kind is SizeOf:
+            return env[template.value].size(template.axis)
+        if kind is Calc:
+            return self._number(template.function, template.operands, env)
+        if kind is Counted:
+            return template.start + template.step * env["turn", template.loop]
+        if kind is Piece:
+            return self._piece(template, env)
+        if isinstance(template, tuple) and hasattr(template, "_fields"):
+            return kind(*(self.value(each, env) for each in template))
+        if isinstance(template, (list, tuple)):
+            return kind(self.value(each, env) for each in template)
+        if isinstance(template, dict):
+            return {key: self.value(each, env) for key, each in template.items()}
+        return template
+
+    def _piece(self, piece: Piece, env: Env) -> Any:
+        tensor, axis, each = env[piece.pieces]
+        index = self.value(piece.index, env)
+        if each is None:
+            return tensor.select(axis, index)
+        return aten.slice.Tensor(tensor, axis, index * each, (index + 1) * each)
+
+    # --- control flow ------------------------------------------------------------------------------------------------
+    def _truth(self, template: Any, env: Env, wanted: bool = True) -> Any:
+        """A predicate as a tensor with one truth value, or as a number."""
+        value = self.value(template, env)
+        if isinstance(value, torch.Tensor):
+            value = value.reshape(()) if value.dim() else value
+            value = value if value.dtype is torch.bool else value != 0
+            return value if wanted else value.logical_not()
+        if isinstance(value, (torch.SymInt, torch.SymFloat)):
+            value = value != 0
+        if wanted:
+            return value
+        return torch.sym_not(value) if isinstance(value, SYMBOLIC) else not value
+
+    def _branch(self, branch: Branch, env: Env) -> None:
+        predicate = self._truth(branch.predicate, env)
+        if not isinstance(predicate, (torch.Tensor, *SYMBOLIC)):
+            results = self._side(branch.yes if predicate else branch.no, env)
+        else:
+            results = capture_branch(
+                self._tracer, predicate, lambda: self._side(branch.yes, env), lambda: self._side(branch.no, env)
+            )
+        env.update(zip(branch.outs, results, strict=True))
+
+    def _side(self, block: Any, env: Env) -> list[Any]:
+        inner = dict(env)
+        self.items(block.items, inner)
+        return [self.value(each, inner) for each in block.results]
+
+    def _loop(self, loop: Loop, env: Env) -> None:
+        limit = None if loop.count is None else self.value(loop.count, env)
+        condition = True if loop.condition is None else self._truth(loop.condition, env, loop.goes_on)
+        start = [self.value(each, env) for each in loop.start]
+
+        def step(turn: Any, carried: Any) -> Any:
+            inner = {**env, **dict(zip(loop.state, carried, strict=True)), ("turn", loop.number): turn}
+            self.items(loop.body, inner)
+            going = True if loop.going is None else self._truth(loop.going, inner, loop.goes_on)
+            nexts = [self.value(each, inner) for each in loop.nexts]
+            return going, nexts, [self._slice(each, inner) for _, each in loop.stacked]
+
+        ends, stacked = capture_loop(self._tracer, limit, condition, start, step)
+        env.update(zip(loop.outs, ends, strict=True))
+        env.update((out, rows) for (out, _), rows in zip(loop.stacked, stacked, strict=True))
+
+    def _slice(self, template: Any, env: Env) -> torch.Tensor:
+        value = self.value(template, env)
+        return value if isinstance(value, torch.Tensor) else torch.scalar_tensor(value)
+
+
+def _list(template: Any) -> list[Any]:
+    return template if isinstance(template, list) else []
