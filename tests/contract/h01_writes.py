@@ -278,7 +278,7 @@ class WriteBeforeAndBehind(nn.Module):
         return y
 
 
-@ROWS.row(UP, DOWN, floats(1, 0, -1), floats(3, 0, 0))
+@ROWS.row(UP, DOWN, floats(1.5, 0, -1), floats(3, 0, 0))
 class WriteInAHelper(nn.Module):
     def clip(self, y):
         if y.max() > 2:

@@ -375,7 +375,7 @@ class HaltingPerRow(nn.Module):
         return x, turns
 
 
-@ROWS.row(noise(6, 2), noise(6, 2, seed=1) * 5, torch.zeros(6, 2), noise(6, 2, seed=2) + 3)
+@ROWS.row(*[noise(6, 2, seed=seed) * 5 for seed in (1, 6, 8, 10)])
 class KMeans(nn.Module):
     def forward(self, x):
         centers = x[:2]

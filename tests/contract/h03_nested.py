@@ -177,6 +177,19 @@ class MaskOfEachLength(nn.Module):
 
 
 @ROWS.row(
+    *[(noise(3, 6, 2), ints(*lengths)) for lengths in [(2, 6, 1), (6, 6, 6), (0, 0, 0), (0, 3, 6)]],
+    *sizes(lambda n: (noise(n, 6, 2), torch.arange(n) % 6 + 1), 1, 2, 8),
+    axes={"x": {0: "batch"}, "lengths": {0: "batch"}},
+)  # fmt: skip
+class PaddingLoop(nn.Module):
+    def forward(self, x, lengths):
+        out = []
+        for row, length in zip(x, lengths.tolist(), strict=True):
+            out.append(F.pad(row[:length].cumsum(0), (0, 0, 0, 6 - length), value=-1.0))
+        return torch.stack(out)
+
+
+@ROWS.row(
     *[(noise(6, 2), ints(*counts)) for counts in [(2, 3, 1), (6, 0, 0), (0, 0, 6), (1, 4, 1)]],
     *sizes(lambda n: (noise(n, 2), ints(n - n // 2, 0, n // 2)), 0, 1, 2, 9),
     axes={"x": {0: "n"}},
