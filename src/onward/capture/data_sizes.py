@@ -194,8 +194,11 @@ class DataSizes:
             step, start = (720, 0) if self.freedom.multiples else (1, 1009)
             sizes = tuple(step * (start + 97 * number + 211 * probe * probe) for probe in range(1, self._probes))
             if sizes:
-                points = range(self._dims.width - self._probes)
-                sizes += tuple(step * self._draw.choice(_FEW if point % 2 else _MANY) for point in points)
+                few = self._draw.sample(_FEW, len(_FEW))  # each of them at some point, 0 too
+                sizes += tuple(
+                    step * (few[point // 2 % len(few)] if point % 2 else self._draw.choice(_MANY))
+                    for point in range(self._dims.width - self._probes)
+                )
                 self._dims.fresh((count, *sizes), f"{stem}_{self._dims.count(stem)}", user_source())
             self._known[key] = sizes
         return self._known[key][:others]

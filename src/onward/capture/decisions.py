@@ -80,7 +80,7 @@ class Decisions:
         recorder = size.tracer.recorder
         if recorder is not None and not recorder.is_off:
             return recorder.commit(size)
-        if not size.from_data and not size.is_uniform and self._varies_with_data(size):
+        if not size.from_data and not size.is_uniform and self.varies_with_data(size):
             if size.is_bool() and self._is_check():
                 return size.values[0]
             self.by_data = True
@@ -114,7 +114,7 @@ class Decisions:
                 self.branches.take_side(size, bool(size.values[0]), freeze.source)
         return size.values[0]
 
-    def _varies_with_data(self, size: Size) -> bool:
+    def varies_with_data(self, size: Size) -> bool:
         """Whether a number depends on how many elements data picks, and on no axis; or only data can change it."""
         return not self.axes_of(size) or (size.is_settled_at_probes and bool(size_lines(size)))
 

@@ -18,6 +18,7 @@ from .axes import AxisSpace
 Sizes = dict[str, int]
 
 _MOST = 160  # points in one trace
+_OF_DATA = 24  # points where no axis is dynamic: sizes that depend on data differ there
 _SMALL = tuple(range(1, 18))
 _MEDIUM = (20, 23, 24, 25, 27, 31, 32, 33, 36, 40, 47, 48, 49, 50, 63, 64, 65, 81, 96, 99, 100, 101, 127, 128, 129)
 _LARGE = (144, 196, 223, 224, 225, 255, 256, 257, 384, 511, 512, 513, 576, 768, 1000, 1023, 1024, 1025, 1500, 2047)
@@ -27,6 +28,8 @@ _JOINT = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 16, 17, 21, 32, 45, 64, 77,
 
 def points_for(example: Mapping[str, int], space: AxisSpace) -> list[Sizes]:
     """The points of a trace whose independent axes have these sizes in the example."""
+    if not example:
+        return [{} for _ in range(_OF_DATA)]
     found: dict[tuple[int, ...], Sizes] = {}
     for sizes in _proposed(example):
         if len(found) == _MOST:

@@ -206,6 +206,8 @@ def computed(function: Callable[..., Any], *operands: Size, is_the_models: bool 
             raise OverflowError
         values = tuple(function(*row) for row in rows)
     except (ArithmeticError, ValueError):
+        if tracer.recorder is not None and tracer.recorder.is_astray:
+            rows = [tuple(each or type(each)(1) for each in row) for row in rows]  # on a way that the example does not take
         found = [function(*row) for row in rows[: tracer.probes]]
         failing = set()
         for place, row in enumerate(rows[tracer.probes :], tracer.probes):

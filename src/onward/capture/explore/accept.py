@@ -81,8 +81,8 @@ class _Walk:
                 env[item.out] = turns[item.index]
             elif isinstance(item, Decision):
                 asked = self._next(Decision)
-                if not is_same(asked.answer, item.answer):
-                    raise Rejected("a question that is not kept gets another answer")
+                if not item.is_idle and not is_same(asked.answer, item.answer):
+                    raise Rejected(f"a question that is not kept gets another answer ({item.at.source})")
                 self.match(item.predicate, asked.predicate, env)
 
     def _op(self, op: Op, env: dict[int, Any]) -> None:

@@ -16,7 +16,7 @@ from ..run import Frozen, Request, Stuck, followed_model, layout_at, run, tracer
 from ..source import warnings_held
 from ..tree import flatten
 from .explorer import CannotExplore, Explorer, has_lists, kept
-from .items import Branch, Loop, Raw, without_unused
+from .items import Branch, Loop, Raw
 from .recorder import Recorder, Ways
 from .replay import replay
 
@@ -101,7 +101,7 @@ def _raw(request: Request, plan: Plan, ways: Ways, sizes: Sizes, of_sizes: bool)
             tracer.recorder = None
             recorder.finish()
     found.items, found.answers, found.said = (
-        without_unused(recorder.items, found.results),
+        recorder.items,
         tuple(recorder.answers),
         tuple(said),
     )

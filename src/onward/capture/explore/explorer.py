@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .accept import Rejected, accept
-from .branches import Ambiguous, Meeting, item_pairs, joined, meet
+from .branches import Ambiguous, Meeting, item_pairs, joined, meet, pairs_of
 from .items import (
     Branch,
     CannotExplore,
@@ -18,6 +19,7 @@ from .items import (
     Place,
     Program,
     Raw,
+    Ref,
     Turn,
     item_changed,
     item_renamed,
@@ -32,8 +34,9 @@ Sizes = Mapping[str, int]
 Runner = Callable[[Ways, Sizes], Raw]
 
 _TURNS = 4  # of a loop that is to be rolled
-_LONG = 24  # turns after which a loop is taken to have no end of its own
-_MOST_RUNS = 300
+_LONG = 150  # turns after which a loop is taken to have no end of its own
+_MOST_RUNS = 200
+_SECONDS = 8.0
 _MOST_LATER = 10  # decisions behind a branch whose values are looked for in both runs
 
 
@@ -127,6 +130,8 @@ class Explorer:
 
     def __post_init__(self) -> None:
         self._count = self._shifted = 0
+        self._begun = time.monotonic()
+        self._endless: dict[Place, bool | None] = {}  # by the place of a question: the answer with which a loop goes on
         self._started: set[tuple[bool, ...]] = set()
         self._named = 1 << 50
         self._known: dict[Any, Raw] = {}
@@ -142,8 +147,8 @@ class Explorer:
         if ways.draw is None and key in self._known:
             return self._known[key]
         self._count += 1
-        if self._count > _MOST_RUNS:
-            raise CannotExplore(f"it takes more than {_MOST_RUNS} runs to see every way through it")
+        if self._count > _MOST_RUNS or (self._count > 10 and time.monotonic() - self._begun > _SECONDS):
+            raise CannotExplore("it takes too many runs to see every way through it")
         found = self.run(ways, sizes)
         if ways.draw is None:
             self._known[key] = found
@@ -200,10 +205,9 @@ class Explorer:
         if decision.at.place in self._rules:
             return self._while(run, at, high)
         other = self._flipped(run, at)
-        again = [_asked_again(each, at) for each in (run, other)]
-        if again[0] != again[1]:
-            goes_on = decision.answer if again[0] else not decision.answer
-            if self._has_no_end(run, at, goes_on):
+        if _asked_again(run, at) or _asked_again(other, at):
+            goes_on = self._goes_on_with(run, at)
+            if goes_on is not None:
                 raise Again({**self._rules, decision.at.place: (goes_on, _TURNS)})
         return self._branch(run, at, other, high)
 
@@ -211,7 +215,7 @@ class Explorer:
         """The run with the other answer to one decision."""
         decision = run.items[at]
         assert isinstance(decision, Decision)
-        number = sum(isinstance(each, Decision) and each.is_kept for each in run.items[:at])
+        number = _number(run, at)
         other = self._run(Ways((*run.answers[:number], not decision.answer), self._rules, _hints(run, at)))
         if other.error is not None:
             raise OtherSideFails(f"{type(other.error).__name__}: {other.error}") from other.error
@@ -225,20 +229,23 @@ class Explorer:
         items = [item_renamed(each, names) for each in other.items]
         return replace(other, items=items, results=renamed(other.results, names), shifts=shifts)
 
+    def _goes_on_with(self, run: Raw, at: int) -> bool | None:
+        """The answer with which a question is asked again and again; None if there is none."""
+        place = run.items[at].at.place
+        if place not in self._endless:
+            self._endless[place] = next((each for each in (True, False) if self._has_no_end(run, at, each)), None)
+        return self._endless[place]
+
     def _has_no_end(self, run: Raw, at: int, goes_on: bool) -> bool:
-        """Whether a question is asked again and again, as long as the answer is to go on."""
         decision = run.items[at]
-        number = sum(isinstance(each, Decision) and each.is_kept for each in run.items[:at])
         rules = {**self._rules, decision.at.place: (goes_on, _LONG)}
-        long = self._run(Ways(run.answers[:number], rules))
-        if long.error is not None:
-            return True
+        long = self._run(Ways(run.answers[: _number(run, at)], rules))
         asked = [
-            each
+            each.answer
             for each in long.items
             if isinstance(each, Decision) and each.at.place == decision.at.place and each.at.frame == decision.at.frame
         ]
-        return len(asked) >= _LONG
+        return asked.count(goes_on) >= _LONG and all(each is goes_on for each in asked[-_LONG - 1 : -1])
 
     def _branch(self, run: Raw, at: int, other: Raw, high: int) -> tuple[list[Item], int, Rewriters]:
         decision = run.items[at]
@@ -276,7 +283,7 @@ class Explorer:
             for block, side in zip((branch.yes, branch.no), sides, strict=True)
         )
         if not mine and not theirs and not names:
-            return [], cut, ()
+            return [replace(decision, is_idle=True)], cut, ()
         return [replace(branch, yes=yes, no=no)], cut, (_Names(names),)
 
     def _from_the_other_side(self, run: Raw, other: Raw, at: int) -> Exception:
@@ -341,6 +348,7 @@ class Explorer:
         roll = Roll(turns, _made_until(run, at), self.fresh(), self.fresh)
         predicates = [_said(run.items[place].predicate, rewriters) for place in asked]  # type: ignore[union-attr]
         going = roll.merged(predicates[1:])
+        roll.starts = self._without_turns(run, at, ends[0], goes_on, rewriters)
         roll.look(*self._rest(run, ends[0] + 1, rewriters), first.at)
         loop = roll.loop(
             count=None,
@@ -351,6 +359,29 @@ class Explorer:
             expression=first.expression,
         )
         return [loop, *roll.lasts()], ends[0] + 1, (_Behind(roll, rewriters),)
+
+    def _without_turns(self, run: Raw, at: int, end: int, goes_on: bool, rewriters: Rewriters) -> dict[int, Any]:
+        """What stands for the values of the last turn if there is no turn at all."""
+        decision = run.items[at]
+        number = _number(run, at)
+        rules = {**self._rules, decision.at.place: (goes_on, 0)}
+        other = self._run(Ways(run.answers[:number], rules, _hints(run, end)))
+        if other.error is not None:
+            return {}
+        other = self._renumbered(other, run, decision.made)  # type: ignore[union-attr]
+        rest = run.items[end + 1 :], other.items[at + 1 :]
+        if len(rest[0]) != len(rest[1]):
+            return {}
+        columns = [item_pairs(a, b) for a, b in zip(*rest, strict=True)]
+        results = pairs_of(run.results, other.results)
+        if results is None or any(pairs is None for pairs in columns):
+            return {}
+        found: dict[int, Any] = {}
+        for a, b in (*(pair for pairs in columns for pair in pairs or ()), *results):
+            named = _said(a, rewriters)
+            if leaf_key(a) != leaf_key(b) and type(named) is Ref:
+                found.setdefault(named.value, b)
+        return found
 
     def _bodies(self, run: Raw, bounds: Sequence[tuple[int, int]]) -> tuple[list[list[Item]], Rewriters]:
         turns: list[list[Item]] = []
@@ -400,6 +431,11 @@ class Explorer:
     def _accept(self, program: Program, raw: Raw) -> None:
         if raw.error is None:
             accept(program, raw)
+
+
+def _number(run: Raw, at: int) -> int:
+    """How many decisions were made before an item."""
+    return sum(isinstance(each, Decision) and each.is_kept for each in run.items[:at])
 
 
 def _hints(run: Raw, at: int) -> tuple[tuple[Place, tuple[bool, ...]], ...]:

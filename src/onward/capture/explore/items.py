@@ -6,7 +6,7 @@ two. Values are numbers; arguments are templates, nested lists and dicts in whic
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -125,6 +125,7 @@ class Decision:
     at: At
     expression: str  # as a person would write it
     is_kept: bool = True  # whether its other answer is to be explored
+    is_idle: bool = False  # whether both answers lead to the same
     made: int = 0  # how many values there were before it
 
 
@@ -395,19 +396,6 @@ def _outside(items: tuple[Any, ...], results: Any) -> Iterator[int]:
         yield from (value for value in taken_by(item) if value not in inside)
         inside.update(made_by(item))
     yield from (value for value in refs_in(results) if value not in inside)
-
-
-def without_unused(items: Sequence[Item], results: Any) -> list[Item]:
-    """The items of a run without numbers that nobody uses: those that PyTorch computes for its own checks."""
-    used = set(refs_in(results))
-    kept: list[Item] = []
-    for item in reversed(items):
-        number = isinstance(item, Op) and len(item.outs) == 1 and is_of_numbers(item)
-        if number and item.outs[0] not in used:  # type: ignore[union-attr]
-            continue
-        used.update(taken_by(item))
-        kept.append(item)
-    return kept[::-1]
 
 
 _MAKERS = (torch.tensor, torch.as_tensor, torch.Tensor.new_tensor)

@@ -74,6 +74,7 @@ class Roll:
         self._stacked: dict[Any, tuple[int, Any]] = {}
         self._lasts: dict[Any, Last] = {}
         self._outs: dict[int, int] = {}  # carried values behind the loop
+        self.starts: dict[int, Any] = {}  # what stands for values of the last turn where there is no turn at all
         self._is_closed = False  # whether it is known what is taken from it
         seen = set(known)
         for turn, items in enumerate(turns):
@@ -131,7 +132,7 @@ class Roll:
         if isinstance(first, Loop):
             return self._loop(column)  # type: ignore[arg-type]
         if isinstance(first, Decision):
-            if any(not is_same(each.answer, first.answer) for each in column):  # type: ignore[union-attr]
+            if any(not first.is_idle and not is_same(each.answer, first.answer) for each in column):  # type: ignore[union-attr]
                 raise Unlike("its turns get different answers to a question that is not kept")
             return replace(first, predicate=self.merged([each.predicate for each in column]))  # type: ignore[union-attr]
         if isinstance(first, Last):
@@ -254,7 +255,9 @@ class Roll:
     # --- what is carried ---------------------------------------------------------------------------------------------
     def _state(self, leaves: tuple[Any, ...]) -> _State:
         key = tuple(map(_key, leaves))
-        for known, state in self._states.items():
+        for known, state in list(self._states.items()):
+            if known[0] == "behind":
+                continue
             shared = min(len(known), len(key))
             if known[:shared] == key[:shared] and shared >= 2:
                 if len(leaves) > len(state.leaves):
@@ -324,6 +327,11 @@ class Roll:
             if self._after_last(state) == _key(leaf):
                 return Ref(self._ends(state))
         turn, where = self._made[leaf.value]
+        if turn == last and leaf.value in self.starts and not any(type(part) is bool for part in where):
+            state = _State((self.starts[leaf.value],), self._fresh(), Ref(self._name(where)))
+            if not self._is_closed:
+                self._states["behind", leaf.value] = state  # type: ignore[index]
+                return Ref(self._ends(state))
         if turn not in (0, last):
             raise Unlike("what a turn in the middle has made is used behind it")
         key = (where, turn)

@@ -205,7 +205,7 @@ class Recorder:
 
     def number(self, size: Size) -> None:
         """A number that the model computes from sizes or from data."""
-        if self.is_off or self._tracer._depth or size.is_uniform or not isinstance(size.origin, Computed):
+        if self.is_off or self._tracer._depth or not size.from_data or not isinstance(size.origin, Computed):
             return
         operands = tuple(map(self._number, size.origin.operands))
         at = self._at()
@@ -229,7 +229,7 @@ class Recorder:
         if is_kept:
             answer = self._answer(at, answer)
             self.answers.append(answer)
-        self.items.append(Decision(template, answer, at, expression, is_kept, made))
+        self.items.append(Decision(template, answer, at, expression, is_kept, made=made))
         return answer
 
     def _answer(self, at: At, natural: bool) -> bool:
@@ -240,11 +240,11 @@ class Recorder:
             answer = ways.answers[number]
         elif at.place in ways.rules:
             goes_on, times = ways.rules[at.place]
-            answer = goes_on if len(before) < times else not goes_on
+            answer = goes_on if _streak(before, goes_on) < times else not goes_on
         elif self._hints.get(at.place):
             answer = self._hints[at.place].pop(0)
-        elif len(before) >= _TURNS:
-            answer = not before[0]
+        elif before and _streak(before, before[-1]) >= _TURNS:
+            answer = not before[-1]
         elif ways.draw is not None:
             answer = ways.draw.random() < 0.5
         else:  # the same in every turn of a loop, so that turns are alike
@@ -259,7 +259,8 @@ class Recorder:
         answer = size.values[0]
         if not size.is_bool():
             return self.decide(size, answer, written(size)) if size.from_data else answer
-        return self.decide(size, bool(answer), written(size), of_sizes=not size.from_data)
+        of_data = size.from_data or self._tracer.decisions.varies_with_data(size)
+        return self.decide(size, bool(answer), written(size), of_sizes=not of_data)
 
     # --- loops -------------------------------------------------------------------------------------------------------
     def new_loop(self) -> int:
@@ -308,6 +309,16 @@ class Recorder:
         self._frames, self._root = [], None
         self._alive.clear()
         self._templates.clear()
+
+
+def _streak(answers: Sequence[bool], wanted: bool) -> int:
+    """How often an answer was given without interruption, to the end."""
+    count = 0
+    for each in reversed(answers):
+        if each is not wanted:
+            break
+        count += 1
+    return count
 
 
 _POSITIONS: dict[CodeType, list[Any]] = {}

@@ -65,7 +65,7 @@ class _Replay:
             self._loop(item, env)
         elif isinstance(item, Last):
             env[item.out] = env[item.stacked].select(0, item.index)
-        elif isinstance(item, Decision):
+        elif isinstance(item, Decision) and not item.is_idle:
             asked = self.value(item.predicate, env)
             answer = bool(asked) if isinstance(item.answer, bool) else type(item.answer)(asked)
             if answer != item.answer:
