@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from .explore.ranges import counting
+from .explore.ranges import counting, numbered
 from .own_code import functions
 from .python import Patch, current
 from .python.calls import Calls
@@ -76,6 +76,7 @@ _FOLLOWING: dict[str, tuple[Callable[..., Any], int | None]] = {
     "isinstance": (_isinstance, 2),
     "type": (_type, 1),
     "range": (counting, None),
+    "enumerate": (numbered, None),
 }
 
 

@@ -120,6 +120,7 @@ class Decisions:
 
     def kept_size(self, what: str, count: int) -> None:
         """A size depends on data, and the model only works where it is the example's."""
+        self.by_data = True
         self.warn(
             f"how large the result of {what} is depends on data, and the model works only where it is as large as in "
             f"the example ({count}), so the file is made for that size",

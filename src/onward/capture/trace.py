@@ -217,16 +217,18 @@ def _with_numbers(request: Request, plan: Plan, stuck: Stuck) -> CapturedProgram
 
 def _with_data_decisions(request: Request, plan: Plan, *, in_short: bool) -> tuple[Plan, CapturedProgram]:
     """Run, and where Python asked what the data says, explore what it would have done at other answers."""
+    free = plan
     with warnings_held() as said:
         plan, program = _as_free_as_it_goes(request, plan)
     reason = ""
     if program.decided_by_data and not in_short:
-        try:
-            with warnings_held() as others:
-                found = explored(request, plan)
-            program, said = found, others
-        except CannotExplore as error:
-            reason = f" It cannot be kept as an If or a Loop: {error}."
+        for each in dict.fromkeys((free.freedom, plan.freedom)):
+            try:
+                with warnings_held() as others:
+                    program, said, reason = explored(request, dataclasses.replace(plan, freedom=each)), others, ""
+                break
+            except CannotExplore as error:
+                reason = reason or f" It cannot be kept as an If or a Loop: {error}."
     for text, category, source in said:
         warn_user(text + reason if "keeps the example's" in text else text, category, source)
     return plan, program

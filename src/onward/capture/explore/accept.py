@@ -161,7 +161,12 @@ class _Walk:
                 raise Rejected("the program uses a value that is not there")
             return env[template.value]
         if type(template) is Piece:
-            return Piece(self._leaf(Ref(template.pieces), env).value, self._number(template.index))
+            index, rows = self._number(template.index), self._leaf(Ref(template.pieces), env)
+            if isinstance(rows, list):
+                if not -len(rows) <= index < len(rows):
+                    raise Rejected("a turn is used that there is not")
+                return rows[index]
+            return Piece(rows.value, index)
         if type(template) is SizeOf:
             tensor = self._leaf(Ref(template.value), env)
             return SizeOf(tensor.value, template.axis) if type(tensor) is Ref else None

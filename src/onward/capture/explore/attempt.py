@@ -15,8 +15,9 @@ from ..probes import PROBES, Plan
 from ..run import Frozen, Request, Stuck, followed_model, layout_at, run, tracer_for
 from ..source import warnings_held
 from ..tree import flatten
-from .explorer import CannotExplore, Explorer, has_lists, kept
+from .explorer import CannotExplore, Explorer, Rejected, has_lists, kept
 from .items import Branch, Loop, Raw
+from .loops import Unlike
 from .recorder import Recorder, Ways
 from .replay import replay
 
@@ -29,8 +30,20 @@ def explored(request: Request, plan: Plan, *, of_sizes: bool = False) -> Capture
     if request.call.state or request.call.written:
         raise CannotExplore("it keeps its state in buffers that are inputs and outputs of the file")
 
+    try:
+        return _explored(request, plan, of_sizes, plain_indices=False)
+    except CannotExplore as first:
+        if not isinstance(first, Unlike | Rejected):
+            raise
+        try:
+            return _explored(request, plan, of_sizes, plain_indices=True)
+        except CannotExplore:
+            raise first from None
+
+
+def _explored(request: Request, plan: Plan, of_sizes: bool, *, plain_indices: bool) -> CapturedProgram:
     def run_once(ways: Ways, sizes: Sizes) -> Raw:
-        return _raw(request, plan, ways, sizes, of_sizes)
+        return _raw(request, plan, dataclasses.replace(ways, plain_indices=plain_indices), sizes, of_sizes)
 
     explorer = Explorer(run_once, _longer(request))
     program = explorer.program()

@@ -40,6 +40,7 @@ from .items import (
     leaf_key,
     made_by,
     replaced,
+    taken_by,
 )
 
 aten = torch.ops.aten
@@ -73,6 +74,7 @@ class Roll:
         self._states: dict[tuple[Any, ...], _State] = {}
         self._stacked: dict[Any, tuple[int, Any]] = {}
         self._lasts: dict[Any, Last] = {}
+        self._singly: dict[Any, set[int]] = {}
         self._outs: dict[int, int] = {}  # carried values behind the loop
         self.starts: dict[int, Any] = {}  # what stands for values of the last turn where there is no turn at all
         self._is_closed = False  # whether it is known what is taken from it
@@ -243,10 +245,26 @@ class Roll:
             if len({each[1] for each in made}) == 1:  # type: ignore[index]
                 return Ref(self._name(made[0][1]))  # type: ignore[index]
             raise Unlike("its turns use different values")
-        if all(type(each) is Piece for each in column) and len({each.pieces for each in column}) == 1:
-            if not self._is_made(Ref(first.pieces)):
-                return Piece(first.pieces, self._counted([each.index for each in column]))
+        if all(type(each) is Piece for each in column):
+            return self._piece(column)
         return Ref(self._state(tuple(column)).name)
+
+    def _piece(self, column: list[Piece]) -> Any:
+        """A part of one list, or of a list that every turn makes for itself."""
+        try:
+            pieces = self._value([Ref(each.pieces) for each in column])
+            if type(pieces) is Ref:
+                return Piece(pieces.value, self._index([each.index for each in column]))
+        except Unlike:
+            pass  # it may be carried from turn to turn all the same
+        return Ref(self._state(tuple(column)).name)
+
+    def _index(self, numbers: list[Any]) -> Any:
+        if all(is_same(each, numbers[0]) for each in numbers):
+            return numbers[0]
+        if any(type(each) is not int for each in numbers):
+            raise Unlike("its turns take different parts of a list")
+        return self._counted(numbers)
 
     def _is_made(self, leaf: Any) -> bool:
         key = leaf.pieces if type(leaf) is Piece else leaf_key(leaf)
@@ -289,6 +307,11 @@ class Roll:
         """Find what the items behind the loop take from it."""
         self._at = at
         for item in items:
+            for value in taken_by(item):
+                if value in self._made:
+                    turn, where = self._made[value]
+                    self._used(where).add(turn)
+        for item in items:
             item_changed(item, self.after, self.same_name)
         self.after(results)
         self._is_closed = True
@@ -313,7 +336,10 @@ class Roll:
             if type(leaf) in (Ref, Piece):
                 return self._final(leaf)
             if type(leaf) is SizeOf:
-                return SizeOf(self._final(Ref(leaf.value)).value, leaf.axis)
+                found = self._final(Ref(leaf.value))
+                if type(found) is not Ref:
+                    raise Unlike("the size of what a turn has made is asked for behind it")
+                return SizeOf(found.value, leaf.axis)
             return None
 
         return replaced(template, change)
@@ -332,16 +358,20 @@ class Roll:
             if not self._is_closed:
                 self._states["behind", leaf.value] = state  # type: ignore[index]
                 return Ref(self._ends(state))
-        if turn not in (0, last):
-            raise Unlike("what a turn in the middle has made is used behind it")
-        key = (where, turn)
         if any(type(part) is bool for part in where):
             raise Unlike("what one side of a branch in it has made is used behind it")
+        if turn not in (0, last) or len(self._used(where)) > 2:
+            return Piece(self._stack(Ref(self._name(where)))[0], turn)
+        key = (where, turn)
         if key not in self._lasts:
             self._check_open()
             stacked, _ = self._stack(Ref(self._name(where)))
             self._lasts[key] = Last(stacked, 0 if turn == 0 else -1, self._fresh(), self._at)
         return Ref(self._lasts[key].out)
+
+    def _used(self, where: Any) -> set[int]:
+        """The turns whose values from one place are used one by one behind the loop."""
+        return self._singly.setdefault(where, set())
 
     def _after_last(self, state: _State) -> Any:
         """What a carried value is after the last turn, by its key."""

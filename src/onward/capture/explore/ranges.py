@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 
 from ..python.threads import current
@@ -21,6 +22,22 @@ def counting(plain: Any, *args: Any) -> Any:
     if not any(isinstance(each, SYMBOLIC) for each in args):
         return plain(*args)
     return Counting(plain, recorder, *args)
+
+
+def numbered(plain: Any, items: Any, *args: Any) -> Any:
+    """Python's `enumerate`, which counts the turns of such a loop with numbers that are followed."""
+    tracer = current()
+    recorder = None if tracer is None else tracer.recorder
+    if recorder is None or recorder.is_off or args:
+        return plain(items, *args)
+    turns = iter(items)
+    is_loop = isinstance(items, (Counting, Pieces)) or isinstance(turns, GeneratorType)
+    return _numbered(recorder, turns) if is_loop else plain(turns)
+
+
+def _numbered(recorder: Recorder, turns: Iterator[Any]) -> Iterator[tuple[Any, Any]]:
+    for number, each in enumerate(turns):
+        yield recorder.index(number), each
 
 
 class Counting:
@@ -50,7 +67,7 @@ class Counting:
         count, loop = self._count, self._recorder.new_loop()
         for number in range(len(self._plain)):
             self._recorder.turn(loop, number, count)
-            yield start + number * step
+            yield start + self._recorder.index(number) * step
         self._recorder.turn(loop, len(self._plain), count, is_end=True)
 
     def __len__(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import random
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -13,8 +14,9 @@ import torch
 from torch import fx
 from torch.utils._pytree import tree_map_only
 
+from ..facts import SizeFact
 from ..queries import number_of_chunks, number_of_pieces
-from ..sizes import SYMBOLIC, AxisOf, Computed, NumberOf, Size, written
+from ..sizes import SYMBOLIC, AxisOf, Computed, NumberOf, Size, symbol, written
 from ..source import is_library, user_source
 from ..tensor import Traced
 from ..tree import flatten
@@ -46,11 +48,12 @@ class Ways:
     rules: Rules = field(default_factory=dict)
     hints: tuple[tuple[Place, tuple[bool, ...]], ...] = ()
     draw: random.Random | None = None
+    plain_indices: bool = False  # whether the turns of loops are counted with plain numbers
 
     @property
     def key(self) -> Any:
         """The same for ways that are the same."""
-        return self.answers, tuple(sorted(self.rules.items(), key=repr)), self.hints
+        return self.answers, tuple(sorted(self.rules.items(), key=repr)), self.hints, self.plain_indices
 
 
 class Recorder:
@@ -71,6 +74,7 @@ class Recorder:
         self._piece_counts: dict[int, Any] = {}
         self._asked: dict[Any, list[bool]] = {}  # by the call of a function, and the place in it
         self._first: dict[Place, bool] = {}
+        self._indices: set[fx.Node] = set()
         self._root: FrameType | None = None
         self._frames: list[tuple[FrameType, int]] = []
         self._frame_count = self._loops = 0
@@ -258,7 +262,7 @@ class Recorder:
         """Python asks for the number that a size is."""
         answer = size.values[0]
         if not size.is_bool():
-            return self.decide(size, answer, written(size)) if size.from_data else answer
+            return self.decide(size, answer, written(size)) if not self._is_index(size) else answer
         of_data = size.from_data or self._tracer.decisions.varies_with_data(size)
         return self.decide(size, bool(answer), written(size), of_sizes=not of_data)
 
@@ -266,6 +270,28 @@ class Recorder:
     def new_loop(self) -> int:
         self._loops += 1
         return self._loops
+
+    def index(self, number: int) -> Any:
+        """The number of a turn, as one that is followed: a plain number would hide what is computed from it."""
+        if self.is_off or self._ways.plain_indices:
+            return number
+        tracer = self._tracer
+        node = tracer.graph.create_node("call_function", operator.index, (number,))
+        values = (number, *tracer.elsewhere.data_sizes.numbers(number))
+        node.meta.update(val=SizeFact(values), scope=tracer.scopes.current, source=None)
+        size = Size(tracer, values, NumberOf(node))
+        self._alive.append(size)
+        self._templates[id(size)] = number
+        self._indices.add(node)
+        return symbol(size)
+
+    def _is_index(self, size: Size) -> bool:
+        """Whether a number is computed from numbers of turns, and from no data."""
+        if isinstance(size.origin, NumberOf):
+            return size.origin.node in self._indices
+        if isinstance(size.origin, Computed):
+            return all(self._is_index(each) for each in size.origin.operands)
+        return True
 
     def turn(self, loop: int, number: int, count: Any, *, is_end: bool = False) -> None:
         """A turn of a loop begins, or there is none any more."""

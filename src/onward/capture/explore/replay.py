@@ -151,8 +151,12 @@ class _Replay:
         return template
 
     def _piece(self, piece: Piece, env: Env) -> Any:
-        tensor, axis, each = env[piece.pieces]
         index = self.value(piece.index, env)
+        if isinstance(env[piece.pieces], torch.Tensor):  # what the turns of a loop have left
+            return env[piece.pieces].select(0, index)
+        tensor, axis, each = env[piece.pieces]
+        if type(each) is int and each == 1:
+            return tensor.select(axis, index).unsqueeze(axis)
         if each is None:
             return tensor.select(axis, index)
         return aten.slice.Tensor(tensor, axis, index * each, (index + 1) * each)
