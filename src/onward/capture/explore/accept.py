@@ -17,6 +17,8 @@ from .items import (
     Const,
     Counted,
     Decision,
+    Exit,
+    Flag,
     Item,
     Last,
     Loop,
@@ -45,6 +47,14 @@ def accept(program: Program, run: Raw) -> None:
     if program.form.paths != run.form.paths:
         raise Rejected("the model returns another structure")
     walk.match(program.results, run.results, env)
+
+
+class _Left(Exception):
+    """The run leaves a loop."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
 
 
 class _Walk:
@@ -79,6 +89,11 @@ class _Walk:
                 if not turns:
                     raise Rejected("what no turn has made is used behind the loop")
                 env[item.out] = turns[item.index]
+            elif isinstance(item, Exit):
+                asked = self._next(Decision)
+                self.match(item.predicate, asked.predicate, env)
+                if asked.answer is item.leaves:
+                    raise _Left(item.number)
             elif isinstance(item, Decision):
                 asked = self._next(Decision)
                 if not item.is_idle and not is_same(asked.answer, item.answer):
@@ -102,17 +117,22 @@ class _Walk:
                 env[name] = Ref(value)  # type: ignore[arg-type]
 
     def _branch(self, branch: Branch, env: dict[int, Any]) -> None:
-        asked: Decision = self._next(Decision)
-        if asked.at.place != branch.at.place:
-            raise Rejected(f"the model asks something else at {asked.at.source}")
-        self.match(branch.predicate, asked.predicate, env)
-        block = branch.yes if asked.answer else branch.no
+        if type(branch.predicate) is Flag:
+            flag = branch.predicate
+            block = branch.yes if not flag.is_inside and env[flag.name] else branch.no
+        else:
+            asked: Decision = self._next(Decision)
+            if asked.at.place != branch.at.place:
+                raise Rejected(f"the model asks something else at {asked.at.source}")
+            self.match(branch.predicate, asked.predicate, env)
+            block = branch.yes if asked.answer else branch.no
         inner = dict(env)
         self.items(block.items, inner)
         for out, result in zip(branch.outs, block.results, strict=True):
             env[out] = self._leaf(result, inner)
 
     def _loop(self, loop: Loop, env: dict[int, Any]) -> None:
+        env.update((name, False) for _, name in loop.flags)
         state = [self._leaf(each, env) for each in loop.start]
         rows: list[list[Any]] = [[] for _ in loop.stacked]
         turn, mark = 0, None
@@ -132,7 +152,16 @@ class _Walk:
                     break
             inner = {**env, **dict(zip(loop.state, state, strict=True))}
             self._turns[loop.number] = turn
-            self.items(loop.body, inner)
+            try:
+                self.items(loop.body, inner)
+            except _Left as left:
+                if left.number not in dict(loop.flags):
+                    raise
+                env[dict(loop.flags)[left.number]] = True
+                for row, (_, each) in zip(rows, loop.stacked, strict=True):
+                    missing = type(each) is Ref and each.value not in inner
+                    row.append(None if missing else self._leaf(each, inner))
+                break
             state = [self._leaf(each, inner) for each in loop.nexts]
             for row, (_, each) in zip(rows, loop.stacked, strict=True):
                 row.append(self._leaf(each, inner))

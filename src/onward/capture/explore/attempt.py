@@ -45,7 +45,8 @@ def _explored(request: Request, plan: Plan, of_sizes: bool, *, plain_indices: bo
     def run_once(ways: Ways, sizes: Sizes) -> Raw:
         return _raw(request, plan, dataclasses.replace(ways, plain_indices=plain_indices), sizes, of_sizes)
 
-    explorer = Explorer(run_once, _longer(request))
+    longer = _longer(request)
+    explorer = Explorer(run_once, longer, _others(request, longer))
     program = explorer.program()
     if not kept(program.items) and not has_lists(program.items):
         raise CannotExplore("there is nothing to keep")
@@ -69,6 +70,12 @@ def _longer(request: Request) -> dict[str, int]:
     example = request.example_sizes()
     wanted = {axis: max(size, _TURNS_WANTED) if size < _TURNS_WANTED else size for axis, size in example.items()}
     return wanted if request.space.allows(wanted) else example
+
+
+def _others(request: Request, sizes: Sizes) -> list[Sizes]:
+    """Sizes at which a program must be what the model does."""
+    found = [{**sizes, axis: size} for axis in sizes for size in (1, 2, 3, 9) if size != sizes[axis]]
+    return [each for each in (request.example_sizes(), *found) if each and request.space.allows(each)]
 
 
 def _note(each: Branch | Loop) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -11,9 +12,13 @@ from typing import Any
 from .accept import Rejected, accept
 from .branches import Ambiguous, Meeting, item_pairs, joined, meet, pairs_of
 from .items import (
+    At,
+    Block,
     Branch,
     CannotExplore,
     Decision,
+    Exit,
+    Flag,
     Item,
     Loop,
     Place,
@@ -104,6 +109,72 @@ def _said(template: Any, rewriters: Rewriters) -> Any:
     return template
 
 
+@dataclass(frozen=True)
+class _Way:
+    """One turn in which a loop is left: what the model does from there on, until it does what it does in any case."""
+
+    items: tuple[Item, ...]
+    meeting: Meeting
+    names: Rewriters
+    before: Rewriters  # the names that earlier turns have given
+    within: list[Rewriters]  # those that the turn itself has given, once it is known
+    cut: int
+    at: At
+
+    def result(self, key: Any, leaf: Any) -> Any:
+        """What stands for a value of the run that stays."""
+        there = self.meeting.values.get(key, leaf)
+        return _said(_said(there, self.names), (*self.before, *self.within[0]))
+
+
+@dataclass(frozen=True)
+class _Exits:
+    """Behind a loop that may be left: items, where the run goes on, the names there, and the flags of the exits."""
+
+    items: tuple[Item, ...]
+    cut: int
+    names: Rewriters
+    flags: tuple[tuple[int, int], ...]
+
+
+@dataclass
+class Around:
+    """The loop around a part of a run: where it ends, and where it is left, by the number of the exit."""
+
+    end: int
+    exits: dict[int, list[_Way]]
+    before: Rewriters = ()
+    within: list[Rewriters] = field(default_factory=list)
+    numbers: dict[Place, int] = field(default_factory=dict)
+
+    def begin(self, before: Rewriters) -> None:
+        """A turn begins."""
+        self.before, self.within = before, []
+
+    def finish(self, names: Rewriters) -> None:
+        """A turn ends."""
+        self.within.append(names)
+
+    def moved(self, by: int) -> Around:
+        """The same loop in a run that has so many items more."""
+        found = replace(self, end=self.end + by)
+        found.exits, found.numbers, found.within = self.exits, self.numbers, self.within
+        return found
+
+    def leave(self, explorer: Explorer, run: Raw, at: int, other: Raw, meeting: Meeting) -> Exit:
+        """An exit: the other run leaves the loop."""
+        decision = run.items[at]
+        assert isinstance(decision, Decision)
+        number = self.numbers.setdefault(decision.at.place, len(self.numbers) + 1 + id(self.exits))
+        there = len(other.items) - meeting.common
+        items, names = explorer.part(other, at + 1, there)
+        cut = len(run.items) - meeting.common
+        shifted = tuple(_applied(each, self.before) for each in items)
+        way = _Way(shifted, meeting, names, self.before, self.within, cut, decision.at)
+        self.exits.setdefault(number, []).append(way)
+        return Exit(number, decision.predicate, not decision.answer, decision.at)
+
+
 class _Shift:
     """The values of a run under the numbers that tell runs apart."""
 
@@ -126,6 +197,7 @@ class Explorer:
 
     run: Runner
     sizes: Sizes = field(default_factory=dict)
+    others: Sequence[Sizes] = ()  # sizes at which the program is checked
     unkept: dict[Place, str] = field(default_factory=dict)  # decisions that stay as they are, and why
 
     def __post_init__(self) -> None:
@@ -177,8 +249,11 @@ class Explorer:
         raise CannotExplore("its decisions depend on each other in a way that is not followed")
 
     # --- a part of a run ---------------------------------------------------------------------------------------------
-    def _region(self, run: Raw, low: int, high: int) -> tuple[list[Item], Rewriters]:
-        """A part of a run with its decisions kept, and what the values it has made are called behind it."""
+    def _region(self, run: Raw, low: int, high: int, around: Around | None = None) -> tuple[list[Item], Rewriters]:
+        """A part of a run with its decisions kept, and what the values it has made are called behind it.
+
+        `around` is the loop of which the part is a turn, or a part of one.
+        """
         items: list[Item] = []
         rewriters: Rewriters = ()
         place = low
@@ -188,7 +263,7 @@ class Explorer:
                 made, place, more = self._turns(run, place, high)
             elif isinstance(item, Decision) and item.is_kept and item.at.place not in self.unkept:
                 try:
-                    made, place, more = self._decision(run, place, high)
+                    made, place, more = self._decision(run, place, high, around)
                 except OtherSideFails as fails:
                     self.unkept[item.at.place] = str(fails)
                     made, place, more = [item], place + 1, ()
@@ -198,8 +273,12 @@ class Explorer:
             rewriters += more
         return items, rewriters
 
+    def part(self, run: Raw, low: int, high: int) -> tuple[list[Item], Rewriters]:
+        """A part of a run that is in no loop."""
+        return self._region(run, low, high)
+
     # --- decisions ---------------------------------------------------------------------------------------------------
-    def _decision(self, run: Raw, at: int, high: int) -> tuple[list[Item], int, Rewriters]:
+    def _decision(self, run: Raw, at: int, high: int, around: Around | None) -> tuple[list[Item], int, Rewriters]:
         decision = run.items[at]
         assert isinstance(decision, Decision)
         if decision.at.place in self._rules:
@@ -209,7 +288,7 @@ class Explorer:
             goes_on = self._goes_on_with(run, at)
             if goes_on is not None:
                 raise Again({**self._rules, decision.at.place: (goes_on, _TURNS)})
-        return self._branch(run, at, other, high)
+        return self._branch(run, at, other, high, around)
 
     def _flipped(self, run: Raw, at: int) -> Raw:
         """The run with the other answer to one decision."""
@@ -247,25 +326,30 @@ class Explorer:
         ]
         return asked.count(goes_on) >= _LONG and all(each is goes_on for each in asked[-_LONG - 1 : -1])
 
-    def _branch(self, run: Raw, at: int, other: Raw, high: int) -> tuple[list[Item], int, Rewriters]:
+    def _branch(self, run: Raw, at: int, other: Raw, high: int, around: Around | None) -> tuple[list[Item], int, Rewriters]:
         decision = run.items[at]
         assert isinstance(decision, Decision)
         try:
             meeting = meet(run, other, at)
         except Ambiguous as ambiguous:
             raise self._from_the_other_side(run, other, at) from ambiguous
+        if around is not None and len(run.items) - meeting.common >= max(around.end, high + 1):
+            other, meeting = self._that_stays(run, at, other, meeting, high)
         most = meeting.common
         while True:
             cut, there = len(run.items) - most, len(other.items) - most
             if cut > high:
+                if around is not None and cut >= around.end:
+                    return [around.leave(self, run, at, other, meeting)], at + 1, ()
                 raise Escapes(cut)
             try:
-                mine, my_names = self._region(run, at + 1, cut)
+                mine, my_names = self._region(run, at + 1, cut, around)
             except Escapes as escapes:
                 most = min(most - 1, len(run.items) - escapes.end)
                 continue
             try:
-                theirs, their_names = self._region(other, at + 1, there)
+                moved = None if around is None else around.moved(len(other.items) - len(run.items))
+                theirs, their_names = self._region(other, at + 1, there, moved)
             except Escapes as escapes:
                 most = min(most - 1, len(other.items) - escapes.end)
                 continue
@@ -285,6 +369,20 @@ class Explorer:
         if not mine and not theirs and not names:
             return [replace(decision, is_idle=True)], cut, ()
         return [replace(branch, yes=yes, no=no)], cut, (_Names(names),)
+
+    def _that_stays(self, run: Raw, at: int, other: Raw, meeting: Meeting, high: int) -> tuple[Raw, Meeting]:
+        """Where the other side leaves a loop, perhaps because of a further question (`a and b`): the way that does not."""
+        for place in range(at + 1, len(other.items) - meeting.common):
+            item = other.items[place]
+            if isinstance(item, Decision) and item.is_kept and item.at.place not in self.unkept:
+                try:
+                    stays = self._flipped(other, place)
+                    found = meet(run, stays, at)
+                except CannotExplore:
+                    continue
+                if len(run.items) - found.common <= high:
+                    return stays, found
+        return other, meeting
 
     def _from_the_other_side(self, run: Raw, other: Raw, at: int) -> Exception:
         """Where one value of a run stands for two of the other, the other is the one to start from."""
@@ -343,13 +441,16 @@ class Explorer:
         if not ends or ends[0] > high:
             raise CannotExplore("a loop does not end where the answer says so")
         asked = asked[: asked.index(ends[0]) + 1]
-        bounds = list(zip(asked, asked[1:], strict=False))
-        turns, rewriters = self._bodies(run, bounds)
+        bounds = list(itertools.pairwise(asked))
+        around = Around(ends[0] + 1, {})
+        turns, rewriters = self._bodies(run, bounds, around)
         roll = Roll(turns, _made_until(run, at), self.fresh(), self.fresh)
         predicates = [_said(run.items[place].predicate, rewriters) for place in asked]  # type: ignore[union-attr]
         going = roll.merged(predicates[1:])
         roll.starts = self._without_turns(run, at, ends[0], goes_on, rewriters)
+        behind: Rewriters = (_Behind(roll, rewriters),)
         roll.look(*self._rest(run, ends[0] + 1, rewriters), first.at)
+        exits = self._exits(run, ends[0] + 1, around, roll, behind)
         loop = roll.loop(
             count=None,
             condition=predicates[0],
@@ -357,8 +458,9 @@ class Explorer:
             goes_on=goes_on,
             at=first.at,
             expression=first.expression,
+            flags=exits.flags,
         )
-        return [loop, *roll.lasts()], ends[0] + 1, (_Behind(roll, rewriters),)
+        return [loop, *roll.lasts(), *exits.items], exits.cut, (*behind, *exits.names)
 
     def _without_turns(self, run: Raw, at: int, end: int, goes_on: bool, rewriters: Rewriters) -> dict[int, Any]:
         """What stands for the values of the last turn if there is no turn at all."""
@@ -383,17 +485,54 @@ class Explorer:
                 found.setdefault(named.value, b)
         return found
 
-    def _bodies(self, run: Raw, bounds: Sequence[tuple[int, int]]) -> tuple[list[list[Item]], Rewriters]:
+    def _bodies(
+        self, run: Raw, bounds: Sequence[tuple[int, int]], around: Around
+    ) -> tuple[list[list[Item]], Rewriters]:
         turns: list[list[Item]] = []
         rewriters: Rewriters = ()
         for begin, end in bounds:
+            around.begin(rewriters)
             try:
-                items, more = self._region(run, begin + 1, end)
+                items, more = self._region(run, begin + 1, end, around)
             except Escapes as escapes:
-                raise CannotExplore("it leaves a loop early") from escapes
+                raise CannotExplore("it leaves two loops at once") from escapes
+            around.finish(more)
             turns.append([_applied(each, rewriters) for each in items])
             rewriters += more
         return turns, rewriters
+
+    def _exits(self, run: Raw, end: int, around: Around, roll: Roll, behind: Rewriters) -> _Exits:
+        """What comes behind a loop that may be left at some places of its turns."""
+        if not around.exits:
+            return _Exits((), end, (), ())
+        cuts = {way.cut for ways in around.exits.values() for way in ways}
+        if len(cuts) > 1:
+            raise CannotExplore("it leaves a loop to different places")
+        cut = cuts.pop()
+        rest, names = self._region(run, end, cut)
+        rest = [_applied(each, behind) for each in rest]
+        leaves: dict[Any, Any] = {}
+        for ways in around.exits.values():
+            if len(ways) != roll.count:
+                raise CannotExplore("it leaves a loop at some of its turns only")
+            for way in ways:
+                leaves.update(way.meeting.leaves)
+        results = tuple(_said(_said(leaf, names), behind) for leaf in leaves.values())
+        block = Block(tuple(rest), results)
+        known = _made_until(run, len(run.items))
+        flags = []
+        for number, ways in reversed(around.exits.items()):
+            columns = [
+                (way.items, tuple(way.result(key, leaf) for key, leaf in leaves.items())) for way in ways
+            ]
+            flag = self.fresh()
+            flags.insert(0, (number, flag))
+            outs = tuple(self.fresh() for _ in leaves)
+            at = ways[0].at
+            branch = Branch(Flag(flag), roll.leave(number, columns, known), block, outs, at, "the loop is left")
+            block = Block((branch,), tuple(map(Ref, outs)))
+        named = {key: leaf.value for key, leaf in zip(leaves, block.results, strict=True)}
+        return _Exits(block.items, cut, (_Names(named),), tuple(flags))
 
     def _rest(self, run: Raw, place: int, rewriters: Rewriters) -> tuple[list[Item], Any]:
         """What comes behind a loop, with the names that the loop's own branches have given."""
@@ -407,11 +546,22 @@ class Explorer:
         ends = [place for place in marks if run.items[place].is_end]  # type: ignore[union-attr]
         if first.number or not ends or ends[0] >= high or first.is_static:  # of a loop that goes along with another one
             return [], at + 1, ()
-        turns, rewriters = self._bodies(run, list(zip(marks, marks[1:], strict=False)))
+        around = Around(ends[0] + 1, {})
+        turns, rewriters = self._bodies(run, list(itertools.pairwise(marks)), around)
         roll = Roll(turns, _made_until(run, at), self.fresh(), self.fresh)
+        behind: Rewriters = (_Behind(roll, rewriters),)
         roll.look(*self._rest(run, ends[0] + 1, rewriters), first.at)
-        loop = roll.loop(count=first.count, condition=None, going=None, goes_on=True, at=first.at, expression="")
-        return [loop, *roll.lasts()], ends[0] + 1, (_Behind(roll, rewriters),)
+        exits = self._exits(run, ends[0] + 1, around, roll, behind)
+        loop = roll.loop(
+            count=first.count,
+            condition=None,
+            going=None,
+            goes_on=True,
+            at=first.at,
+            expression="",
+            flags=exits.flags,
+        )
+        return [loop, *roll.lasts(), *exits.items], exits.cut, (*behind, *exits.names)
 
     # --- the check ---------------------------------------------------------------------------------------------------
     def _check(self, program: Program, base: Raw) -> None:
@@ -425,6 +575,8 @@ class Explorer:
             if self._rules:
                 rules = {place: (goes_on, times) for place, (goes_on, _) in self._rules.items()}
                 self._accept(program, self._run(Ways((), rules)))
+        for sizes in self.others:
+            self._accept(program, self._run(Ways((), self._rules), sizes))
         for raw in list(self._known.values()):
             self._accept(program, raw)
 

@@ -94,6 +94,14 @@ class Star:
 
 
 @dataclass(frozen=True, slots=True)
+class Flag:
+    """Whether a loop was left at one of its exits: behind the loop by the name of the flag, inside by the exit."""
+
+    name: int
+    is_inside: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class At:
     """Where something happens: for the alignment of runs, and for whoever reads the file."""
 
@@ -183,6 +191,17 @@ class Loop:
     stacked: tuple[tuple[int, Any], ...]
     at: At
     expression: str
+    flags: tuple[tuple[int, int], ...] = ()  # of every exit, in their order: its number, and the name of its flag
+
+
+@dataclass(frozen=True, eq=False)
+class Exit:
+    """In the body of a loop: a question with an answer that leaves the loop."""
+
+    number: int
+    predicate: Any
+    leaves: bool  # the answer
+    at: At
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,7 +214,7 @@ class Last:
     at: At
 
 
-Item = Op | Decision | Turn | Branch | Loop | Last
+Item = Op | Decision | Turn | Branch | Loop | Last | Exit
 
 
 @dataclass(frozen=True)
@@ -339,7 +358,7 @@ def item_changed(item: Any, change: Change, outs: Callable[[int], int]) -> Any:
     if isinstance(item, Last):
         stacked = change(Star(item.stacked))
         return Last(stacked.stacked, item.index, outs(item.out), item.at)
-    if isinstance(item, Decision):
+    if isinstance(item, (Decision, Exit)):
         return replace(item, predicate=change(item.predicate))
     return replace(item, count=change(item.count))
 
@@ -365,6 +384,7 @@ def made_by(item: Any) -> Iterator[int]:
     elif isinstance(item, Loop):
         yield from item.outs
         yield from (out for out, _ in item.stacked)
+        yield from (name for _, name in item.flags)
     elif isinstance(item, Last):
         yield item.out
 
@@ -373,7 +393,7 @@ def taken_by(item: Any) -> Iterator[int]:
     """The values that an item takes, those among them that are made inside it left out."""
     if isinstance(item, Op):
         yield from refs_in((item.args, dict(item.kwargs)))
-    elif isinstance(item, Decision):
+    elif isinstance(item, (Decision, Exit)):
         yield from refs_in(item.predicate)
     elif isinstance(item, Turn):
         yield from refs_in(item.count)

@@ -28,6 +28,8 @@ from .items import (
     Const,
     Counted,
     Decision,
+    Exit,
+    Flag,
     Item,
     Last,
     Loop,
@@ -83,6 +85,11 @@ class Roll:
             self._note(turn, items, (), seen)
         self.body = self._bodies(turns)
 
+    @property
+    def count(self) -> int:
+        """How many turns there were."""
+        return len(self._turns)
+
     # --- what is made where ------------------------------------------------------------------------------------------
     def _note(self, turn: int, items: Sequence[Item], path: tuple[Any, ...], seen: set[int]) -> None:
         for place, item in enumerate(items):
@@ -136,6 +143,10 @@ class Roll:
         if isinstance(first, Decision):
             if any(not first.is_idle and not is_same(each.answer, first.answer) for each in column):  # type: ignore[union-attr]
                 raise Unlike("its turns get different answers to a question that is not kept")
+            return replace(first, predicate=self.merged([each.predicate for each in column]))  # type: ignore[union-attr]
+        if isinstance(first, Exit):
+            if len({(each.number, each.leaves) for each in column}) > 1:  # type: ignore[union-attr]
+                raise Unlike("its turns do different things")
             return replace(first, predicate=self.merged([each.predicate for each in column]))  # type: ignore[union-attr]
         if isinstance(first, Last):
             outs = (self._out([each.out for each in column]),)  # type: ignore[union-attr]
@@ -314,7 +325,6 @@ class Roll:
         for item in items:
             item_changed(item, self.after, self.same_name)
         self.after(results)
-        self._is_closed = True
 
     def lasts(self) -> list[Last]:
         """What is taken out of stacked values right behind the loop."""
@@ -424,9 +434,57 @@ class Roll:
         if self._is_closed:
             raise Unlike("what it leaves is used on a side of a later branch only")
 
+    # --- exits -------------------------------------------------------------------------------------------------------
+    def leave(self, number: int, ways: Sequence[tuple[Sequence[Item], tuple[Any, ...]]], known: set[int]) -> Block:
+        """What happens behind the loop if it is left at an exit: `ways` has, for every turn, items and results."""
+        seen = known | set(self._made)
+        for turn, (items, _) in enumerate(ways):
+            self._note(turn, items, ("exit", number), seen)
+        body = self._bodies([items for items, _ in ways])
+        results = self.merged([results for _, results in ways])
+        inside = {name for where, name in self._names.items() if where[0] != "exit"}
+        inside |= {state.name for state in self._states.values()}
+        nested = {name for where, name in self._names.items() if any(type(part) is bool for part in where)}
+        lasts: dict[Any, Last] = {}
+
+        def outside(leaf: Any) -> Any:
+            if type(leaf) is Piece and (type(leaf.index) is Counted and leaf.index.loop == self._number):
+                key = _key(leaf)
+                if key not in lasts:
+                    lasts[key] = Last(self._stack(leaf)[0], -1, self._fresh(), self._at)
+                return Ref(lasts[key].out)
+            if type(leaf) is Counted and leaf.loop == self._number:
+                raise Unlike("it goes on with the number of the turn at which it was left")
+            if type(leaf) in (SizeOf, Star) or (type(leaf) is Piece and leaf.pieces in inside):
+                if (leaf.value if type(leaf) is SizeOf else leaf.stacked if type(leaf) is Star else leaf.pieces) in inside:
+                    raise Unlike("it asks for sizes of what a turn has made after it was left")
+                return leaf
+            if type(leaf) is not Ref or leaf.value not in inside:
+                return None
+            if leaf.value in nested:
+                raise Unlike("what one side of a branch in it has made is used behind it")
+            if leaf.value not in lasts:
+                lasts[leaf.value] = Last(self._stack(leaf)[0], -1, self._fresh(), self._at)
+            return Ref(lasts[leaf.value].out)
+
+        items = [item_changed(item, lambda each: replaced(each, outside), lambda value: value) for item in body]
+        results = replaced(results, outside)
+        return Block((*lasts.values(), *items), tuple(results))
+
     # --- the loop ----------------------------------------------------------------------------------------------------
-    def loop(self, *, count: Any, condition: Any, going: Any, goes_on: bool, at: At, expression: str) -> Loop:
+    def loop(
+        self,
+        *,
+        count: Any,
+        condition: Any,
+        going: Any,
+        goes_on: bool,
+        at: At,
+        expression: str,
+        flags: Sequence[tuple[int, int]] = (),
+    ) -> Loop:
         """Everything that was found; after `look`."""
+        self._is_closed = True
         states = list(self._states.values())
         return Loop(
             self._number,
@@ -436,13 +494,46 @@ class Roll:
             goes_on,
             tuple(state.leaves[0] for state in states),
             tuple(state.name for state in states),
-            self.body,
+            _guarded(self.body),
             tuple(state.next for state in states),
             tuple(self._outs.get(state.name) or self._fresh() for state in states),
             tuple(self._stacked.values()),
             at,
             expression,
+            tuple(flags),
         )
+
+
+def _guarded(body: Sequence[Item]) -> tuple[Item, ...]:
+    """A body in which no memory is written to after an exit where the loop is left: all else may be computed in vain."""
+    found: list[Item] = []
+    exits: list[int] = []
+    for item in body:
+        exits += _exits_in(item)
+        writes = isinstance(item, Op) and getattr(getattr(item.target, "_schema", None), "is_mutable", False)
+        if exits and (isinstance(item, Loop) or (isinstance(item, Branch) and not _exits_in(item))) and _writes(item):
+            raise Unlike("it writes to a tensor in a branch or a loop behind an exit")
+        if exits and writes:
+            for number in exits:
+                item = Branch(Flag(number, is_inside=True), Block((), ()), Block((item,), ()), (), item.at, "")
+        found.append(item)
+    return tuple(found)
+
+
+def _exits_in(item: Item) -> list[int]:
+    if isinstance(item, Exit):
+        return [item.number]
+    if isinstance(item, Branch):
+        return [number for each in (*item.yes.items, *item.no.items) for number in _exits_in(each)]
+    return []
+
+
+def _writes(item: Item) -> bool:
+    if isinstance(item, Branch):
+        return any(map(_writes, (*item.yes.items, *item.no.items)))
+    if isinstance(item, Loop):
+        return any(map(_writes, item.body))
+    return isinstance(item, Op) and bool(getattr(getattr(item.target, "_schema", None), "is_mutable", False))
 
 
 def with_whole_lists(items: Sequence[Item]) -> list[Item]:

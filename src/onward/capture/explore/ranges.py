@@ -67,7 +67,9 @@ class Counting:
         count, loop = self._count, self._recorder.new_loop()
         for number in range(len(self._plain)):
             self._recorder.turn(loop, number, count)
-            yield start + self._recorder.index(number) * step
+            index = self._recorder.index(number)
+            index = index if type(step) is int and step == 1 else index * step
+            yield index if type(start) is int and start == 0 else start + index
         self._recorder.turn(loop, len(self._plain), count, is_end=True)
 
     def __len__(self) -> int:

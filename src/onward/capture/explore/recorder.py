@@ -74,6 +74,7 @@ class Recorder:
         self._piece_counts: dict[int, Any] = {}
         self._asked: dict[Any, list[bool]] = {}  # by the call of a function, and the place in it
         self._first: dict[Place, bool] = {}
+        self._places: dict[Any, Place] = {}
         self._indices: set[fx.Node] = set()
         self._root: FrameType | None = None
         self._frames: list[tuple[FrameType, int]] = []
@@ -238,6 +239,7 @@ class Recorder:
 
     def _answer(self, at: At, natural: bool) -> bool:
         before = self._asked.setdefault((at.frame, at.place[-1:]), [])
+        self._places[at.frame, at.place[-1:]] = at.place
         number = len(self.answers)
         ways = self._ways
         if number < len(ways.answers):
@@ -245,6 +247,7 @@ class Recorder:
         elif at.place in ways.rules:
             goes_on, times = ways.rules[at.place]
             answer = goes_on if _streak(before, goes_on) < times else not goes_on
+            self._begin_turn(at)
         elif self._hints.get(at.place):
             answer = self._hints[at.place].pop(0)
         elif before and _streak(before, before[-1]) >= _TURNS:
@@ -257,6 +260,12 @@ class Recorder:
         before.append(answer)
         self.is_astray |= answer is not natural
         return answer
+
+    def _begin_turn(self, at: At) -> None:
+        """A loop asks whether to go on: questions inside of its turns are counted anew."""
+        for key, before in self._asked.items():
+            if key != (at.frame, at.place[-1:]) and self._places.get(key) not in self._ways.rules:
+                before.clear()
 
     def commit(self, size: Size) -> Any:
         """Python asks for the number that a size is."""

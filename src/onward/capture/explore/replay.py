@@ -18,6 +18,8 @@ from .items import (
     Const,
     Counted,
     Decision,
+    Exit,
+    Flag,
     Item,
     Last,
     Loop,
@@ -65,6 +67,8 @@ class _Replay:
             self._loop(item, env)
         elif isinstance(item, Last):
             env[item.out] = env[item.stacked].select(0, item.index)
+        elif isinstance(item, Exit):
+            env["left", item.number] = self._as_tensor(self._truth(item.predicate, env, item.leaves))
         elif isinstance(item, Decision) and not item.is_idle:
             asked = self.value(item.predicate, env)
             answer = bool(asked) if isinstance(item.answer, bool) else type(item.answer)(asked)
@@ -176,19 +180,30 @@ class _Replay:
         return torch.sym_not(value) if isinstance(value, SYMBOLIC) else not value
 
     def _branch(self, branch: Branch, env: Env) -> None:
-        predicate = self._truth(branch.predicate, env)
+        if type(branch.predicate) is Flag:
+            flag = branch.predicate
+            predicate = env["left", flag.name] if flag.is_inside else env[flag.name]
+        else:
+            predicate = self._truth(branch.predicate, env)
+        exits = [*_exits(branch.yes.items), *_exits(branch.no.items)]
         if not isinstance(predicate, (torch.Tensor, *SYMBOLIC)):
-            results = self._side(branch.yes if predicate else branch.no, env)
+            results = self._side(branch.yes if predicate else branch.no, env, exits)
         else:
             results = capture_branch(
-                self._tracer, predicate, lambda: self._side(branch.yes, env), lambda: self._side(branch.no, env)
+                self._tracer,
+                predicate,
+                lambda: self._side(branch.yes, env, exits),
+                lambda: self._side(branch.no, env, exits),
             )
-        env.update(zip(branch.outs, results, strict=True))
+        env.update(zip((*branch.outs, *(("left", number) for number in exits)), results, strict=True))
 
-    def _side(self, block: Any, env: Env) -> list[Any]:
-        inner = dict(env)
+    def _side(self, block: Any, env: Env, exits: Sequence[int]) -> list[Any]:
+        inner = {**env, **{("left", number): torch.tensor(False) for number in exits}}
         self.items(block.items, inner)
-        return [self.value(each, inner) for each in block.results]
+        return [*(self.value(each, inner) for each in block.results), *(inner["left", number] for number in exits)]
+
+    def _as_tensor(self, truth: Any) -> torch.Tensor:
+        return truth if isinstance(truth, torch.Tensor) else torch.scalar_tensor(truth, dtype=torch.bool)
 
     def _loop(self, loop: Loop, env: Env) -> None:
         limit = None if loop.count is None else self.value(loop.count, env)
@@ -196,19 +211,38 @@ class _Replay:
         start = [self.value(each, env) for each in loop.start]
 
         def step(turn: Any, carried: Any) -> Any:
-            inner = {**env, **dict(zip(loop.state, carried, strict=True)), ("turn", loop.number): turn}
+            inner = {**env, **dict(zip(loop.state, carried, strict=False)), ("turn", loop.number): turn}
             self.items(loop.body, inner)
             going = True if loop.going is None else self._truth(loop.going, inner, loop.goes_on)
             nexts = [self.value(each, inner) for each in loop.nexts]
-            return going, nexts, [self._slice(each, inner) for _, each in loop.stacked]
+            left: list[torch.Tensor] = []  # at each exit, unless it was left at one before
+            for number, _ in loop.flags:
+                now = inner["left", number]
+                for before in left:
+                    now = now.logical_and(before.logical_not())
+                left.append(now)
+                going = now.logical_not() if going is True else self._as_tensor(going).logical_and(now.logical_not())
+            return going, [*nexts, *left], [self._slice(each, inner) for _, each in loop.stacked]
 
+        start += [torch.tensor(False) for _ in loop.flags]
         ends, stacked = capture_loop(self._tracer, limit, condition, start, step)
-        env.update(zip(loop.outs, ends, strict=True))
+        env.update(zip((*loop.outs, *(name for _, name in loop.flags)), ends, strict=True))
         env.update((out, rows) for (out, _), rows in zip(loop.stacked, stacked, strict=True))
 
     def _slice(self, template: Any, env: Env) -> torch.Tensor:
         value = self.value(template, env)
         return value if isinstance(value, torch.Tensor) else torch.scalar_tensor(value)
+
+
+def _exits(items: Sequence[Item]) -> list[int]:
+    """The exits of a loop that stand among items, those of inner loops left out."""
+    found: list[int] = []
+    for item in items:
+        if isinstance(item, Exit):
+            found.append(item.number)
+        elif isinstance(item, Branch):
+            found += [*_exits(item.yes.items), *_exits(item.no.items)]
+    return found
 
 
 def _list(template: Any) -> list[Any]:
