@@ -290,12 +290,12 @@ class Explorer:
                 raise Again({**self._rules, decision.at.place: (goes_on, _TURNS)})
         return self._branch(run, at, other, high, around)
 
-    def _flipped(self, run: Raw, at: int) -> Raw:
-        """The run with the other answer to one decision."""
+    def _flipped(self, run: Raw, at: int, hints: Any = None) -> Raw:
+        """The run with the other answer to one decision, and behind it with the answers of the run, or of another."""
         decision = run.items[at]
         assert isinstance(decision, Decision)
         number = _number(run, at)
-        other = self._run(Ways((*run.answers[:number], not decision.answer), self._rules, _hints(run, at)))
+        other = self._run(Ways((*run.answers[:number], not decision.answer), self._rules, hints or _hints(run, at)))
         if other.error is not None:
             raise OtherSideFails(f"{type(other.error).__name__}: {other.error}") from other.error
         return self._renumbered(other, run, decision.made)
@@ -376,7 +376,7 @@ class Explorer:
             item = other.items[place]
             if isinstance(item, Decision) and item.is_kept and item.at.place not in self.unkept:
                 try:
-                    stays = self._flipped(other, place)
+                    stays = self._flipped(other, place, _hints(run, at))
                     found = meet(run, stays, at)
                 except CannotExplore:
                     continue
