@@ -10,6 +10,7 @@ from ..emitter import Emitter, Number, SizeValue, Value
 from ..registry import lowers
 from ._in_float64 import in_its_type
 from .integers import integer_power
+from .pointwise import below_zero
 
 aten = torch.ops.aten
 
@@ -260,11 +261,11 @@ def atan2(g: Emitter, y: Value, x: Value) -> Value:
 
 def direction(g: Emitter, y: Value, x: Value) -> Value:
     """The angle of (x, y), both of one type, in which it is computed whatever the operator's result is."""
-    zero, pi = g.like(x, 0), g.like(x, math.pi)
-    angle = in_its_type(g, "Atan", g.op.Div(y, x))
-    angle = g.op.Where(g.equal(x, zero), g.op.Mul(g.op.Sign(y), g.like(x, math.pi / 2)), angle)
-    turn = g.op.Where(g.op.Less(y, zero), g.op.Neg(pi), pi)
-    return g.op.Where(g.op.Less(x, zero), g.op.Add(angle, turn), angle)
+    height, width = g.op.Abs(y), g.op.Abs(x)
+    equal = g.op.Mul(g.op.Sign(width), g.like(x, math.pi / 4))  # two zeros and two infinities have no quotient
+    angle = g.op.Where(g.equal(height, width), equal, in_its_type(g, "Atan", g.op.Div(height, width)))
+    angle = g.op.Where(below_zero(g, x), g.op.Sub(g.like(x, math.pi), angle), angle)
+    return g.op.Where(below_zero(g, y), g.op.Neg(angle), angle)
 
 
 @lowers(aten.hypot.default)
@@ -325,6 +326,5 @@ def heaviside(g: Emitter, x: Value, values: Value) -> Value:
 def copysign(g: Emitter, x: Operand, y: Operand) -> Value:
     """copysign.Tensor(Tensor self, Tensor other) -> Tensor"""
     a, b = g.promote(x, y)
-    zero, size = g.like(b, 0), g.op.Abs(a)
-    negative = g.op.Or(g.op.Less(b, zero), g.op.Less(g.op.Reciprocal(b), zero))  # the second half sees -0.0
-    return g.op.Where(negative, g.op.Neg(size), size)
+    size = g.op.Abs(a)
+    return g.op.Where(below_zero(g, b), g.op.Neg(size), size)
