@@ -13,6 +13,7 @@ import torch
 from torch.nn import functional as F
 
 import onward
+from onward.capture import extents
 from onward.capture.decisions import CaptureWarning
 from onward.capture.execute import execute
 
@@ -202,6 +203,24 @@ def test_a_side_must_do_at_sizes_that_the_model_takes() -> None:
 
     with pytest.raises(onward.FrozenAxisError, match="a branch depends on the size"):
         traced(function, torch.randn(2, 8), LINE)
+
+
+@pytest.mark.parametrize("formula", [True, False])
+def test_a_side_must_do_on_the_other_side_though_an_operator_hides_it(
+    formula: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An operator without a formula is asked at the smallest points alone, and the others die."""
+    if not formula:
+        monkeypatch.delitem(extents._RULES, torch.ops.aten.vstack.default)
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        y = torch.vstack([x[:, :, 0], x[:, :, 1]]) * 1
+        return y.clamp(-1, 1) if x.shape[1] > 8 else -y
+
+    said = (onward.FrozenAxisError, CaptureWarning)
+    with warnings.catch_warnings(), pytest.raises(said, match="a branch depends on the size"):
+        warnings.simplefilter("error")
+        traced(function, torch.randn(3, 3, 5), {"x": {0: "batch", 1: "length", 2: "width"}})
 
 
 def test_squeeze_asks_for_the_size_of_the_axes_that_it_keeps() -> None:
