@@ -296,12 +296,37 @@ def test_a_number_that_pytorch_reads_inside_of_an_operator_is_told() -> None:
             lambda x: x.float() - x.float().mean() if x.shape[0] > 1 else x.float() * 2,
             torch.tensor([False, True, True]),
         ),
+        (lambda x: x.abs() if x.shape[0] > 1 else x - 3, torch.tensor([3, 0, 5])),
+        (lambda x: x.abs() if x.shape[0] > 1 else x * 2, torch.tensor([0, 0, 0])),
     ],
-    ids=["clamp", "mean", "abs", "mask"],
+    ids=["clamp", "mean", "abs", "mask", "the first id", "no other id"],
 )
 def test_a_branch_that_hides_behind_the_values_is_found(function: Any, example: torch.Tensor) -> None:
     with pytest.warns(CaptureWarning, match="a branch depends on the size of axis 'rows'"):
         traced(function, example, {"x": {0: "rows"}})
+
+
+def test_an_example_of_one_id_does_not_hide_a_branch() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return x.float().abs() if x.shape[0] % 2 == 0 else x.float().tanh()
+
+    with pytest.raises(onward.FrozenAxisError, match="a branch depends on the size"):
+        traced(function, torch.tensor([0]), {"x": {0: "rows"}})
+
+
+@pytest.mark.parametrize("kept", [torch.neg, torch.clone, lambda x: x + x, lambda x: torch.where(x > 0, x, x * 2)])
+def test_one_column_does_not_hide_that_a_flattened_tensor_is_a_copy(kept: Any) -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        turned = kept(x.t())
+        flat = turned.flatten()
+        turned.mul_(3)
+        return flat
+
+    with pytest.raises(onward.FrozenAxisError, match="the model does something else at columns = 1, the example"):
+        traced(function, torch.randn(4, 1), {"x": {1: "columns"}})
+    with pytest.warns(CaptureWarning, match="the file holds where `columns == 1` is False"):
+        program = traced(function, torch.randn(4, 3), {"x": {1: "columns"}})
+    assert agrees(function, program, (4, 2), (4, 5))
 
 
 def test_a_branch_is_tried_with_more_than_one_set_of_values() -> None:
