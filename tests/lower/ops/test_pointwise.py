@@ -143,6 +143,10 @@ DIVISION = [
     case("division by a number",
          lambda x: (x // 3, x // -3, torch.div(x, 4, rounding_mode="trunc"), x // 2.5), [signed]),
     case("float division by a number", lambda x: (x // 0.1, x // -0.3, x // 2, x // 1), [fractions]),
+    *(case(f"division of {dtype} by a number",
+           lambda x: (x // 0.1, x // -0.3, torch.div(x, 0.1, rounding_mode="trunc"), x // 2, x % 0.1),
+           [torch.tensor([1.5, 0.9, -1.2, 0.3, 7.0, 0.0], dtype=dtype)], opsets=opsets)
+      for dtype, opsets in ((torch.float16, FEW), (torch.bfloat16, (13, 20)))),
     case("floor division rounds by the remainder", lambda x, y: x // y, [torch.tensor([1.0]), torch.tensor([0.1])]),
     case("floor division by zero", lambda x, y: x // y, [torch.tensor([1.0, -1, 2]), torch.tensor([0.0, 0, 2])],
          opsets=SOME_OPSETS),

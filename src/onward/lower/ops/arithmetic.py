@@ -69,14 +69,17 @@ def div_mode(g: Emitter, x: Operand, y: Operand, rounding_mode: str | None = Non
     """div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor"""
     if rounding_mode == "floor":
         return floor_divide(g, x, y)
-    quotient = g.op.Div(*g.promote(x, _divisor(g, y)))  # integers: ONNX truncates, as wanted
-    return g.trunc(quotient) if rounding_mode == "trunc" else quotient
+    quotient = g.op.Div(*_divided(g, x, y))  # integers: ONNX truncates, as wanted
+    return g.cast(g.trunc(quotient) if rounding_mode == "trunc" else quotient, g.out_dtype)
 
 
 @lowers(aten.floor_divide.default, aten.floor_divide.Scalar)
 def floor_divide(g: Emitter, x: Operand, y: Operand) -> Value:
     """floor_divide(Tensor self, Tensor other) -> Tensor"""
-    a, b = g.promote(x, _divisor(g, y))
+    return g.cast(_floored(g, *_divided(g, x, y)), g.out_dtype)
+
+
+def _floored(g: Emitter, a: Value, b: Value) -> Value:
     divisor = _number(g, b)
     if divisor is not None and divisor > 0 and not g.out_dtype.is_floating_point and g.opset >= 10:
         return g.op.Div(g.op.Sub(a, g.mod(a, b)), b)
@@ -99,6 +102,14 @@ def remainder(g: Emitter, x: Operand, y: Operand) -> Value:
 def fmod(g: Emitter, x: Operand, y: Operand) -> Value:
     """fmod.Tensor(Tensor self, Tensor other) -> Tensor"""
     return g.fmod(*g.promote(x, _divisor(g, y)))
+
+
+def _divided(g: Emitter, x: Operand, y: Operand) -> list[Value]:
+    """Both operands in the type in which PyTorch rounds a quotient. For halves and a number it is float32, so that the
+    number itself is not rounded: 1.5 // 0.1 is 14."""
+    if g.out_dtype in (torch.float16, torch.bfloat16) and isinstance(y, float):
+        return g.promote(x, y, dtype=torch.float32)
+    return g.promote(x, _divisor(g, y))
 
 
 def _divisor(g: Emitter, y: Operand) -> Operand:
