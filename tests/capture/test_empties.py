@@ -128,3 +128,17 @@ def test_what_is_always_empty_follows_the_other_axes() -> None:
         dynamic_axes={"x": {0: "batch"}}, allow_constant_outputs=True,
     )  # fmt: skip
     assert program(torch.randn(4, 3, 8)).shape == (4, 2, 0)
+
+
+@pytest.mark.parametrize("layer", [nn.ConvTranspose1d(6, 6, 1, 2, 1, output_padding=1), nn.MaxPool1d(2)])
+def test_a_write_to_the_flattened_result_reaches_it(layer: nn.Module) -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        result = layer(x[1:])
+        result.flatten()[:1] = 7.0
+        return result
+
+    axes = {"x": {0: "batch", 2: "length"}}
+    with torch.no_grad():
+        program = onward.export(model, torch.randn(3, 6, 4), dynamic_axes=axes, verify=False)
+        x = torch.randn(4, 6, 7)
+        torch.testing.assert_close(program(x), model(x), rtol=1e-4, atol=1e-5)

@@ -57,8 +57,8 @@ def with_a_row(tracer: Tracer, op: Any, args: tuple, call: Callable[..., Any]) -
             result = call(_longer(x, axis), *args[1:])
             size = x.shape[axis]
             if isinstance(result, torch.Tensor):
-                return result.narrow(axis, 0, size)
-            return type(result)(each.narrow(axis, 0, size) for each in result)
+                return _first(result, axis, size)
+            return type(result)(_first(each, axis, size) for each in result)
     return NotImplemented
 
 
@@ -73,7 +73,7 @@ def _with_a_sequence(tracer: Tracer, args: tuple, call: Callable[..., Any]) -> A
     longer = [_longer(each, 1) for each in states] if isinstance(states, (list, tuple)) else _longer(states, 1)
     output, *last = call(_longer(x, axis), longer, *rest, batch_first)
     size = x.shape[axis]
-    return (output.narrow(axis, 0, size), *(each.narrow(1, 0, size) for each in last))
+    return (_first(output, axis, size), *(_first(each, 1, size) for each in last))
 
 
 def _may_be_empty(tracer: Tracer, dim: Any) -> bool:
@@ -83,6 +83,11 @@ def _may_be_empty(tracer: Tracer, dim: Any) -> bool:
 def _longer(x: torch.Tensor, axis: int) -> torch.Tensor:
     """With a row of zeros at the end of an axis."""
     return torch.cat([x, x.new_zeros([1 if place == axis else size for place, size in enumerate(x.shape)])], axis)
+
+
+def _first(x: torch.Tensor, axis: int, size: Any) -> torch.Tensor:
+    """The first elements of an axis, in memory of their own that has no gaps, as the operator's result has."""
+    return x.narrow(axis, 0, size).clone()
 
 
 def _with_a_step(tracer: Tracer, args: tuple, spatial: int, call: Callable[..., Any]) -> Any:
@@ -100,7 +105,7 @@ def _with_a_step(tracer: Tracer, args: tuple, spatial: int, call: Callable[..., 
         step = stride[place]
         if isinstance(dim, SymDim) and any((n - 1) * step - shorter == 0 for n in tracer.dims.live(dim.values)):
             result = call(_longer(x, axis), *args[1:])
-            return result.narrow(axis, 0, (x.shape[axis] - 1) * step - shorter)
+            return _first(result, axis, (x.shape[axis] - 1) * step - shorter)
     return NotImplemented
 
 

@@ -95,7 +95,10 @@ def drawn(
     if draw == 1:
         return tuple(fresh(each, place) for place, each in enumerate(tensors, 1))
     others = [given for _, given in varied(tensors)]
-    return tuple(others[(draw - 2) % len(others)])
+    if draw - 2 < len(others):
+        return tuple(others[draw - 2])
+    signed = [_times(each, -1.0) if draw % 2 and _is_continuous(each) else each for each in tensors]
+    return tuple(fresh(each, len(tensors) * draw + place) for place, each in enumerate(signed))
 
 
 def _not_all_alike(tensor: torch.Tensor, original: torch.Tensor, seed: int) -> torch.Tensor:
