@@ -306,6 +306,14 @@ def test_a_branch_that_hides_behind_the_values_is_found(function: Any, example: 
         traced(function, example, {"x": {0: "rows"}})
 
 
+def test_a_branch_is_tried_with_values_beyond_those_of_the_example() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return ((x if x.numel() > 8 else x + 1).cos() > 0.5) & (x < 0)  # differs between -2.05 and -1.05
+
+    with pytest.warns(CaptureWarning, match="a branch depends on the size of axis 'rows'"):
+        traced(function, torch.linspace(-0.9, 0.9, 12).reshape(2, 6), {"x": {0: "rows"}})
+
+
 def test_an_example_of_one_id_does_not_hide_a_branch() -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         return x.float().abs() if x.shape[0] % 2 == 0 else x.float().tanh()

@@ -80,6 +80,9 @@ def is_ordered(tensor: torch.Tensor) -> bool:
     return bool((wide[..., 1:] >= wide[..., :-1]).all()) and bool((wide[..., 0] < wide[..., -1]).any())
 
 
+_FACTORS = (2.0, -1.0, 3.0, -2.0, 1.0)  # fresh values are smaller than those that they are drawn from
+
+
 def drawn(
     tensors: Sequence[torch.Tensor], draw: int, originals: Sequence[torch.Tensor | None] = ()
 ) -> tuple[torch.Tensor, ...]:
@@ -97,8 +100,9 @@ def drawn(
     others = [given for _, given in varied(tensors)]
     if draw - 2 < len(others):
         return tuple(others[draw - 2])
-    signed = [_times(each, -1.0) if draw % 2 and _is_continuous(each) else each for each in tensors]
-    return tuple(fresh(each, len(tensors) * draw + place) for place, each in enumerate(signed))
+    factor = _FACTORS[draw % len(_FACTORS)]
+    scaled = [_times(each, factor) if _is_continuous(each) else each for each in tensors]
+    return tuple(fresh(each, len(tensors) * draw + place) for place, each in enumerate(scaled))
 
 
 def _not_all_alike(tensor: torch.Tensor, original: torch.Tensor, seed: int) -> torch.Tensor:
