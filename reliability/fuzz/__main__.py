@@ -49,6 +49,10 @@ def _run(options: argparse.Namespace) -> int:
     seeds = range(options.seed, options.seed + options.programs)
     for seed, verdict in judged(seeds, options.jobs, functools.partial(judge_seed, zero=options.zero)):
         verdicts[seed] = verdict
+        if verdict.kind in BAD:
+            print(
+                f"seed {seed}: {verdict.kind}: {verdict.detail.splitlines()[0] if verdict.detail else ''}", flush=True
+            )
         if len(verdicts) % 500 == 0:
             bad = sum(each.kind in BAD for each in verdicts.values())
             speed = len(verdicts) / (time.monotonic() - started)

@@ -16,7 +16,10 @@ from torch.utils._pytree import tree_map
 _AMPLITUDES = {torch.float64: 1e-8, torch.float32: 1e-6, torch.float16: 1e-3, torch.bfloat16: 8e-3}
 
 # onnxruntime computes them to about 1e-8 of 1, however small the result is.
-_ABSOLUTE = frozenset({"sigmoid", "sigmoid_", "silu", "tanh", "tanh_", "gelu", "erf", "erfc", "softplus", "mish"})
+_ABSOLUTE = frozenset({"sigmoid", "sigmoid_", "tanh", "tanh_", "erf", "erfc", "softplus"})
+
+# They are their argument times such a function, so it is about 1e-8 of the argument.
+_ABSOLUTE_TIMES_X = frozenset({"silu", "silu_", "gelu", "gelu_", "mish", "mish_"})
 
 # They move or choose elements, and do not round. Their results stay as they are.
 _EXACT = frozenset({
@@ -42,11 +45,24 @@ _NORMS = frozenset({
 
 
 class Noise(TorchDispatchMode):
-    """Every float result is off by about a rounding error; of equal numbers one is the larger."""
+    """Every float result is off by about a rounding error; of equal numbers one is the larger.
+
+    Operators that PyTorch computes as one, and that round many times inside, are taken apart: an LSTM is computed gate
+    by gate, as a GRU always is, and distances of many rows are computed from products.
+    """
 
     def __init__(self, seed: int) -> None:
         super().__init__()
         self._generator = torch.Generator().manual_seed(seed)
+        self._one_dnn = torch._C._get_mkldnn_enabled()
+
+    def __enter__(self) -> Any:
+        torch._C._set_mkldnn_enabled(False)
+        return super().__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        torch._C._set_mkldnn_enabled(self._one_dnn)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func._schema.name.split("::")[-1]
@@ -54,12 +70,23 @@ class Noise(TorchDispatchMode):
             args = tree_map(self._apart, args)
         if name in _NORMS:
             args = (self._moved(args[0].clone()) if isinstance(args[0], torch.Tensor) else args[0], *args[1:])
+        if name == "_euclidean_dist":
+            return self._distances(*args)
+        scale = args[0].double().abs().clamp(min=1) if name in _ABSOLUTE_TIMES_X else 1.0
         result = func(*args, **(kwargs or {}))
         aliases = [each.alias_info for each in func._schema.returns]
         views = any(each is not None and not each.is_write for each in aliases)
         if views or name in _EXACT or name in _ORDERS:
             return result
-        return tree_map(self._shifted if name in _ABSOLUTE else self._moved, result)
+        if name in _ABSOLUTE or name in _ABSOLUTE_TIMES_X:
+            return self._shifted(result, scale)
+        return tree_map(self._moved, result)
+
+    def _distances(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        """As PyTorch computes them: the root of x*x + y*y - 2*x*y, which is all rounding error where x is y."""
+        squares = [self._moved(each.square().sum(-1, keepdim=True)) for each in (x, y)]
+        squared = squares[0] + squares[1].mT - 2 * self._moved(x @ y.mT)
+        return self._moved(squared.clamp(min=0).sqrt())
 
     def _draw(self, value: torch.Tensor) -> torch.Tensor:
         drawn = torch.rand(value.shape, generator=self._generator, dtype=torch.float64) * 2 - 1
@@ -70,9 +97,9 @@ class Noise(TorchDispatchMode):
             value.copy_((value.double() * (1 + self._draw(value))).to(value.dtype))
         return value
 
-    def _shifted(self, value: Any) -> Any:
+    def _shifted(self, value: Any, scale: Any) -> Any:
         if isinstance(value, torch.Tensor) and value.dtype in _AMPLITUDES and value.numel():
-            value.copy_((self._moved(value).double() + 0.05 * self._draw(value)).to(value.dtype))
+            value.copy_((self._moved(value).double() + 0.05 * scale * self._draw(value)).to(value.dtype))
         return value
 
     def _apart(self, value: Any) -> Any:

@@ -13,6 +13,7 @@ import torch
 from torch.nn import functional as F
 
 import onward
+from onward.capture import extents
 from onward.capture.decisions import CaptureWarning
 from onward.capture.execute import execute
 
@@ -204,6 +205,24 @@ def test_a_side_must_do_at_sizes_that_the_model_takes() -> None:
         traced(function, torch.randn(2, 8), LINE)
 
 
+@pytest.mark.parametrize("formula", [True, False])
+def test_a_side_must_do_on_the_other_side_though_an_operator_hides_it(
+    formula: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An operator without a formula is asked at the smallest points alone, and the others die."""
+    if not formula:
+        monkeypatch.delitem(extents._RULES, torch.ops.aten.vstack.default)
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        y = torch.vstack([x[:, :, 0], x[:, :, 1]]) * 1
+        return y.clamp(-1, 1) if x.shape[1] > 8 else -y
+
+    said = (onward.FrozenAxisError, CaptureWarning)
+    with warnings.catch_warnings(), pytest.raises(said, match="a branch depends on the size"):
+        warnings.simplefilter("error")
+        traced(function, torch.randn(3, 3, 5), {"x": {0: "batch", 1: "length", 2: "width"}})
+
+
 def test_squeeze_asks_for_the_size_of_the_axes_that_it_keeps() -> None:
     with pytest.warns(CaptureWarning, match=r"holds where `batch == 1` is False, and batch = 1 would take the other"):
         traced(lambda x: x.squeeze(0), torch.randn(4, 3), {"x": {0: "batch"}})
@@ -277,12 +296,45 @@ def test_a_number_that_pytorch_reads_inside_of_an_operator_is_told() -> None:
             lambda x: x.float() - x.float().mean() if x.shape[0] > 1 else x.float() * 2,
             torch.tensor([False, True, True]),
         ),
+        (lambda x: x.abs() if x.shape[0] > 1 else x - 3, torch.tensor([3, 0, 5])),
+        (lambda x: x.abs() if x.shape[0] > 1 else x * 2, torch.tensor([0, 0, 0])),
     ],
-    ids=["clamp", "mean", "abs", "mask"],
+    ids=["clamp", "mean", "abs", "mask", "the first id", "no other id"],
 )
 def test_a_branch_that_hides_behind_the_values_is_found(function: Any, example: torch.Tensor) -> None:
     with pytest.warns(CaptureWarning, match="a branch depends on the size of axis 'rows'"):
         traced(function, example, {"x": {0: "rows"}})
+
+
+def test_a_branch_is_tried_with_values_beyond_those_of_the_example() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return ((x if x.numel() > 8 else x + 1).cos() > 0.5) & (x < 0)  # differs between -2.05 and -1.05
+
+    with pytest.warns(CaptureWarning, match="a branch depends on the size of axis 'rows'"):
+        traced(function, torch.linspace(-0.9, 0.9, 12).reshape(2, 6), {"x": {0: "rows"}})
+
+
+def test_an_example_of_one_id_does_not_hide_a_branch() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return x.float().abs() if x.shape[0] % 2 == 0 else x.float().tanh()
+
+    with pytest.raises(onward.FrozenAxisError, match="a branch depends on the size"):
+        traced(function, torch.tensor([0]), {"x": {0: "rows"}})
+
+
+@pytest.mark.parametrize("kept", [torch.neg, torch.clone, lambda x: x + x, lambda x: torch.where(x > 0, x, x * 2)])
+def test_one_column_does_not_hide_that_a_flattened_tensor_is_a_copy(kept: Any) -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        turned = kept(x.t())
+        flat = turned.flatten()
+        turned.mul_(3)
+        return flat
+
+    with pytest.raises(onward.FrozenAxisError, match="the model does something else at columns = 1, the example"):
+        traced(function, torch.randn(4, 1), {"x": {1: "columns"}})
+    with pytest.warns(CaptureWarning, match="the file holds where `columns == 1` is False"):
+        program = traced(function, torch.randn(4, 3), {"x": {1: "columns"}})
+    assert agrees(function, program, (4, 2), (4, 5))
 
 
 def test_a_branch_is_tried_with_more_than_one_set_of_values() -> None:

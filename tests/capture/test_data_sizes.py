@@ -439,3 +439,8 @@ def test_a_loop_over_as_many_as_the_data_says_is_written_out_with_a_warning() ->
     with pytest.warns(onward.CaptureWarning, match="how large"):
         program = onward.export(each, (SOME,))
     torch.testing.assert_close(program(SOME), each(SOME))
+
+
+def test_a_number_of_chunks_of_as_many_as_the_data_says_is_kept_with_a_warning() -> None:
+    with pytest.warns(onward.CaptureWarning, match=r"the example \(`number_of_chunks\(.*, 3\)` is 3\)"):
+        onward.export(lambda x: torch.cat(x[x > 0].chunk(3)), torch.arange(8.0), verify=False)

@@ -42,6 +42,58 @@ def test_a_batch_of_none(place: int) -> None:
 @pytest.mark.parametrize(
     "layer",
     [
+        nn.GRU(3, 4, batch_first=True),
+        nn.GRU(3, 4, 2, bidirectional=True),
+        nn.LSTM(3, 4, batch_first=True, bidirectional=True),
+        nn.LSTM(3, 4, 2),
+        nn.LSTM(3, 4, proj_size=2),
+        nn.RNN(3, 4),
+    ],
+)
+def test_a_recurrent_layer_of_no_sequences(layer: nn.RNNBase) -> None:
+    axis = 0 if layer.batch_first else 1
+
+    def model(x: torch.Tensor) -> Any:
+        return layer(x.narrow(axis, 1, x.shape[axis] - 1))
+
+    shape = [3, 5, 3] if layer.batch_first else [5, 3, 3]
+    program = onward.export(model, torch.randn(shape), dynamic_axes={"x": {axis: "batch"}})
+    for batch in (1, 2, 4):
+        shape[axis] = batch
+        x = torch.randn(shape)
+        with torch.no_grad():
+            torch.testing.assert_close(program(x), model(x), rtol=1e-4, atol=1e-5)
+
+
+ONE, ROW, SOME = torch.randn(4, 5), torch.randn(4), torch.randn(2, 4, 5)
+PRODUCTS: list[Any] = [
+    lambda x: x.mT @ ONE,
+    lambda x: F.linear(x.mT, ONE.t(), ONE[0]),
+    lambda x: F.linear(x.mT, ROW),
+    lambda x: ONE.t() @ x,
+    lambda x: x.mT @ ROW,
+    lambda x: ROW @ x,
+    lambda x: x[:, None].mT @ SOME,
+    lambda x: SOME[:1].mT @ x,
+    lambda x: x.mT @ x,
+]
+
+
+@pytest.mark.parametrize("place", range(len(PRODUCTS)))
+@pytest.mark.parametrize("opset", [9, 20])
+def test_products_of_no_matrices(place: int, opset: int) -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return PRODUCTS[place](x[1:])
+
+    program = onward.export(model, torch.randn(3, 4, 3), dynamic_axes={"x": {0: "batch"}}, opset_version=opset)
+    for batch in (1, 2, 4):
+        x = torch.randn(batch, 4, 3)
+        torch.testing.assert_close(program(x), model(x), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
         nn.ConvTranspose1d(2, 2, 1, stride=2, padding=1, output_padding=1),
         nn.ConvTranspose1d(2, 2, 2, padding=1),
         nn.ConvTranspose1d(2, 2, 3, stride=2, padding=2, dilation=1),
@@ -76,3 +128,17 @@ def test_what_is_always_empty_follows_the_other_axes() -> None:
         dynamic_axes={"x": {0: "batch"}}, allow_constant_outputs=True,
     )  # fmt: skip
     assert program(torch.randn(4, 3, 8)).shape == (4, 2, 0)
+
+
+@pytest.mark.parametrize("layer", [nn.ConvTranspose1d(6, 6, 1, 2, 1, output_padding=1), nn.MaxPool1d(2)])
+def test_a_write_to_the_flattened_result_reaches_it(layer: nn.Module) -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        result = layer(x[1:])
+        result.flatten()[:1] = 7.0
+        return result
+
+    axes = {"x": {0: "batch", 2: "length"}}
+    with torch.no_grad():
+        program = onward.export(model, torch.randn(3, 6, 4), dynamic_axes=axes, verify=False)
+        x = torch.randn(4, 6, 7)
+        torch.testing.assert_close(program(x), model(x), rtol=1e-4, atol=1e-5)

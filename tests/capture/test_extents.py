@@ -37,6 +37,11 @@ CASES: list[tuple[Any, Call]] = [
     (aten.cat.default, lambda n, m: ([zeros(n, 2), zeros(m, 2)],)),
     (aten.cat.default, lambda n, m: ([zeros(n, 2), zeros(m, 2)], 1)),
     (aten.cat.default, lambda n, m: ([zeros(0), zeros(m, 2)], -1)),
+    *((op, lambda n, m, lead=lead: ([zeros(*lead, n), zeros(*lead, n)],))
+      for op in (aten.vstack.default, aten.hstack.default, aten.dstack.default, aten.column_stack.default)
+      for lead in ((), (2,), (2, 3))),
+    *((op, lambda n, m: ([zeros(n, m), zeros(n, 3)],)) for op in (aten.hstack.default, aten.column_stack.default)),
+    (aten.row_stack.default, lambda n, m: ([zeros(n, 2), zeros(m, 2)],)),
     (aten.constant_pad_nd.default, lambda n, m: (zeros(n, m), [1, 2, -2, 0])),
     (aten.reshape.default, lambda n, m: (zeros(n, m, 4), [n, -1])),
     (aten.reshape.default, lambda n, m: (zeros(n, m), [-1, 2])),
@@ -45,6 +50,8 @@ CASES: list[tuple[Any, Call]] = [
     (aten.flatten.using_ints, lambda n, m: (zeros(2, n, m), 1)),
     (aten.unflatten.int, lambda n, m: (zeros(2, n), 1, [2, -1])),
     (aten.repeat.default, lambda n, m: (zeros(n), [2, m])),
+    (aten.tile.default, lambda n, m: (zeros(n, m), [3])),
+    (aten.tile.default, lambda n, m: (zeros(n), [m, 2])),
     (aten.repeat_interleave.self_int, lambda n, m: (zeros(n, m), 3, 1)),
     (aten.repeat_interleave.self_int, lambda n, m: (zeros(n, m), 2)),
     (aten.pixel_shuffle.default, lambda n, m: (zeros(n, 8, m, 3), 2)),

@@ -92,6 +92,17 @@ def test_an_expert_that_data_names_is_the_examples_and_warned_of() -> None:
     torch.testing.assert_close(program(X), model(X))
 
 
+@pytest.mark.parametrize("kind", [Tensor, torch.FloatTensor, torch.nn.Parameter, lambda x: x.new(x)])
+def test_a_class_of_tensors_called_on_a_tensor_gives_its_memory(kind: Callable[[Tensor], Tensor]) -> None:
+    def model(x: Tensor) -> Tensor:
+        hidden = x * 2
+        kind(hidden).add_(1)
+        return hidden
+
+    with torch.no_grad():
+        _agrees(model)
+
+
 # --- copies ----------------------------------------------------------------------------------------------------------
 def test_copies_are_copies() -> None:
     def deep(x: Tensor) -> Tensor:

@@ -277,10 +277,14 @@ def written_inside(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
     return first
 
 
-@pytest.mark.parametrize("function", [written_after, written_before, written_inside], ids=lambda each: each.__name__)
-def test_a_write_that_the_list_would_not_see_is_refused(function: Callable[..., Any]) -> None:
+@pytest.mark.parametrize(
+    ("function", "turns"),
+    [(written_after, 3), (written_before, 3), (written_inside, 3), (written_after, 1), (written_before, 1)],
+    ids=lambda each: getattr(each, "__name__", str(each)),
+)
+def test_a_write_that_the_list_would_not_see_is_refused(function: Callable[..., Any], turns: int) -> None:
     with pytest.raises(onward.CaptureError) as caught:
-        onward.export(torch.jit.script(function), (torch.randn(4, 3), torch.tensor(3)))
+        onward.export(torch.jit.script(function), (torch.randn(4, 3), torch.tensor(turns)))
     assert "writes in place to a tensor of a list whose length depends on data" in str(caught.value)
     assert "x.clone()" in str(caught.value)
 

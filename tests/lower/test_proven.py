@@ -46,6 +46,17 @@ def test_a_table_that_ends_is_not_as_long_as_the_axis_until_both_are_added() -> 
     assert _shapes(program, "Add") == [[2, "n", 4]]
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_a_range_may_be_longer_at_a_point_than_any_tensor() -> None:
+    def positions(x: torch.Tensor) -> torch.Tensor:
+        return torch.arange(x.chunk(2, -1)[0].numel()) + x.sum()
+
+    axes = {"x": {0: "a", 1: "b", 2: "c"}}
+    program = onward.export(positions, (torch.randn(5, 5, 4),), dynamic_axes=axes, verify=False)
+    x = torch.randn(3, 6, 8)
+    torch.testing.assert_close(program(x), positions(x))
+
+
 @pytest.mark.parametrize(
     ("function", "shape"),
     [

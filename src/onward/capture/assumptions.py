@@ -80,8 +80,13 @@ class Branches:
     def take_side(self, size: Size, answer: bool, source: Source | None) -> None:
         """The probes disagree on a branch, and one side is taken for all of them."""
         alive = [place for place in range(self._dims.probes, self._dims.width) if place not in self._dims.dead]
-        each_side = [self._nearest([p for p in alive if bool(size.values[p]) is side]) for side in (True, False)]
-        self._sides.setdefault(written(size), (answer, source, [*each_side[0], *each_side[1]]))
+        elsewhere: list[Sizes] = []
+        for side in (True, False):
+            there = [place for place in alive if bool(size.values[place]) is side]
+            # Where all points of a side are dead, the probes on that side are left.
+            there = there or [place for place in range(1, self._dims.probes) if bool(size.values[place]) is side]
+            elsewhere += self._nearest(there)
+        self._sides.setdefault(written(size), (answer, source, elsewhere))
 
     def sides(self) -> list[Assumption]:
         """The branches of which one side was taken for both, with sizes on either side."""
@@ -111,8 +116,9 @@ class Branches:
         return [*found, *sorted(joint, key=self._distance)[: 1 if found else _JOINT]] or moved[:_JOINT]
 
     def _moved(self, place: int) -> Sizes:
-        """A point, by the axes whose size is not the example's."""
-        point = self._points[place - self._dims.probes]
+        """A point or a probe, by the axes whose size is not the example's."""
+        probes = self._dims.probes
+        point = self._points[place - probes] if place >= probes else {a: v[place] for a, v in self._dims.axes.items()}
         return {axis: size for axis, size in point.items() if size != self._example[axis]}
 
     def _distance(self, sizes: Sizes) -> float:

@@ -83,14 +83,7 @@ class Decisions:
         if not size.from_data and not size.is_uniform and self.varies_with_data(size):
             if size.is_bool() and self._is_check():
                 return size.values[0]
-            self.by_data = True
-            self.warn(
-                "how large a tensor is depends on data here, and the file keeps its size in the example "
-                f"(`{written(size)}` is {size.values[0]!r})",
-                means="Inputs that would give another size are computed wrongly",
-                instead="compute with the size itself (no int(), range() or if on it), or use torch.jit.script on the "
-                "function, which keeps loops and branches",
-            )
+            self.keep_number(size)
         elif size.from_data:
             self.value_read(".item(), int() or float()", size.values[0])
         elif size.is_settled_at_probes:
@@ -113,6 +106,17 @@ class Decisions:
             if self.thawing and size.is_bool():
                 self.branches.take_side(size, bool(size.values[0]), freeze.source)
         return size.values[0]
+
+    def keep_number(self, size: Size) -> None:
+        """A number depends on how many elements data picks, and Python goes on with the example's."""
+        self.by_data = True
+        self.warn(
+            "how large a tensor is depends on data here, and the file keeps its size in the example "
+            f"(`{written(size)}` is {size.values[0]!r})",
+            means="Inputs that would give another size are computed wrongly",
+            instead="compute with the size itself (no int(), range() or if on it), or use torch.jit.script on the "
+            "function, which keeps loops and branches",
+        )
 
     def varies_with_data(self, size: Size) -> bool:
         """Whether a number depends on how many elements data picks, and on no axis; or only data can change it."""

@@ -239,6 +239,33 @@ def _cat(tensors: Sequence[Extent], dim: int = 0) -> Shape:
     return tuple(shape)
 
 
+def _at_least(rank: int, x: Extent) -> Extent:
+    """With as many axes as `atleast_1d`, `atleast_2d` and `atleast_3d` give it."""
+    shape = (1, *x.size) if rank > 1 and len(x.size) == 1 else x.size
+    return Extent((*shape, *(1,) * (rank - len(shape))), x.dtype)
+
+
+@_rule(aten.vstack.default, aten.row_stack.default)
+def _vstack(tensors: Sequence[Extent]) -> Shape:
+    return _cat([_at_least(2, each) for each in tensors])
+
+
+@_rule(aten.hstack.default)
+def _hstack(tensors: Sequence[Extent]) -> Shape:
+    flat = [_at_least(1, each) for each in tensors]
+    return _cat(flat, 0 if len(flat[0].size) == 1 else 1)
+
+
+@_rule(aten.dstack.default)
+def _dstack(tensors: Sequence[Extent]) -> Shape:
+    return _cat([_at_least(3, each) for each in tensors], 2)
+
+
+@_rule(aten.column_stack.default)
+def _column_stack(tensors: Sequence[Extent]) -> Shape:
+    return _cat([Extent((*each.size, *(1,) * (2 - len(each.size))), each.dtype) for each in tensors], 1)
+
+
 @_rule(aten.constant_pad_nd.default, aten.pad.default)
 def _pad(x: Extent, pads: Sequence[Any], *args: Any, **kwargs: Any) -> Shape:
     shape = list(x.size)
@@ -298,6 +325,11 @@ def _unflatten(x: Extent, dim: int, sizes: Sequence[Any]) -> Shape:
 def _repeat(x: Extent, repeats: Sequence[Any]) -> Shape:
     sizes = (1,) * (len(repeats) - len(x.size)) + tuple(x.size)
     return tuple(each(operator.mul, size, times) for size, times in zip(sizes, repeats, strict=True))
+
+
+@_rule(aten.tile.default)
+def _tile(x: Extent, repeats: Sequence[Any]) -> Shape:
+    return _repeat(x, (1,) * (len(x.size) - len(repeats)) + tuple(repeats))
 
 
 @_rule(aten.repeat_interleave.self_int)

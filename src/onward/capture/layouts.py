@@ -63,6 +63,21 @@ def dense_like(size: tuple[int, ...], tensor: torch.Tensor) -> Layout:
     return Layout(size, tuple(stride), tensor.dtype)
 
 
+def _laid_out(op: OpOverload, args: Sequence[Any], size: tuple[int, ...], tensor: torch.Tensor) -> Layout:
+    """The layout of a result that has another size than the example's tensor.
+
+    Strides of axes of size 1 say nothing about the order of axes. What is computed element by element has then the
+    order that PyTorch finds for any such operator: addition stands for all of them.
+    """
+    hidden = any(own == 1 != other for own, other in zip(tensor.size(), size, strict=True))
+    given = _layouts(args)
+    if not hidden or torch.Tag.pointwise not in op.tags or not 1 <= len(given) <= 3:
+        return dense_like(size, tensor)
+    empties = [torch.empty_strided(each.size, each.stride, device="meta") for each in given]
+    made = torch.addcmul(*empties) if len(given) == 3 else torch.add(empties[0], empties[-1])
+    return Layout(size, made.stride(), tensor.dtype) if made.size() == size else dense_like(size, tensor)
+
+
 # Their result is a view where the strides allow it.
 COPIES_IF_IT_MUST = frozenset(
     {aten.reshape.default, aten.reshape_as.default, aten.flatten.using_ints, aten.ravel.default}
@@ -104,7 +119,7 @@ class LayoutKernels:
                 if [tuple(each.size()) for each in outs] != sizes:
                     return None
                 continue
-            layouts = [dense_like(size, each) for size, each in zip(sizes, outs, strict=True)]
+            layouts = [_laid_out(op, args, size, each) for size, each in zip(sizes, outs, strict=True)]
             results.append(layouts[0] if isinstance(out, torch.Tensor) else layouts)
         return results
 

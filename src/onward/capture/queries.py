@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from .sizes import SYMBOLIC, AxisOf, Size, computed, constant
+from .sizes import SYMBOLIC, AxisOf, Size, computed, constant, size_lines
 
 if TYPE_CHECKING:
     from .tensor import Traced
@@ -85,7 +85,11 @@ def _note_pieces(count: Callable[[int, int], int]) -> Callable[..., None]:
         if size.is_uniform and given.is_uniform:
             return
         parts = computed(count, size, given)
-        if len(set(parts.values[: tracer.probes])) == 1:  # else the other probes are refused
+        if len(set(parts.values[: tracer.probes])) != 1:  # the other probes are refused
+            return
+        if size_lines(parts):  # no probe and no point has as few elements as data may pick
+            tracer.decisions.keep_number(parts)
+        else:
             tracer.decisions.assume(parts)
 
     return note

@@ -280,26 +280,34 @@ def _check_lists(request: Request, program: CapturedProgram, plan: Plan) -> None
     """A list of unknown length holds copies: a later write to a tensor that went in, or came out, does not reach it.
 
     Whether that matters is seen in the model's own answer. A loop that turns once at the example may turn more often at
-    other sizes, and write to what earlier turns put into the list.
+    other sizes and for other numbers, and write to what earlier turns put into the list.
     """
     try:
         wanted = answers(request.model, request.call, program.results, program.example_inputs)
     except Exception as error:
         raise model_raised(request.name, error, error, request.model, request.call) from error
     seen = alike(wanted, program.example_outputs)
-    if seen and plan.sizes:
-        inputs = request.at_sizes({axis: sizes[1] for axis, sizes in plan.sizes.items()})
-        try:
-            wanted, got = answers(request.model, request.call, program.results, inputs), execute(program, inputs)
-        except Exception:  # the model refuses these values, or the sizes: that is no matter of lists
-            return
-        seen = alike(wanted, got)
+    others: list[tuple[torch.Tensor, ...]] = []
+    if not program.warnings:  # which may say that a number was read, and kept as it is
+        others.append(tuple(map(_raised, program.example_inputs)))
+    if plan.sizes:
+        others.append(request.at_sizes({axis: sizes[1] for axis, sizes in plan.sizes.items()}))
+    for inputs in others:
+        with contextlib.suppress(Exception):  # the model refuses these values, or the sizes: that is no matter of lists
+            wanted = answers(request.model, request.call, program.results, inputs)
+            seen = seen and alike(wanted, execute(program, inputs))
     if not seen:
         raise CaptureError(
             f"{request.name} writes in place to a tensor of a list whose length depends on data, and the list would "
             "not see it",
             hint="put a copy into the list (x.clone()), or compute a new tensor in place of the write (x = x + 1)",
         )
+
+
+def _raised(value: torch.Tensor) -> torch.Tensor:
+    """A single whole number, which may be how often a loop turns, plus 2; any other tensor as it is."""
+    whole = value.dtype in (torch.int64, torch.int32) and value.numel() == 1
+    return value + 2 if whole else value
 
 
 @contextlib.contextmanager

@@ -39,8 +39,9 @@ class Traced(torch.Tensor):
 
     __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
 
+    # There is no __init__: `torch.Tensor(x)` would call it on the alias of x that the tracer has made.
     @staticmethod
-    def __new__(cls, real: torch.Tensor, *_: Any) -> Traced:
+    def __new__(cls, real: torch.Tensor, layouts: tuple[Layout, ...], fact: TensorFact, tracer: Tracer) -> Traced:
         made = torch.Tensor._make_wrapper_subclass(
             cls,
             real.size(),
@@ -52,11 +53,9 @@ class Traced(torch.Tensor):
         )
         # There is no memory behind it. Code in C++ that asks for it gets an exception in place of a null pointer.
         torch._C._set_throw_on_mutable_data_ptr(made)
+        made.example, made.layouts, made.fact, made.tracer = real, layouts, fact, tracer
+        made.parent = made.step = None
         return made
-
-    def __init__(self, real: torch.Tensor, layouts: tuple[Layout, ...], fact: TensorFact, tracer: Tracer) -> None:
-        self.example, self.layouts, self.fact, self.tracer = real, layouts, fact, tracer
-        self.parent = self.step = None
 
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]

@@ -335,10 +335,12 @@ def _settled(request: Request, plan: Plan, program: CapturedProgram, *, after_fr
     and where the sizes are no limit that the model has, on the other side as well.
     """
     start = {axis: values[0] for axis, values in plan.sizes.items()}
+    named = zip(request.call.names, request.call.tensors, strict=True)
+    originals = [tensor if request.axes.get(label) else None for label, tensor in named]
 
     def answer(sizes: Mapping[str, int], draw: int = 0) -> tuple[tuple[torch.Tensor, ...], list[Output]]:
         inputs = request.at_sizes({**start, **sizes})
-        inputs = drawn(inputs, draw)
+        inputs = drawn(inputs, draw, originals)
         return inputs, answers(request.model, request.call, program.results, inputs)
 
     differing = contradicted(program, answer)

@@ -80,14 +80,39 @@ def is_ordered(tensor: torch.Tensor) -> bool:
     return bool((wide[..., 1:] >= wide[..., :-1]).all()) and bool((wide[..., 0] < wide[..., -1]).any())
 
 
-def drawn(tensors: Sequence[torch.Tensor], draw: int) -> tuple[torch.Tensor, ...]:
-    """Inputs of the same shapes and types: draw 0 are these themselves, 1 fresh values, and then ever other ones."""
+_FACTORS = (2.0, -1.0, 3.0, -2.0, 1.0)  # fresh values are smaller than those that they are drawn from
+
+
+def drawn(
+    tensors: Sequence[torch.Tensor], draw: int, originals: Sequence[torch.Tensor | None] = ()
+) -> tuple[torch.Tensor, ...]:
+    """Inputs of the same shapes and types: draw 0 are these themselves, 1 fresh values, and then ever other ones.
+
+    The originals are the example's tensors, of which these may be a part; None for those that have no dynamic axis.
+    """
     if draw == 0:
         return tuple(tensors)
+    if originals:
+        pairs = zip(tensors, originals, strict=True)
+        tensors = [each if own is None else _not_all_alike(each, own, draw) for each, own in pairs]
     if draw == 1:
         return tuple(fresh(each, place) for place, each in enumerate(tensors, 1))
     others = [given for _, given in varied(tensors)]
-    return tuple(others[(draw - 2) % len(others)])
+    if draw - 2 < len(others):
+        return tuple(others[draw - 2])
+    factor = _FACTORS[draw % len(_FACTORS)]
+    scaled = [_times(each, factor) if _is_continuous(each) else each for each in tensors]
+    return tuple(fresh(each, len(tensors) * draw + place) for place, each in enumerate(scaled))
+
+
+def _not_all_alike(tensor: torch.Tensor, original: torch.Tensor, seed: int) -> torch.Tensor:
+    """Whole numbers that are all alike, and may hide what a model does with them (all 0, in a column of ids): others of
+    the example's, or the next number where it has no others."""
+    if tensor.dtype not in _BITS.values() or not tensor.numel() or tensor.unique().numel() > 1:
+        return tensor
+    values = original.unique()
+    values = torch.cat([values, values + 1]) if values.numel() == 1 else values
+    return values[torch.randint(values.numel(), tensor.shape, generator=torch.Generator().manual_seed(seed))]
 
 
 def varied(tensors: Sequence[torch.Tensor]) -> Iterator[tuple[str, list[torch.Tensor]]]:

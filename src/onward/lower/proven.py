@@ -202,7 +202,7 @@ class _Proof:
             if node.op_type in _WINDOWS and shapes[0] is not None:
                 return [_windows(node.op_type, attributes, shapes), *nothing[1:]]
             return propagate(node.op_type, shapes, constants, attributes, len(node.outputs))
-        except (IndexError, KeyError, TypeError, ValueError, ZeroDivisionError):
+        except (ArithmeticError, IndexError, KeyError, TypeError, ValueError):
             return nothing  # a rule that was made for sizes that fit
 
     def _of_both_sides(self, node: ir.Node) -> list[Shape | None]:
@@ -327,7 +327,8 @@ def _ranged(proof: _Proof, node: ir.Node, attributes: Mapping[str, Any], shapes:
     if None in given or any(len(each) != 1 for each in given if each is not None):
         return None
     start, end, step = (each[0] for each in given if each is not None)
-    return (combine(lambda a, b, s: len(range(a, b, s)), start, end, step),)
+    # Not len(range(...)), which refuses what does not fit into 64 bits: products of sizes at the points may not.
+    return (combine(lambda a, b, s: max(0, -((a - b) // s)), start, end, step),)
 
 
 def _picked(proof: _Proof, node: ir.Node, attributes: Mapping[str, Any], shapes: Sequence[Any]) -> Shape | None:

@@ -10,6 +10,7 @@ from ..emitter import Emitter, Number, SizeValue, Value
 from ..registry import lowers
 from ._in_float64 import in_its_type
 from .integers import integer_power
+from .pointwise import below_zero
 
 aten = torch.ops.aten
 
@@ -68,14 +69,17 @@ def div_mode(g: Emitter, x: Operand, y: Operand, rounding_mode: str | None = Non
     """div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor"""
     if rounding_mode == "floor":
         return floor_divide(g, x, y)
-    quotient = g.op.Div(*g.promote(x, _divisor(g, y)))  # integers: ONNX truncates, as wanted
-    return g.trunc(quotient) if rounding_mode == "trunc" else quotient
+    quotient = g.op.Div(*_divided(g, x, y))  # integers: ONNX truncates, as wanted
+    return g.cast(g.trunc(quotient) if rounding_mode == "trunc" else quotient, g.out_dtype)
 
 
 @lowers(aten.floor_divide.default, aten.floor_divide.Scalar)
 def floor_divide(g: Emitter, x: Operand, y: Operand) -> Value:
     """floor_divide(Tensor self, Tensor other) -> Tensor"""
-    a, b = g.promote(x, _divisor(g, y))
+    return g.cast(_floored(g, *_divided(g, x, y)), g.out_dtype)
+
+
+def _floored(g: Emitter, a: Value, b: Value) -> Value:
     divisor = _number(g, b)
     if divisor is not None and divisor > 0 and not g.out_dtype.is_floating_point and g.opset >= 10:
         return g.op.Div(g.op.Sub(a, g.mod(a, b)), b)
@@ -98,6 +102,14 @@ def remainder(g: Emitter, x: Operand, y: Operand) -> Value:
 def fmod(g: Emitter, x: Operand, y: Operand) -> Value:
     """fmod.Tensor(Tensor self, Tensor other) -> Tensor"""
     return g.fmod(*g.promote(x, _divisor(g, y)))
+
+
+def _divided(g: Emitter, x: Operand, y: Operand) -> list[Value]:
+    """Both operands in the type in which PyTorch rounds a quotient. For halves and a number it is float32, so that the
+    number itself is not rounded: 1.5 // 0.1 is 14."""
+    if g.out_dtype in (torch.float16, torch.bfloat16) and isinstance(y, float):
+        return g.promote(x, y, dtype=torch.float32)
+    return g.promote(x, _divisor(g, y))
 
 
 def _divisor(g: Emitter, y: Operand) -> Operand:
@@ -260,11 +272,11 @@ def atan2(g: Emitter, y: Value, x: Value) -> Value:
 
 def direction(g: Emitter, y: Value, x: Value) -> Value:
     """The angle of (x, y), both of one type, in which it is computed whatever the operator's result is."""
-    zero, pi = g.like(x, 0), g.like(x, math.pi)
-    angle = in_its_type(g, "Atan", g.op.Div(y, x))
-    angle = g.op.Where(g.equal(x, zero), g.op.Mul(g.op.Sign(y), g.like(x, math.pi / 2)), angle)
-    turn = g.op.Where(g.op.Less(y, zero), g.op.Neg(pi), pi)
-    return g.op.Where(g.op.Less(x, zero), g.op.Add(angle, turn), angle)
+    height, width = g.op.Abs(y), g.op.Abs(x)
+    equal = g.op.Mul(g.op.Sign(width), g.like(x, math.pi / 4))  # two zeros and two infinities have no quotient
+    angle = g.op.Where(g.equal(height, width), equal, in_its_type(g, "Atan", g.op.Div(height, width)))
+    angle = g.op.Where(below_zero(g, x), g.op.Sub(g.like(x, math.pi), angle), angle)
+    return g.op.Where(below_zero(g, y), g.op.Neg(angle), angle)
 
 
 @lowers(aten.hypot.default)
@@ -325,6 +337,5 @@ def heaviside(g: Emitter, x: Value, values: Value) -> Value:
 def copysign(g: Emitter, x: Operand, y: Operand) -> Value:
     """copysign.Tensor(Tensor self, Tensor other) -> Tensor"""
     a, b = g.promote(x, y)
-    zero, size = g.like(b, 0), g.op.Abs(a)
-    negative = g.op.Or(g.op.Less(b, zero), g.op.Less(g.op.Reciprocal(b), zero))  # the second half sees -0.0
-    return g.op.Where(negative, g.op.Neg(size), size)
+    size = g.op.Abs(a)
+    return g.op.Where(below_zero(g, b), g.op.Neg(size), size)

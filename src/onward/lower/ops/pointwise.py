@@ -177,6 +177,11 @@ def sign(g: Emitter, x: Value) -> Value:
 @lowers(aten.signbit.default)
 def signbit(g: Emitter, x: Value) -> Value:
     """signbit(Tensor self) -> Tensor"""
+    return below_zero(g, x)
+
+
+def below_zero(g: Emitter, x: Value) -> Value:
+    """Whether x has a minus sign, -0.0 included."""
     zero = g.like(x, 0)
     negative = g.op.Less(x, zero)
     if not g.dtype(x).is_floating_point:
