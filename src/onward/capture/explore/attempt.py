@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,6 +23,7 @@ from .recorder import Recorder, Ways
 from .replay import replay
 
 Sizes = Mapping[str, int]
+_SECONDS = 6.0  # for all runs together
 _TURNS_WANTED = 5  # of loops over axes
 
 
@@ -30,23 +32,24 @@ def explored(request: Request, plan: Plan, *, of_sizes: bool = False) -> Capture
     if request.call.state or request.call.written:
         raise CannotExplore("it keeps its state in buffers that are inputs and outputs of the file")
 
+    until = time.monotonic() + _SECONDS
     try:
-        return _explored(request, plan, of_sizes, plain_indices=False)
+        return _explored(request, plan, of_sizes, until, plain_indices=False)
     except CannotExplore as first:
         if not isinstance(first, Unlike | Rejected):
             raise
         try:
-            return _explored(request, plan, of_sizes, plain_indices=True)
+            return _explored(request, plan, of_sizes, until, plain_indices=True)
         except CannotExplore:
             raise first from None
 
 
-def _explored(request: Request, plan: Plan, of_sizes: bool, *, plain_indices: bool) -> CapturedProgram:
+def _explored(request: Request, plan: Plan, of_sizes: bool, until: float, *, plain_indices: bool) -> CapturedProgram:
     def run_once(ways: Ways, sizes: Sizes) -> Raw:
         return _raw(request, plan, dataclasses.replace(ways, plain_indices=plain_indices), sizes, of_sizes)
 
     longer = _longer(request)
-    explorer = Explorer(run_once, longer, _others(request, longer))
+    explorer = Explorer(run_once, longer, _others(request, longer), until)
     program = explorer.program()
     if not kept(program.items) and not has_lists(program.items):
         raise CannotExplore("there is nothing to keep")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -41,7 +42,6 @@ Runner = Callable[[Ways, Sizes], Raw]
 _TURNS = 4  # of a loop that is to be rolled
 _LONG = 150  # turns after which a loop is taken to have no end of its own
 _MOST_RUNS = 200
-_SECONDS = 8.0
 _MOST_LATER = 10  # decisions behind a branch whose values are looked for in both runs
 
 
@@ -141,15 +141,17 @@ class _Exits:
 class Around:
     """The loop around a part of a run: where it ends, and where it is left, by the number of the exit."""
 
-    end: int
+    base: Raw
+    end: int  # in the run that is looked at
     exits: dict[int, list[_Way]]
+    low: int = 0  # where the turn begins
     before: Rewriters = ()
     within: list[Rewriters] = field(default_factory=list)
     numbers: dict[Place, int] = field(default_factory=dict)
 
-    def begin(self, before: Rewriters) -> None:
+    def begin(self, low: int, before: Rewriters) -> None:
         """A turn begins."""
-        self.before, self.within = before, []
+        self.low, self.before, self.within = low, before, []
 
     def finish(self, names: Rewriters) -> None:
         """A turn ends."""
@@ -161,14 +163,15 @@ class Around:
         found.exits, found.numbers, found.within = self.exits, self.numbers, self.within
         return found
 
-    def leave(self, explorer: Explorer, run: Raw, at: int, other: Raw, meeting: Meeting) -> Exit:
+    def leave(self, explorer: Explorer, run: Raw, at: int, other: Raw) -> Exit:
         """An exit: the other run leaves the loop."""
+        meeting = meet(self.base, other, self.low)
         decision = run.items[at]
         assert isinstance(decision, Decision)
         number = self.numbers.setdefault(decision.at.place, len(self.numbers) + 1 + id(self.exits))
         there = len(other.items) - meeting.common
         items, names = explorer.part(other, at + 1, there)
-        cut = len(run.items) - meeting.common
+        cut = len(self.base.items) - meeting.common
         shifted = tuple(_applied(each, self.before) for each in items)
         way = _Way(shifted, meeting, names, self.before, self.within, cut, decision.at)
         self.exits.setdefault(number, []).append(way)
@@ -198,11 +201,11 @@ class Explorer:
     run: Runner
     sizes: Sizes = field(default_factory=dict)
     others: Sequence[Sizes] = ()  # sizes at which the program is checked
+    until: float = math.inf  # when to give up
     unkept: dict[Place, str] = field(default_factory=dict)  # decisions that stay as they are, and why
 
     def __post_init__(self) -> None:
         self._count = self._shifted = 0
-        self._begun = time.monotonic()
         self._endless: dict[Place, bool | None] = {}  # by the place of a question: the answer with which a loop goes on
         self._started: set[tuple[bool, ...]] = set()
         self._named = 1 << 50
@@ -219,7 +222,7 @@ class Explorer:
         if ways.draw is None and key in self._known:
             return self._known[key]
         self._count += 1
-        if self._count > _MOST_RUNS or (self._count > 10 and time.monotonic() - self._begun > _SECONDS):
+        if self._count > _MOST_RUNS or (self._count > 10 and time.monotonic() > self.until):
             raise CannotExplore("it takes too many runs to see every way through it")
         found = self.run(ways, sizes)
         if ways.draw is None:
@@ -340,7 +343,7 @@ class Explorer:
             cut, there = len(run.items) - most, len(other.items) - most
             if cut > high:
                 if around is not None and cut >= around.end:
-                    return [around.leave(self, run, at, other, meeting)], at + 1, ()
+                    return [around.leave(self, run, at, other)], at + 1, ()
                 raise Escapes(cut)
             try:
                 mine, my_names = self._region(run, at + 1, cut, around)
@@ -442,7 +445,7 @@ class Explorer:
             raise CannotExplore("a loop does not end where the answer says so")
         asked = asked[: asked.index(ends[0]) + 1]
         bounds = list(itertools.pairwise(asked))
-        around = Around(ends[0] + 1, {})
+        around = Around(run, ends[0] + 1, {})
         turns, rewriters = self._bodies(run, bounds, around)
         roll = Roll(turns, _made_until(run, at), self.fresh(), self.fresh)
         predicates = [_said(run.items[place].predicate, rewriters) for place in asked]  # type: ignore[union-attr]
@@ -491,7 +494,7 @@ class Explorer:
         turns: list[list[Item]] = []
         rewriters: Rewriters = ()
         for begin, end in bounds:
-            around.begin(rewriters)
+            around.begin(begin, rewriters)
             try:
                 items, more = self._region(run, begin + 1, end, around)
             except Escapes as escapes:
@@ -546,7 +549,7 @@ class Explorer:
         ends = [place for place in marks if run.items[place].is_end]  # type: ignore[union-attr]
         if first.number or not ends or ends[0] >= high or first.is_static:  # of a loop that goes along with another one
             return [], at + 1, ()
-        around = Around(ends[0] + 1, {})
+        around = Around(run, ends[0] + 1, {})
         turns, rewriters = self._bodies(run, list(itertools.pairwise(marks)), around)
         roll = Roll(turns, _made_until(run, at), self.fresh(), self.fresh)
         behind: Rewriters = (_Behind(roll, rewriters),)

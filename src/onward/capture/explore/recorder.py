@@ -228,6 +228,8 @@ class Recorder:
         if self.is_off:
             return answer
         at = self._at()
+        if not at.place:
+            raise CannotExplore("it asks in code that has no lines")
         template = self.encode(predicate)
         is_kept = isinstance(answer, bool) and (self._of_sizes or not of_sizes)
         made = self.made
