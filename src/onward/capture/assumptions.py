@@ -47,8 +47,8 @@ Sizes = Mapping[str, int]
 class Branches:
     """The branches on sizes that one trace took, and points on their other sides."""
 
-    def __init__(self, dims: DimTable, points: Sequence[Sizes], space: AxisSpace) -> None:
-        self._dims, self._points, self._space = dims, points, space
+    def __init__(self, dims: DimTable, space: AxisSpace) -> None:
+        self._dims, self._space = dims, space
         self._solved: set[tuple[str, Source | None]] = set()
         self._example = {name: values[0] for name, values in dims.axes.items()}
         self._taken: dict[tuple[str, Source | None], tuple[Any, list[Sizes]]] = {}
@@ -111,9 +111,8 @@ class Branches:
         return [*found, *sorted(joint, key=self._distance)[: 1 if found else _JOINT]] or moved[:_JOINT]
 
     def _moved(self, place: int) -> Sizes:
-        """A point, by the axes whose size is not the example's."""
-        point = self._points[place - self._dims.probes]
-        return {axis: size for axis, size in point.items() if size != self._example[axis]}
+        """A probe or a point, by the axes whose size is not the example's."""
+        return {axis: sizes[place] for axis, sizes in self._dims.axes.items() if sizes[place] != sizes[0]}
 
     def _distance(self, sizes: Sizes) -> float:
         return sum(abs(math.log(size / max(self._example[axis], 1))) for axis, size in sizes.items())

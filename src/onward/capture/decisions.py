@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,13 +42,11 @@ def _on_side(side: str, values: tuple[Any, ...]) -> bool:
 class Decisions:
     """The decisions of one trace."""
 
-    def __init__(
-        self, dims: DimTable, scopes: ScopeStack, points: Sequence[Mapping[str, int]], space: AxisSpace
-    ) -> None:
+    def __init__(self, dims: DimTable, scopes: ScopeStack, space: AxisSpace) -> None:
         self._dims, self._scopes, self._thread = dims, scopes, threading.get_ident()
         self.freezes: list[Freeze] = []
         self.warnings: list[str] = []
-        self.branches = Branches(dims, points, space)
+        self.branches = Branches(dims, space)
         self._committed: dict[tuple[Any, ...], list[Size]] = {}
         self._offered: dict[tuple[Any, ...], Source | None] = {}
         self._warned: set[tuple[str, Source | None]] = set()
@@ -154,6 +152,13 @@ class Decisions:
             self.branches.note(size, user_source(), flips)
         elif isinstance(size.origin, Computed):
             self.branches.note_if_solved(size, user_source())
+
+    def answered_by_sizes(self, size: Size, answers: Mapping[int, Any]) -> None:
+        """Python has the example's answer to a question about a tensor that depends on sizes alone. The answers at other
+        probes and points, by their places, are those that could be found out."""
+        flips = [place for place, answer in answers.items() if answer != size.values[0]]
+        if flips:
+            self.branches.note(size, user_source(), flips)
 
     def is_settled(self, size: Size) -> bool:
         """Whether a size is one plain number: all probes and all points agree."""

@@ -56,6 +56,12 @@ class NumberOf:
         self.node = node
 
 
+class HeldBy(NumberOf):
+    """Origin of a number: read from a tensor that depends on sizes alone (`size_tensors.py`)."""
+
+    __slots__ = ()
+
+
 Origin = AxisOf | Computed | NumberOf
 
 
@@ -66,7 +72,7 @@ class Size:
 
     def __init__(self, tracer: Tracer, values: tuple[Any, ...], origin: Origin | None) -> None:
         self.tracer, self.values, self.origin = tracer, values, origin
-        self.from_data: bool = isinstance(origin, NumberOf) or (
+        self.from_data: bool = type(origin) is NumberOf or (
             isinstance(origin, Computed) and any(each.from_data for each in origin.operands)
         )
 
@@ -313,7 +319,7 @@ _PYTHONS_NAMES = {"trunc": "int", "sym_int": "int", "sym_float": "float", "sym_m
 
 def written(size: Size) -> str:
     """The expression as a person would write it: `batch > 2`, `height // 2 + 1`."""
-    if len(set(size.values)) == 1 and not size.from_data and not isinstance(size.origin, Computed):
+    if len(set(size.values)) == 1 and not size.from_data and not isinstance(size.origin, (Computed, HeldBy)):
         return repr(size.values[0])
     if isinstance(size.origin, Computed) and size.tracer.dims.name_of(size.values) is None:
         operands = [written(operand) for operand in size.origin.operands]
@@ -325,6 +331,9 @@ def written(size: Size) -> str:
         name = size.origin.function.__name__
         return f"{_PYTHONS_NAMES.get(name, name)}({', '.join(operands)})"
     dims = size.tracer.dims
+    if isinstance(size.origin, HeldBy):
+        operator_name = getattr(size.origin.node.args[0].target, "_opname", None)  # type: ignore[union-attr]
+        return f"{operator_name}(...)" if operator_name else "what the tensor holds"
     if isinstance(size.origin, AxisOf) and not dims.has_formula(size.values):
         operator_name = getattr(size.origin.node.target, "_opname", None)
         if operator_name:

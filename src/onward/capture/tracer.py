@@ -36,6 +36,7 @@ from .pools import POOLS, whole_axis
 from .python.state_changes import Change
 from .queries import ASKS_SIZES, DATA_QUERIES, METADATA_QUERIES, NUMBER_QUERIES
 from .size_checks import check_sizes
+from .size_tensors import SizeTensors
 from .sizes import SYMBOLIC, AxisOf, Computed, NumberOf, Origin, Size, size_lines, symbol, written
 from .source import ScopeStack, user_source
 from .tensor import Traced
@@ -84,8 +85,9 @@ class Tracer:
         self.scopes = ScopeStack(model, model_name)
         self.is_primitive = is_primitive
         self.elsewhere = Elsewhere(self, kernels or LayoutKernels(), freedom or Freedom())
-        self.decisions = Decisions(self.dims, self.scopes, points, self.space)
+        self.decisions = Decisions(self.dims, self.scopes, self.space)
         self.plain = PlainTensors(self, weights or Weights())
+        self.size_tensors = SizeTensors(self)
         self.writes = Writes(self)
         self.packings = Packings(self)
         self.pen: Journal | Comparison | None = None
@@ -220,6 +222,9 @@ class Tracer:
             self.plain.note_read(op, nodes[0][0], DATA_QUERIES[op], answer)
             return answer
         is_number = op in NUMBER_QUERIES and isinstance(answer, (bool, int, float))
+        of_sizes = self.size_tensors.answer(op, nodes, answer, is_number=is_number)
+        if of_sizes is not None:
+            return of_sizes
         if is_number and self.elsewhere.data_sizes.gives_number():
             return self.number(self.create(aten.item.default, nodes[0]), answer)
         self.decisions.value_read(DATA_QUERIES[op], answer)
