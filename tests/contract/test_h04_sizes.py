@@ -169,9 +169,7 @@ BRANCHES = {
     ),
     "topk of at most fifty": _of_rows(lambda x: x.topk(min(50, x.shape[0]), 0)[0], 1, 49, 50, 51, 90, example=10),
     "sym_min": _of_rows(lambda x: x[: torch.sym_min(x.shape[0], 100)] * 2, 1, 99, 100, 101, 200, example=10),
-    "size of a slice": Row(
-        lambda x: x * x[:, :512].shape[1], [(2, "n")], {"n": 10}, [1, 10, 511, 512, 513, 600]
-    ),
+    "size of a slice": Row(lambda x: x * x[:, :512].shape[1], [(2, "n")], {"n": 10}, [1, 10, 511, 512, 513, 600]),
     "a share of at most one": _of_rows(lambda x: x * min(1.0, 100 / x.shape[0]), 10, 100, 101, 300, example=10),
     "a shape": _of_rows(lambda x: x * 2 if tuple(x.shape) == (20, 3) else x, 10, 19, 20, 21, example=10, verdict=TOLD),
     "numel": _of_rows(lambda x: x * 2 if x.numel() > 1000 else x, 10, 333, 334, 400, example=10, verdict=TOLD),
@@ -209,7 +207,10 @@ SATURATED = {
     "cleared": Row(_cleared, [("n", 3), ("m", 3)], {"n": 8, "m": 3}, [(8, 3), (2, 3), (1, 1), (4, 9)]),
     "diagonal": _of_rows(lambda x: x.diagonal() * 2, 1, 2, 3, 4, 9, example=8),
     "two diagonals": Row(
-        lambda x, y: (x.diagonal() * 2, y.diagonal() * 3), [("n", 3), ("m", 3)], {"n": 5, "m": 6}, [(1, 2), (2, 7), (7, 1)]
+        lambda x, y: (x.diagonal() * 2, y.diagonal() * 3),
+        [("n", 3), ("m", 3)],
+        {"n": 5, "m": 6},
+        [(1, 2), (2, 7), (7, 1)],
     ),
 }
 
@@ -316,8 +317,11 @@ TYPES = {
     "a table made as sizes come": _of_rows(Tables()),
     "lru_cache": _of_rows(lambda x: x + _positions(x.shape[0])[:, None]),
     "a set of sizes": Row(
-        lambda x, y: x.sum() * len({x.shape[0], y.shape[0]}), [("n", 3), ("m", 3)], {"n": 4, "m": 6},
-        [(4, 6), (4, 4), (1, 1)], TOLD
+        lambda x, y: x.sum() * len({x.shape[0], y.shape[0]}),
+        [("n", 3), ("m", 3)],
+        {"n": 4, "m": 6},
+        [(4, 6), (4, 4), (1, 1)],
+        TOLD,
     ),
     "hash": _of_rows(lambda x: x * (hash(x.shape[0]) % 5), verdict=REFUSED),
     "a view in a try": _of_rows(_try_view, 2, 4, 5, 6, 7, verdict=TOLD),

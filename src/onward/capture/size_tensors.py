@@ -68,6 +68,14 @@ class SizeTensors:
         self._tracer, self._run = tracer, 0
         self._known: dict[Any, dict[int, Any]] = {}
 
+    def holds_data(self, node: fx.Node) -> bool:
+        """Whether what a tensor holds depends on more than sizes, as far as one can see."""
+        try:
+            self._collect(node, [])
+        except DependsOnData:
+            return True
+        return False
+
     def answer(self, op: OpOverload, nodes: Nodes, example: Any, *, is_number: bool) -> Any:
         """The answer to a question about what a tensor holds, as a number made of sizes or as a decision on them; None
         if the tensor depends on data, or if too little can be found out."""
