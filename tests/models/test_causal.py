@@ -1,4 +1,4 @@
-"""Causal models of transformers, tiny: exported without a word, right at other sizes, with padding and packed sequences.
+"""Tiny causal models of transformers: exported without a word, right at other sizes, with padding, and packed.
 
 Such a model asks whether its positions are consecutive. Where it makes them itself (`arange`), that is a question of
 sizes, and the answer is yes at all of them. Where they are an input the answer is computed in the graph.

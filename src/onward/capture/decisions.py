@@ -154,8 +154,8 @@ class Decisions:
             self.branches.note_if_solved(size, user_source())
 
     def answered_by_sizes(self, size: Size, answers: Mapping[int, Any]) -> None:
-        """Python has the example's answer to a question about a tensor that depends on sizes alone. The answers at other
-        probes and points, by their places, are those that could be found out."""
+        """Python has the example's answer to a question about a tensor that depends on sizes alone. `answers` are those
+        at other probes and points, by their places, as far as they could be found out."""
         flips = [place for place, answer in answers.items() if answer != size.values[0]]
         if flips:
             self.branches.note(size, user_source(), flips)

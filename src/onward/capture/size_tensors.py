@@ -216,13 +216,18 @@ def _needed(node: fx.Node) -> list[fx.Node]:
 
 def _nodes_in(value: Any) -> list[fx.Node]:
     found: list[fx.Node] = []
-    fx.map_arg(value, lambda node: found.append(node) or node)  # type: ignore[func-returns-value]
+
+    def note(node: fx.Node) -> fx.Node:
+        found.append(node)
+        return node
+
+    fx.map_arg(value, note)
     return found
 
 
 def _placed(value: Any, places: Mapping[fx.Node, int]) -> Any:
     """Arguments with numbers in place of nodes."""
-    return fx.map_arg(value, lambda node: f"node {places[node]}" if node in places else "shape")  # type: ignore
+    return fx.map_arg(value, lambda node: f"node {places[node]}" if node in places else "shape")
 
 
 def _shape_given(node: fx.Node) -> Any:
