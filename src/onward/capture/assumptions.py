@@ -38,6 +38,7 @@ _MOST_DRAWS, _ENOUGH_SEEN, _SECONDS = 40, 1000, 0.1  # the more, the fewer eleme
 _MOST_DRAWN = 1 << 16  # elements of the inputs up to which there is more than one
 _MOST_RUNS = 8  # sizes on other sides that are tried out
 _MOST_RUNS_ON_SIDES = 40  # where one side was taken for both
+_MOST_OF_TRIES = 4  # sizes that are tried for one `try`
 _JOINT = 3  # points tried where no axis alone changes the answer
 _LARGEST_TRIED = 1 << 22  # elements of the inputs: beyond, the model is not run to find out whether a branch matters
 
@@ -76,6 +77,13 @@ class Branches:
                 if value is not None and value != size.values[0]:
                     found.append({axis: other})
         return found[:2]
+
+    def note_try(self, source: Source, places: Sequence[int], *, works: bool) -> None:
+        """What a `try` of the model's holds works in the example or does not, and other than at these places."""
+        if places:
+            key = ("what the try holds works", source)
+            _, before = self._taken.get(key, (works, []))
+            self._taken[key] = (works, [*before, *self._nearest(places)][:_MOST_OF_TRIES])
 
     def take_side(self, size: Size, answer: bool, source: Source | None) -> None:
         """The probes disagree on a branch, and one side is taken for all of them."""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from .assumptions import Branches
+from .attempts import surviving_try
 from .axes import AxisSpace
 from .checks import check_at
 from .dims import DimTable
 from .facts import Source, caution
+from .keys import Keys
 from .sizes import Computed, Size, size_lines, written
 from .source import ScopeStack, user_source, warn_user
 
@@ -47,6 +49,8 @@ class Decisions:
         self.freezes: list[Freeze] = []
         self.warnings: list[str] = []
         self.branches = Branches(dims, space)
+        self.keys = Keys(self)
+        dims.on_refusal = self._refused
         self._committed: dict[tuple[Any, ...], list[Size]] = {}
         self._offered: dict[tuple[Any, ...], Source | None] = {}
         self._warned: set[tuple[str, Source | None]] = set()
@@ -54,21 +58,21 @@ class Decisions:
         self.thawing = False  # numbers become sizes again: a branch on which the probes disagree is kept on one side
         self.side = ""  # how a branch is answered on which the probes disagree: see `probes.SIDES`
 
-    def warn(self, what: str, means: str, instead: str) -> None:
+    def warn(self, what: str, means: str, instead: str, source: Source | None = None) -> None:
         """Warn once per line of the user's code: what happened, what it means for the file, what to do instead."""
-        source = user_source()
+        source = source or user_source()
         if source is not None:
             self.read_at.setdefault(source)
         key = (what[:40], source)
         if key in self._warned:
             return
         self._warned.add(key)
-        self.note(caution(f"{source or 'unknown line'}: {what}", means, instead))
+        self.note(caution(f"{source or 'unknown line'}: {what}", means, instead), source)
 
-    def note(self, text: str) -> None:
-        """A warning, given at the user's line: the one that runs in the model, or the one that called export."""
+    def note(self, text: str, source: Source | None = None) -> None:
+        """A warning at the user's line: the one that is given, runs in the model, or called export."""
         self.warnings.append(text)
-        warn_user(text, CaptureWarning)
+        warn_user(text, CaptureWarning, source)
 
     def commit(self, size: Size) -> Any:
         """Python wants a plain number: it gets the example's."""
@@ -142,16 +146,17 @@ class Decisions:
             )
         return kind is not None
 
-    def assume(self, size: Size) -> None:
+    def assume(self, size: Size, source: Source | None = None) -> None:
         """All probes agree on a branch or a number, and points may not.
 
         Such points stay alive: if the other side gives the same results, the file is to be right there as well.
         """
+        source = source or user_source()
         flips = self._dims.differing(size.values)
         if flips:
-            self.branches.note(size, user_source(), flips)
+            self.branches.note(size, source, flips)
         elif isinstance(size.origin, Computed):
-            self.branches.note_if_solved(size, user_source())
+            self.branches.note_if_solved(size, source)
 
     def answered_by_sizes(self, size: Size, answers: Mapping[int, Any]) -> None:
         """Python has the example's answer to a question about a tensor that depends on sizes alone. `answers` are those
@@ -159,6 +164,12 @@ class Decisions:
         flips = [place for place, answer in answers.items() if answer != size.values[0]]
         if flips:
             self.branches.note(size, user_source(), flips)
+
+    def _refused(self, places: Collection[int]) -> None:
+        """The model refuses points. If it survives that, these are sizes at which it takes another way."""
+        survivor = surviving_try()
+        if survivor is not None:
+            self.branches.note_try(survivor, sorted(places), works=True)
 
     def is_settled(self, size: Size) -> bool:
         """Whether a size is one plain number: all probes and all points agree."""

@@ -37,7 +37,7 @@ from .python.state_changes import Change
 from .queries import ASKS_SIZES, DATA_QUERIES, METADATA_QUERIES, NUMBER_QUERIES
 from .size_checks import check_sizes
 from .size_tensors import SizeTensors
-from .sizes import SYMBOLIC, AxisOf, Computed, NumberOf, Origin, Size, size_lines, symbol, written
+from .sizes import SYMBOLIC, AxisOf, Computed, NumberOf, Origin, Size, number_dtype, size_lines, symbol, written
 from .source import ScopeStack, user_source
 from .tensor import Traced
 from .traced_list import TracedList, TracedNumbers
@@ -150,6 +150,9 @@ class Tracer:
         self._depth += 1
         try:
             return self._follow(op, args, kwargs)
+        except Exception as error:
+            self.elsewhere.failed(op, args, kwargs, error)
+            raise
         finally:
             self._depth -= 1
 
@@ -542,7 +545,7 @@ class Tracer:
         value = self.plain.stand_in(value)
         if isinstance(value, SYMBOLIC):
             with self.within_an_op():
-                value = self.dispatch(aten.scalar_tensor.default, (value,), {"dtype": _number_dtype(value)})
+                value = self.dispatch(aten.scalar_tensor.default, (value,), {"dtype": number_dtype(value)})
         if not isinstance(value, Traced):
             value = self.plain.lift(value)
         return self.node_of(value), value.fact, value.example
@@ -586,12 +589,6 @@ def _conjugating() -> Any:
     for key in (tls.DispatchKey.Conjugate, tls.DispatchKey.Negative):
         excluded = excluded.remove(key)
     return tls._ForceDispatchKeyGuard(tls._dispatch_tls_local_include_set(), excluded)
-
-
-def _number_dtype(value: Any) -> torch.dtype:
-    if isinstance(value, torch.SymBool):
-        return torch.bool
-    return torch.float32 if isinstance(value, torch.SymFloat) else torch.int64
 
 
 def _at_probes(formula: Formula, axes: dict[str, tuple[int, ...]]) -> tuple[int, ...]:
