@@ -58,21 +58,21 @@ class Decisions:
         self.thawing = False  # numbers become sizes again: a branch on which the probes disagree is kept on one side
         self.side = ""  # how a branch is answered on which the probes disagree: see `probes.SIDES`
 
-    def warn(self, what: str, means: str, instead: str, source: Source | None = None) -> None:
+    def warn(self, what: str, means: str, instead: str) -> None:
         """Warn once per line of the user's code: what happened, what it means for the file, what to do instead."""
-        source = source or user_source()
+        source = user_source()
         if source is not None:
             self.read_at.setdefault(source)
         key = (what[:40], source)
         if key in self._warned:
             return
         self._warned.add(key)
-        self.note(caution(f"{source or 'unknown line'}: {what}", means, instead), source)
+        self.note(caution(f"{source or 'unknown line'}: {what}", means, instead))
 
-    def note(self, text: str, source: Source | None = None) -> None:
-        """A warning at the user's line: the one that is given, runs in the model, or called export."""
+    def note(self, text: str) -> None:
+        """A warning, given at the user's line: the one that runs in the model, or the one that called export."""
         self.warnings.append(text)
-        warn_user(text, CaptureWarning, source)
+        warn_user(text, CaptureWarning)
 
     def commit(self, size: Size) -> Any:
         """Python wants a plain number: it gets the example's."""

@@ -94,6 +94,7 @@ class Comparison:
         self._found: dict[tuple[Any, ...], Size] = {}
         self.thawed: dict[tuple[Any, ...], Thawed] = {}
         self.most_choices = 1
+        self.to_be_told: list[tuple[str, Source | None]] = []  # of what this run decided, with the lines
 
     def enter(self, tracer: Tracer, op: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict]:
         position, self._position = self._position, self._position + 1

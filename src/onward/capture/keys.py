@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from .facts import Source
+from .facts import Source, caution
 from .journal import CannotThaw
 from .python.lookups import UNSEEN, gathers, table_at
 from .sizes import Size, computed, constant
@@ -60,28 +60,31 @@ class Keys:
         """Whether the frame compares keys of a table: then the present instruction has asked for a hash."""
         return self._last is not None and self._last[0] is frame and self._last[1] == frame.f_lasti
 
-    def settle(self) -> None:
-        """Note the decisions that tables of fixed keys make. Raises CannotThaw if one has the example's size."""
+    def settle(self) -> list[tuple[str, Source | None]]:
+        """Note the decisions that tables of fixed keys make. Raises CannotThaw if one has the example's size.
+
+        What is to be told of tables that cannot be seen is returned, with the lines.
+        """
+        unseen = {lookup.source for lookup in self._lookups.values() if lookup.table is UNSEEN}
         lookups, self._lookups, self._last = list(self._lookups.values()), {}, None
         for lookup in lookups:
-            if lookup.table is UNSEEN:
-                self._warn(lookup)
-            elif lookup.table is None:
+            if lookup.table is None:
                 for one, other in itertools.combinations(_different(lookup.sizes)[:_MOST_GATHERED], 2):
                     self._decisions.assume(computed(operator.eq, one, other), lookup.source)
-            elif not any(map(_is_ours, list(lookup.table))):  # others may write to it
+            elif lookup.table is not UNSEEN and not any(map(_is_ours, list(lookup.table))):  # others may write to it
                 for predicate in _predicates(lookup):
                     if predicate.values[0]:
                         raise CannotThaw(f"{lookup.source}: a table of fixed keys decides by the size")
                     self._decisions.assume(predicate, lookup.source)
+        return [(_unseen(source), source) for source in unseen]
 
-    def _warn(self, lookup: _Lookup) -> None:
-        self._decisions.warn(
-            "a size is looked up in a table, and which keys it has cannot be seen",
-            means="Inputs of a size that the table has may be computed wrongly",
-            instead="give the table a name, or compute with the size itself",
-            source=lookup.source,
-        )
+
+def _unseen(source: Source | None) -> str:
+    return caution(
+        f"{source or 'unknown line'}: a size is looked up in a table, and which keys it has cannot be seen",
+        "Inputs of a size that the table has may be computed wrongly",
+        "give the table a name, or compute with the size itself",
+    )
 
 
 def _different(sizes: Sequence[Size]) -> list[Size]:

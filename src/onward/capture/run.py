@@ -179,7 +179,7 @@ def run(request: Request, plan: Plan, pen: Comparison | None = None) -> Captured
             if tracer.elsewhere.swallowed is not None:
                 raise tracer.elsewhere.swallowed
             if pen is not None:
-                tracer.decisions.keys.settle()
+                pen.to_be_told = tracer.decisions.keys.settle()
                 leaves = pen.leave(tracer, leaves)
             results = [
                 (position, tracer.output_node(leaf))

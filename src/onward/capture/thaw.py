@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 
 from .assumptions import same_results
 from .axes import AxisSpace
+from .decisions import CaptureWarning
 from .elsewhere import ProbeRejected
 from .facts import CapturedProgram
 from .journal import CannotThaw, Comparison, Journal, Thawed
@@ -23,7 +24,7 @@ from .mutable import answers
 from .probes import PROBES, Plan
 from .run import Frozen, Request, Stuck, run, write_journal
 from .sizes import written
-from .source import warnings_held
+from .source import warn_user, warnings_held
 
 _MOST_WITNESSES = 8
 _MOST_GROWN = 64  # times the example's elements
@@ -73,7 +74,10 @@ def _thaw(request: Request, plan: Plan) -> CapturedProgram:
         confirmed = _confirmed(request, plan, program, used, pen.has_branches)
         if confirmed is not None:
             notes = tuple(dict.fromkeys(_note(each, confirmed) for each in pen.thawed.values()))
-            return dataclasses.replace(program, remarks=(*program.remarks, *notes))
+            for text, source in pen.to_be_told:
+                warn_user(text, CaptureWarning, source)
+            warnings = (*program.warnings, *(text for text, _ in pen.to_be_told))
+            return dataclasses.replace(program, remarks=(*program.remarks, *notes), warnings=warnings)
         choices = min(pen.most_choices, 5)
         preference += 1
     raise CannotThaw("no formula of the axes that fits the probed sizes fits others too")
