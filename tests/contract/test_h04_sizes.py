@@ -315,6 +315,11 @@ def _positions(n: int) -> Tensor:
     return torch.arange(n, dtype=torch.float32)
 
 
+def _hidden(model: Callable[[Tensor], Tensor]) -> Row:
+    """A plain number is made of a size, and nobody sees what it decides."""
+    return _of_rows(model, 1, 4, 20, 101, 200, example=9, verdict=REFUSED)
+
+
 TABLE = {4: 2.0, 16: 3.0}
 A, B = 2.0, 3.0
 
@@ -356,6 +361,15 @@ TYPES = {
         TOLD,
     ),
     "hash": _of_rows(lambda x: x * (hash(x.shape[0]) % 5), verdict=REFUSED),
+    "a whole number of numpy's": _hidden(lambda x: x * 2 if np.int64(x.shape[0]) > 100 else x),
+    "an index": _hidden(lambda x: x * 2 if operator.index(x.shape[0]) > 100 else x),
+    "a text": _hidden(lambda x: x * 2 if f"{x.shape[0]}" == "20" else x),
+    "a text in a table": _hidden(lambda x: x * {"n4": A}.get(f"n{x.shape[0]}", B)),
+    "length of a range": _hidden(lambda x: x * 2 if len(range(x.shape[0])) > 100 else x),
+    "length of a list": _hidden(lambda x: x * 2 if len([0] * x.shape[0]) > 100 else x),
+    "length of an array": _hidden(lambda x: x * 2 if len(np.arange(x.shape[0])) > 100 else x),
+    "sum of an array": _of_rows(lambda x: x * 2 if np.array([x.shape[0]]).sum() > 100 else x, example=9, verdict=TOLD),
+    "a number that decides nothing": _of_rows(lambda x: x * 2 if operator.index(x.shape[0]) > 0 else x, 1, 4, 20, 101),
     "a view in a try": _of_rows(_try_view, 2, 4, 5, 6, 7, verdict=TOLD),
     "a probe in a try": _of_rows(_try_probe, 2, 4, 5, 6, 7, verdict=TOLD),
     "a view in a try that fails": _of_rows(_try_view, 2, 4, 5, 6, 7, example=5, verdict=TOLD),

@@ -94,6 +94,7 @@ class Comparison:
         self._found: dict[tuple[Any, ...], Size] = {}
         self.thawed: dict[tuple[Any, ...], Thawed] = {}
         self.most_choices = 1
+        self.frozen_at: list[Source] = []  # lines at which Python made plain numbers of sizes
         self.to_be_told: list[tuple[str, Source | None]] = []  # of what this run decided, with the lines
 
     def enter(self, tracer: Tracer, op: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict]:
@@ -129,6 +130,7 @@ class Comparison:
         Plain values of other kinds, such as strings, must be the same in all runs.
         """
         self.has_branches = tracer.decisions.has_branches
+        self.frozen_at = [each.source for each in tracer.decisions.freezes if each.source is not None]
         for journal in self._journals:
             if len(journal.returned) != len(leaves):
                 counts = len(leaves), len(journal.returned)
