@@ -378,7 +378,7 @@ TYPES = {
     "arithmetic in a try that fails": _of_rows(_try_number, 2, 4, 7, 8, 9, example=8, verdict=TOLD),
     "a key in a try": _of_rows(_try_key, 2, 4, 9, 16, example=9, verdict=TOLD),
     "suppressed": _of_rows(_suppress, 2, 4, 5, 6, 7, verdict=TOLD),
-    "a table that cannot be seen": _of_rows(_unseen, 2, 4, 9, 16, example=9, verdict=TOLD),
+    "a table that cannot be seen": _of_rows(_unseen, 2, 4, 9, 16, example=9, verdict=REFUSED),
     "a set of a shape": Row(lambda x: x * len(set(x.shape)), [("n", "m")], {"n": 4, "m": 6}, [(4, 6), (5, 5)], TOLD),
     "an addition in a try": _of_rows(_try_add, 1, 4, 5, verdict=REFUSED),
 }

@@ -160,8 +160,9 @@ def _confirmed(
 
 
 def _agrees_at_written_numbers(request: Request, plan: Plan, program: CapturedProgram, pen: Comparison) -> bool:
-    """Whether the program gives the model's results at sizes around the numbers that are written in the model's code:
-    a plain number may have been compared with one of them, which nobody saw. Branches that were seen are tried later."""
+    """Whether the program gives the model's results at sizes around the numbers that are written in the model's code.
+    A plain number may have been compared with one of them, which nobody saw; branches that were seen are tried later.
+    """
     if program.assumptions:
         return True
     example = {axis: values[0] for axis, values in plan.sizes.items()}
