@@ -327,7 +327,7 @@ def _ranged(proof: _Proof, node: ir.Node, attributes: Mapping[str, Any], shapes:
     if None in given or any(len(each) != 1 for each in given if each is not None):
         return None
     start, end, step = (each[0] for each in given if each is not None)
-    return (combine(lambda a, b, s: len(range(a, b, s)), start, end, step),)
+    return (combine(lambda a, b, s: max(0, -((a - b) // s)), start, end, step),)  # `len(range())` has an upper limit
 
 
 def _picked(proof: _Proof, node: ir.Node, attributes: Mapping[str, Any], shapes: Sequence[Any]) -> Shape | None:
