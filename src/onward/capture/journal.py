@@ -277,7 +277,14 @@ def _numbers(value: Any) -> Iterator[Any]:
         for each in value.values():
             yield from _numbers(each)
     elif _is_number(value):
-        yield value
+        yield _bare(value)
+
+
+def _bare(number: Any) -> Any:
+    """A number without the formula that it may remember (`numbers_of_sizes.py`): other runs have others."""
+    if isinstance(number, SYMBOLIC):
+        return number
+    return int(number) if isinstance(number, int) else float(number)
 
 
 def _replace(value: Any, replace: Callable[[Any], Any]) -> Any:
@@ -286,4 +293,4 @@ def _replace(value: Any, replace: Callable[[Any], Any]) -> Any:
         return type(value)([_replace(each, replace) for each in value])
     if isinstance(value, dict):
         return {name: _replace(each, replace) for name, each in value.items()}
-    return replace(value) if _is_number(value) else value
+    return replace(_bare(value)) if _is_number(value) else value
