@@ -285,6 +285,13 @@ def _try_key(x: Tensor) -> Tensor:
         return x
 
 
+def _try_any_key(x: Tensor) -> Tensor:
+    try:
+        return x * TABLE[x.shape[0]]
+    except Exception:
+        return x
+
+
 def _suppress(x: Tensor) -> Tensor:
     result = x.sum(0, keepdim=True)
     with contextlib.suppress(RuntimeError):
@@ -377,6 +384,8 @@ TYPES = {
     "arithmetic in a try": _of_rows(_try_number, 2, 4, 7, 8, 9, verdict=REFUSED),
     "arithmetic in a try that fails": _of_rows(_try_number, 2, 4, 7, 8, 9, example=8, verdict=TOLD),
     "a key in a try": _of_rows(_try_key, 2, 4, 9, 16, example=9, verdict=TOLD),
+    "a key in a broad try": _of_rows(_try_any_key, 2, 4, 9, 16, example=9, verdict=TOLD),
+    "a key in a broad try that is found": _of_rows(_try_any_key, 2, 4, 9, 16, verdict=REFUSED),
     "suppressed": _of_rows(_suppress, 2, 4, 5, 6, 7, verdict=TOLD),
     "a table that cannot be seen": _of_rows(_unseen, 2, 4, 9, 16, example=9, verdict=REFUSED),
     "a set of a shape": Row(lambda x: x * len(set(x.shape)), [("n", "m")], {"n": 4, "m": 6}, [(4, 6), (5, 5)], TOLD),

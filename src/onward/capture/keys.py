@@ -13,11 +13,12 @@ import itertools
 import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from types import FrameType
+from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
 from .facts import Source, caution
 from .journal import CannotThaw
+from .python import current
 from .python.lookups import UNSEEN, gathers, table_at
 from .sizes import Size, computed, constant
 from .source import user_source
@@ -44,11 +45,13 @@ class Keys:
     def __init__(self, decisions: Decisions) -> None:
         self._decisions = decisions
         self._lookups: dict[tuple[Any, int, int], _Lookup] = {}
-        self._last: tuple[FrameType, int] | None = None
+        self._last: tuple[int, CodeType, int] | None = None  # the instruction that last asked for a hash
 
     def note(self, size: Size, frame: FrameType) -> None:
         """A size is asked for its hash by the code of this frame."""
-        self._last = frame, frame.f_lasti
+        if current() is not size.tracer:  # another thread asks, or somebody who has a number left
+            return
+        self._last = id(frame), frame.f_code, frame.f_lasti
         table = table_at(frame)
         if table is None and not gathers(frame):
             return
@@ -58,7 +61,7 @@ class Keys:
 
     def is_lookup(self, frame: FrameType) -> bool:
         """Whether the frame compares keys of a table: then the present instruction has asked for a hash."""
-        return self._last is not None and self._last[0] is frame and self._last[1] == frame.f_lasti
+        return self._last == (id(frame), frame.f_code, frame.f_lasti)
 
     def settle(self) -> list[tuple[str, Source | None]]:
         """Note the decisions that tables of fixed keys make. Raises CannotThaw if one has the example's size.
@@ -102,6 +105,8 @@ def _predicates(lookup: _Lookup) -> Iterator[Size]:
     for key in list(lookup.table)[:_MOST_KEYS]:
         parts = [_number(part) for part in (key if isinstance(key, tuple) else (key,))]
         wanted = [part for part in parts if part is not None]
+        if not wanted:
+            continue
         if len(wanted) == len(parts) and len(lookup.sizes) % len(wanted) == 0:
             for first in range(0, len(lookup.sizes), len(wanted)):
                 yield _all_equal(lookup.sizes[first : first + len(wanted)], wanted)

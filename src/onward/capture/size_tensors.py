@@ -30,7 +30,7 @@ Nodes = tuple[tuple, dict[str, Any]]  # the arguments of a question
 
 _MOST_NODES = 48  # of one tensor; beyond, it is taken for data
 _MOST_RUN = 1500  # nodes that are run in one trace, at about 5 microseconds each
-_MOST_PLACES = 40  # probes and points at which one yes or no is looked at
+_MOST_PLACES = 24  # probes and points at which one yes or no is looked at
 _LEAST_PLACES = 8
 _LARGEST = 1 << 14  # elements of all tensors together, at one place, for a yes or no
 _LARGEST_FOR_NUMBERS = 1 << 17  # which are wanted at every place
