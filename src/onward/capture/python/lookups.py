@@ -13,7 +13,7 @@ import itertools
 import linecache
 from collections.abc import Collection, Mapping
 from collections.abc import Set as AbstractSet
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any
 
 _METHODS = frozenset({"get", "pop", "setdefault", "__getitem__", "__contains__", "remove", "discard"})
@@ -24,7 +24,7 @@ Place = tuple[int | None, int | None, int | None, int | None]
 
 def gathers(frame: FrameType) -> bool:
     """Whether the frame makes a set or a dict of what it asks for a hash: keys that are equal become one."""
-    node = _expression(frame.f_code, frame.f_lasti)
+    node = _expression(frame)
     if isinstance(node, ast.Call):
         return isinstance(node.func, ast.Name) and node.func.id in _MAKERS
     return isinstance(node, (ast.Set, ast.Dict))
@@ -33,7 +33,7 @@ def gathers(frame: FrameType) -> bool:
 def table_at(frame: FrameType) -> Any:
     """The dict or set that the frame is looking something up in, or the keys that are written there. UNSEEN if there is
     one and it cannot be told which; None if this is no lookup, as far as the source tells."""
-    expression = _expression(frame.f_code, frame.f_lasti)
+    expression = _expression(frame)
     node = _table(expression)
     if node is None:
         return None
@@ -44,13 +44,16 @@ def table_at(frame: FrameType) -> Any:
     return found if isinstance(found, (Mapping, AbstractSet)) else None
 
 
-def _expression(code: CodeType, place: int) -> ast.AST | None:
-    """The expression that an instruction belongs to."""
-    places: Any = getattr(code, "co_positions", tuple)()  # since Python 3.11
-    positions = next(itertools.islice(places, place // 2, None), None)
-    if positions is None:
-        return None
-    return _lookups(code.co_filename, tuple(linecache.getlines(code.co_filename))).get(positions)
+def _expression(frame: FrameType) -> ast.AST | None:
+    """The expression that the present instruction belongs to. Before Python 3.11 only its line is known: the first
+    lookup there."""
+    code = frame.f_code
+    known = _lookups(code.co_filename, tuple(linecache.getlines(code.co_filename)))
+    places: Any = getattr(code, "co_positions", None)
+    if places is None:
+        on_line = (node for place, node in known.items() if place[0] == frame.f_lineno and _table(node) is not None)
+        return next(on_line, None)
+    return known.get(next(itertools.islice(places(), frame.f_lasti // 2, None)))
 
 
 @functools.lru_cache(maxsize=16)
