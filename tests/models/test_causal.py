@@ -142,3 +142,22 @@ def test_positions_of_its_own_cost_nothing() -> None:
     _, program = _export("Llama", ("input_ids",))
     assert not {"CumSum", "ReduceMin", "If"} & {node.op_type for node in program.model.graph}
     assert not program.warnings
+
+
+@pytest.mark.parametrize("name", ["Llama", "Mistral", "Gemma3Text", "GPT2"])
+def test_with_the_cache_that_it_returns(name: str) -> None:
+    """A sliding window of 8 that is full at some sizes, and not at others."""
+    model = seeded(lambda: Logits(name, ("input_ids",)).model)
+    axes = {"input_ids": {0: "batch", 1: "sequence"}}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ids = torch.randint(3, 64, (2, 5))
+        program = onward.export(model, (ids,), input_names=["input_ids"], dynamic_axes=axes, verify=True)
+    for length in (1, 7, 8, 9, 20):
+        ids = torch.randint(3, 64, (1, length))
+        with torch.no_grad():
+            wanted = model(ids)
+        found = program(ids)
+        torch.testing.assert_close(found.logits, wanted.logits, rtol=1e-3, atol=1e-4)
+        for got, want in zip(found.past_key_values.layers, wanted.past_key_values.layers, strict=True):
+            torch.testing.assert_close(got.keys, want.keys, rtol=1e-3, atol=1e-4)
