@@ -38,6 +38,7 @@ _MOST_DRAWS, _ENOUGH_SEEN, _SECONDS = 40, 1000, 0.1  # the more, the fewer eleme
 _MOST_DRAWN = 1 << 16  # elements of the inputs up to which there is more than one
 _MOST_RUNS = 8  # sizes on other sides that are tried out
 _MOST_RUNS_ON_SIDES = 40  # where one side was taken for both
+_MOST_OF_TRIES = 4  # sizes that are tried for one `try`
 _JOINT = 3  # points tried where no axis alone changes the answer
 _LARGEST_TRIED = 1 << 22  # elements of the inputs: beyond, the model is not run to find out whether a branch matters
 
@@ -47,8 +48,8 @@ Sizes = Mapping[str, int]
 class Branches:
     """The branches on sizes that one trace took, and points on their other sides."""
 
-    def __init__(self, dims: DimTable, points: Sequence[Sizes], space: AxisSpace) -> None:
-        self._dims, self._points, self._space = dims, points, space
+    def __init__(self, dims: DimTable, space: AxisSpace) -> None:
+        self._dims, self._space = dims, space
         self._solved: set[tuple[str, Source | None]] = set()
         self._example = {name: values[0] for name, values in dims.axes.items()}
         self._taken: dict[tuple[str, Source | None], tuple[Any, list[Sizes]]] = {}
@@ -76,6 +77,13 @@ class Branches:
                 if value is not None and value != size.values[0]:
                     found.append({axis: other})
         return found[:2]
+
+    def note_try(self, source: Source, places: Sequence[int], *, works: bool) -> None:
+        """What a `try` of the model's holds works in the example or does not, and other than at these places."""
+        if places:
+            key = ("what the try holds works", source)
+            _, before = self._taken.get(key, (works, []))
+            self._taken[key] = (works, [*before, *self._nearest(places)][:_MOST_OF_TRIES])
 
     def take_side(self, size: Size, answer: bool, source: Source | None) -> None:
         """The probes disagree on a branch, and one side is taken for all of them."""
@@ -116,10 +124,8 @@ class Branches:
         return [*found, *sorted(joint, key=self._distance)[: 1 if found else _JOINT]] or moved[:_JOINT]
 
     def _moved(self, place: int) -> Sizes:
-        """A point or a probe, by the axes whose size is not the example's."""
-        probes = self._dims.probes
-        point = self._points[place - probes] if place >= probes else {a: v[place] for a, v in self._dims.axes.items()}
-        return {axis: size for axis, size in point.items() if size != self._example[axis]}
+        """A probe or a point, by the axes whose size is not the example's."""
+        return {axis: sizes[place] for axis, sizes in self._dims.axes.items() if sizes[place] != sizes[0]}
 
     def _distance(self, sizes: Sizes) -> float:
         return sum(abs(math.log(size / max(self._example[axis], 1))) for axis, size in sizes.items())

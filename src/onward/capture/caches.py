@@ -26,20 +26,23 @@ def is_cache(value: Any) -> bool:
     return bool(kinds) and isinstance(value, kinds)
 
 
-_COUNT = "cumulative_length"
+COUNT = "cumulative_length"
 _LAYERS = ("CacheLayerMixin", "LinearAttentionCacheLayerMixin")
 
 
-def cache_parts(value: Any) -> Parts:
-    """The children of a cache or of one of its layers, and how to build another with others in their place."""
+def cache_parts(value: Any, *, counted: bool = False) -> Parts:
+    """The children of a cache or of one of its layers, and how to build another with others in their place.
+
+    `counted` makes a child of what a sliding window has counted, whatever it is.
+    """
     template = copy.copy(value)
     children: list[tuple[str, Any]] = []
     places: list[tuple[str, Any]] = []  # attribute, and the index inside it
-    follows = _counts_its_keys(value)
+    follows = not counted and _counts_its_keys(value)
     for attribute, content in vars(value).items():
         if attribute.startswith("_"):
             continue
-        if _belongs(content) or (attribute == _COUNT and not follows and _values(content) != 0):
+        if _belongs(content) or (attribute == COUNT and not follows and (counted or _values(content) != 0)):
             children.append((_NAMES.get(attribute, attribute), content))
             places.append((attribute, None))
             setattr(template, attribute, None)
@@ -64,7 +67,7 @@ def cache_parts(value: Any) -> Parts:
             else:
                 getattr(result, attribute)[index] = child
         if follows:
-            setattr(result, _COUNT, result.keys.shape[-2])
+            setattr(result, COUNT, result.keys.shape[-2])
         return result
 
     return children, build
@@ -77,7 +80,7 @@ def _belongs(content: Any) -> bool:
 def _counts_its_keys(layer: Any) -> bool:
     """A sliding window counts what it has seen. Until it is full that is the length of its keys, and must follow it;
     then it is a number of its own, baked in like any other."""
-    keys, counted = getattr(layer, "keys", None), getattr(layer, _COUNT, None)
+    keys, counted = getattr(layer, "keys", None), getattr(layer, COUNT, None)
     if not isinstance(keys, torch.Tensor) or keys.dim() < 2 or not isinstance(counted, (int, torch.SymInt)):
         return False
     return _values(counted) == _values(keys.shape[-2])

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from .assumptions import Branches
+from .attempts import surviving_try
 from .axes import AxisSpace
 from .checks import check_at
 from .dims import DimTable
 from .facts import Source, caution
+from .keys import Keys
 from .sizes import Computed, Size, size_lines, written
 from .source import ScopeStack, user_source, warn_user
 
@@ -42,13 +44,13 @@ def _on_side(side: str, values: tuple[Any, ...]) -> bool:
 class Decisions:
     """The decisions of one trace."""
 
-    def __init__(
-        self, dims: DimTable, scopes: ScopeStack, points: Sequence[Mapping[str, int]], space: AxisSpace
-    ) -> None:
+    def __init__(self, dims: DimTable, scopes: ScopeStack, space: AxisSpace) -> None:
         self._dims, self._scopes, self._thread = dims, scopes, threading.get_ident()
         self.freezes: list[Freeze] = []
         self.warnings: list[str] = []
-        self.branches = Branches(dims, points, space)
+        self.branches = Branches(dims, space)
+        self.keys = Keys(self)
+        dims.on_refusal = self._refused
         self._committed: dict[tuple[Any, ...], list[Size]] = {}
         self._offered: dict[tuple[Any, ...], Source | None] = {}
         self._warned: set[tuple[str, Source | None]] = set()
@@ -155,16 +157,30 @@ class Decisions:
             )
         return kind is not None
 
-    def assume(self, size: Size) -> None:
+    def assume(self, size: Size, source: Source | None = None) -> None:
         """All probes agree on a branch or a number, and points may not.
 
         Such points stay alive: if the other side gives the same results, the file is to be right there as well.
         """
+        source = source or user_source()
         flips = self._dims.differing(size.values)
         if flips:
-            self.branches.note(size, user_source(), flips)
+            self.branches.note(size, source, flips)
         elif isinstance(size.origin, Computed):
-            self.branches.note_if_solved(size, user_source())
+            self.branches.note_if_solved(size, source)
+
+    def answered_by_sizes(self, size: Size, answers: Mapping[int, Any]) -> None:
+        """Python has the example's answer to a question about a tensor that depends on sizes alone. `answers` are those
+        at other probes and points, by their places, as far as they could be found out."""
+        flips = [place for place, answer in answers.items() if answer != size.values[0]]
+        if flips:
+            self.branches.note(size, user_source(), flips)
+
+    def _refused(self, places: Collection[int]) -> None:
+        """The model refuses points. If it survives that, these are sizes at which it takes another way."""
+        survivor = surviving_try()
+        if survivor is not None:
+            self.branches.note_try(survivor, sorted(places), works=True)
 
     def is_settled(self, size: Size) -> bool:
         """Whether a size is one plain number: all probes and all points agree."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -33,6 +33,7 @@ class DimTable:
         A fingerprint has `width` values, of which the first `probes` are those of the probes."""
         self.axes, self.probes, self.width = axes, probes, width
         self.dead: set[int] = set()  # places in a fingerprint that say nothing any more
+        self.on_refusal: Callable[[set[int]], None] = lambda places: None  # who wants to know of points that die
         self._by_probes: dict[Fingerprint, list[SymDim]] = {}
         self.input_axes = {**axes, **(following or {})}
         self._by_values: dict[Fingerprint, SymDim] = {}
@@ -117,6 +118,7 @@ class DimTable:
         if not fresh:
             return
         self.dead |= fresh
+        self.on_refusal(fresh)
         for table in (self._by_values, self._input_names, self._depends, self._from_lines):
             entries = list(table.items())
             table.clear()

@@ -10,6 +10,7 @@ from torch import fx
 from torch._ops import OpOverload
 
 from ..errors import CaptureError
+from .attempts import surviving_try
 from .autograd_functions import function_layouts
 from .data_sizes import DataSizes, Freedom, is_data_sized
 from .facts import Dim, FunctionCall, Source
@@ -45,6 +46,29 @@ class Elsewhere:
         self.data_sizes = DataSizes(tracer, freedom)
         self.formulas = Formulas(tracer, kernels)
         self._is_followed = True
+        self.swallowed: Exception | None = None  # an error of ours that a `try` of the model's has survived
+
+    def failed(self, op: OpOverload, args: tuple, kwargs: dict[str, Any], error: Exception) -> None:
+        """An operator fails. If the model survives that, it takes another way than at sizes where it works."""
+        survivor = surviving_try()
+        if survivor is None:
+            return
+        if isinstance(error, (ProbeRejected, CaptureError)):
+            self.swallowed = error
+        else:
+            self._tracer.decisions.branches.note_try(survivor, self.formulas.accepting(op, args, kwargs), works=False)
+
+    def number_failed(self, error: Exception, failing: set[int]) -> None:
+        """Python's arithmetic fails at these probes and points. Raises ProbeRejected if it works in the example."""
+        survivor, dims = surviving_try(), self._tracer.dims
+        if 0 in failing:
+            if survivor is not None:
+                works = [place for place in range(1, dims.width) if place not in failing | dims.dead]
+                self._tracer.decisions.branches.note_try(survivor, works, works=False)
+        elif min(failing) < dims.probes:
+            rejected = ProbeRejected("arithmetic on sizes", user_source(), self._tracer.scopes.current.path, str(error))
+            self.swallowed = rejected if survivor is not None else self.swallowed
+            raise rejected from error
 
     def results(
         self, op: OpOverload, args: tuple, kwargs: dict[str, Any], nodes: tuple, out: Any

@@ -25,6 +25,7 @@ import torch
 from torch import fx
 
 from .axes import AxisSpace, Bounds
+from .caches import COUNT
 from .derived import Derived
 from .inputs import Call
 from .names import encodable
@@ -260,7 +261,8 @@ class Results:
         Raises OtherResults if the call returned something else than values for these outputs: other containers, or
         another plain number or text beside them.
         """
-        leaves, structure = flatten(result, self.lists)
+        counts = (path for path in self.structure.paths if path[-1:] == (COUNT,))  # of a window that may not be full
+        leaves, structure = flatten(result, {*self.lists, *counts})
         if structure.paths != self.structure.paths:
             raise OtherResults(
                 f"PyTorch returns {_counted(len(leaves))} here ({_paths(structure)}), and the file was made for "

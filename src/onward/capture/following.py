@@ -8,6 +8,7 @@ refuses its sizes.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -64,6 +65,19 @@ class Formulas:
             return likely
         made_from = list(dict.fromkeys(given))
         return [tuple(self._dim(column, made_from) for column in shape) for shape in shapes]
+
+    def accepting(self, op: OpOverload, args: tuple, kwargs: dict[str, Any]) -> list[int]:
+        """The probes and points at which an operator takes what it refuses in the example."""
+        table = self._tracer.dims
+        extents = _extents(list(args)), {name: _extents(value) for name, value in kwargs.items()}
+        alive = sorted((place for place in range(1, table.width) if place not in table.dead), key=table.extent)
+        found = []
+        for place in alive[:_MOST_ASKED]:
+            at_place = tuple(_at(extents[0], place)), {name: _at(value, place) for name, value in extents[1].items()}
+            with contextlib.suppress(ProbeFailure, OverflowError, MemoryError):
+                self._kernels.run(op, *at_place, largest=_LARGEST_REAL_PROBE)
+                found.append(place)
+        return found
 
     def _by_probes(self, seen: list[list[tuple[int, ...]]], given: list[SymDim]) -> list[tuple[Dim, ...]] | None:
         """The dimensions that the results seem to have; None where several fit, or none does."""

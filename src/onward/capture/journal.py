@@ -94,6 +94,8 @@ class Comparison:
         self._found: dict[tuple[Any, ...], Size] = {}
         self.thawed: dict[tuple[Any, ...], Thawed] = {}
         self.most_choices = 1
+        self.frozen_at: list[Source] = []  # lines at which Python made plain numbers of sizes
+        self.to_be_told: list[tuple[str, Source | None]] = []  # of what this run decided, with the lines
 
     def enter(self, tracer: Tracer, op: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict]:
         position, self._position = self._position, self._position + 1
@@ -128,6 +130,7 @@ class Comparison:
         Plain values of other kinds, such as strings, must be the same in all runs.
         """
         self.has_branches = tracer.decisions.has_branches
+        self.frozen_at = [each.source for each in tracer.decisions.freezes if each.source is not None]
         for journal in self._journals:
             if len(journal.returned) != len(leaves):
                 counts = len(leaves), len(journal.returned)
@@ -274,7 +277,14 @@ def _numbers(value: Any) -> Iterator[Any]:
         for each in value.values():
             yield from _numbers(each)
     elif _is_number(value):
-        yield value
+        yield _bare(value)
+
+
+def _bare(number: Any) -> Any:
+    """A number without the formula that it may remember (`numbers_of_sizes.py`): other runs have others."""
+    if isinstance(number, SYMBOLIC):
+        return number
+    return int(number) if isinstance(number, int) else float(number)
 
 
 def _replace(value: Any, replace: Callable[[Any], Any]) -> Any:
@@ -283,4 +293,4 @@ def _replace(value: Any, replace: Callable[[Any], Any]) -> Any:
         return type(value)([_replace(each, replace) for each in value])
     if isinstance(value, dict):
         return {name: _replace(each, replace) for name, each in value.items()}
-    return replace(value) if _is_number(value) else value
+    return replace(_bare(value)) if _is_number(value) else value

@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
+import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,6 @@ import torch
 
 from .facts import bit_length
 from .intercepts import intercepts
-from .python.calls import is_comparison
 from .queries import size_of
 from .sizes import Computed, Function, Size, computed, constant, extremes
 from .tensor import Traced
@@ -48,10 +48,11 @@ class _Number:
     size: Size
 
     def __hash__(self) -> int:
+        self.size.tracer.decisions.keys.note(self.size, sys._getframe(1))
         return hash((id(self.size.tracer), self.size.values))
 
     def __eq__(self, other: object) -> Any:
-        if is_comparison():
+        if self._is_compared():
             return _computed(operator.eq, self, other)
         return (
             isinstance(other, _Number)
@@ -60,7 +61,11 @@ class _Number:
         )
 
     def __ne__(self, other: object) -> Any:
-        return _computed(operator.ne, self, other) if is_comparison() else not self == other
+        return _computed(operator.ne, self, other)
+
+    def _is_compared(self) -> bool:
+        """Whether the model compares. A dict compares its keys too, and that is nobody's branch."""
+        return not self.size.tracer.decisions.keys.is_lookup(sys._getframe(2))
 
     def __bool__(self) -> bool:
         return bool(_computed(operator.ne, self, 0))

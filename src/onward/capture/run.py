@@ -185,7 +185,11 @@ def run(request: Request, plan: Plan, pen: Comparison | None = None, instead: In
                 leaves, structure = flatten(request.model(*args, **kwargs))
             else:
                 leaves, structure = instead(tracer, traced)
-            leaves = leaves if pen is None else pen.leave(tracer, leaves)
+            if tracer.elsewhere.swallowed is not None:
+                raise tracer.elsewhere.swallowed
+            if pen is not None:
+                pen.to_be_told = tracer.decisions.keys.settle()
+                leaves = pen.leave(tracer, leaves)
             results = [
                 (position, tracer.output_node(leaf))
                 for position, leaf in enumerate(leaves)
@@ -199,14 +203,15 @@ def run(request: Request, plan: Plan, pen: Comparison | None = None, instead: In
             assigned = assigned_buffers(request.model, request.weights)
     except (ExportError, CannotThaw, KeyboardInterrupt):
         raise
-    except Exception as error:
+    except Exception as raised_last:
+        error = tracer.elsewhere.swallowed or raised_last
         less = tracer.elsewhere.data_sizes.without_conversions() or tracer.elsewhere.data_sizes.without_numbers()
         if less is not None and not isinstance(error, ProbeRejected):
             raise ProbeRejected("item(), int() or float()", user_source(), "", str(error), less) from error
         if tracer.decisions.freezes and pen is None:
             raise Frozen(tracer.decisions.freezes, plan.freedom) from error
-        if isinstance(error, ProbeRejected):
-            raise
+        if isinstance(error, (ProbeRejected, ExportError)):
+            raise error from error.__cause__
         raised = model_raised(name, error, request.plain_error(), request.model, call)
         if plan.sizes:
             raise Stuck(raised) from error

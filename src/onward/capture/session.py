@@ -21,7 +21,9 @@ from .intercepts import INTERCEPTS
 from .python import ONE_AT_A_TIME, Patch, current, is_tracing, patched, tracing
 from .python.builtin_functions import BUILTINS, lengths
 from .python.fast_path import without_fast_path
-from .python.math_functions import MATH
+from .python.kinds import KINDS
+from .python.libraries import libraries
+from .python.math_functions import MATH, NUMPY
 from .python.moments import moments
 from .python.pytorch import pytorch
 from .tensor import Traced
@@ -110,7 +112,7 @@ def session(tracer: Tracer, model: Any = None) -> Iterator[None]:
         tracer.mode_again = lambda: _Follow(tracer)  # type: ignore[method-assign]
         tracer.model_again = lambda: _both(tracer)  # type: ignore[method-assign]
         with (
-            patched([*BUILTINS, *MATH, *pytorch(), *_own_names(tracer, model)]),
+            patched([*BUILTINS, *MATH, *NUMPY, *KINDS, *pytorch(), *libraries(), *_own_names(tracer, model)]),
             without_fast_path(),
             tracing(tracer),
             torch.no_grad(),

@@ -8,7 +8,6 @@ commit. That is the moment at which a dynamic axis would be baked into the graph
 
 from __future__ import annotations
 
-import dis
 import functools
 import math
 import operator
@@ -56,6 +55,12 @@ class NumberOf:
         self.node = node
 
 
+class HeldBy(NumberOf):
+    """Origin of a number: read from a tensor that depends on sizes alone (`size_tensors.py`)."""
+
+    __slots__ = ()
+
+
 Origin = AxisOf | Computed | NumberOf
 
 
@@ -66,7 +71,7 @@ class Size:
 
     def __init__(self, tracer: Tracer, values: tuple[Any, ...], origin: Origin | None) -> None:
         self.tracer, self.values, self.origin = tracer, values, origin
-        self.from_data: bool = isinstance(origin, NumberOf) or (
+        self.from_data: bool = type(origin) is NumberOf or (
             isinstance(origin, Computed) and any(each.from_data for each in origin.operands)
         )
 
@@ -141,7 +146,7 @@ class Size:
         """Python writes the number: into a message, or into the name of something that it looks for."""
         # By us, by the model, or by a library that it calls.
         shown = is_our_text(__file__) or is_shown_at(user_source()) or is_shown_at(writing_line())
-        return repr(self.values[0]) if shown else SizeText(self.tracer.decisions.commit(self))
+        return repr(self.values[0]) if shown else SizeText.of(self)
 
     def hash(self) -> int:
         return hash(self.values)
@@ -206,25 +211,36 @@ def computed(function: Callable[..., Any], *operands: Size, is_the_models: bool 
             raise OverflowError
         values = tuple(function(*row) for row in rows)
     except (ArithmeticError, ValueError):
-        if tracer.recorder is not None and tracer.recorder.is_astray:
-            rows = [tuple(each or type(each)(1) for each in row) for row in rows]  # on a way that the example does not take
-        found = [function(*row) for row in rows[: tracer.probes]]
-        failing = set()
-        for place, row in enumerate(rows[tracer.probes :], tracer.probes):
-            try:
-                if function in _EXPLODING and abs(row[1]) > _LARGEST_EXPONENT:
-                    raise OverflowError
-                found.append(function(*row))
-            except (ArithmeticError, ValueError):
-                failing.add(place)
-                found.append(found[0])
-        if is_the_models:
-            tracer.dims.refuse(failing)
-        values = tuple(found)
+        if tracer.recorder is not None and tracer.recorder.is_astray:  # on a way that the example does not take
+            rows = [tuple(each or type(each)(1) for each in row) for row in rows]
+        values = _where_it_works(tracer, function, rows, is_the_models)
     made = Size(tracer, values, Computed(function, operands))
     if tracer.recorder is not None:
         tracer.recorder.number(made)
     return made
+
+
+def _where_it_works(
+    tracer: Tracer, function: Callable[..., Any], rows: Sequence[tuple[Any, ...]], is_the_models: bool
+) -> tuple[Any, ...]:
+    """The values, with the example's where there is none. A probe at which it fails cannot go on; a point is dead."""
+    found: dict[int, Any] = {}
+    errors: dict[int, Exception] = {}
+    for place, row in enumerate(rows):
+        try:
+            if place >= tracer.probes and function in _EXPLODING and abs(row[1]) > _LARGEST_EXPONENT:
+                raise OverflowError
+            found[place] = function(*row)
+        except (ArithmeticError, ValueError) as error:
+            errors[place] = error
+    if is_the_models:
+        tracer.elsewhere.number_failed(next(iter(errors.values())), set(errors))
+        if 0 in found:
+            tracer.dims.refuse(errors)
+    for place in range(tracer.probes):
+        if place in errors:
+            raise errors[place]
+    return tuple(found.get(place, found[0]) for place in range(len(rows)))
 
 
 _EXPLODING = frozenset({operator.pow, operator.lshift})  # `2**n`: of what size n is at some points, it has no end
@@ -318,7 +334,7 @@ _PYTHONS_NAMES = {"trunc": "int", "sym_int": "int", "sym_float": "float", "sym_m
 
 def written(size: Size) -> str:
     """The expression as a person would write it: `batch > 2`, `height // 2 + 1`."""
-    if len(set(size.values)) == 1 and not size.from_data and not isinstance(size.origin, Computed):
+    if len(set(size.values)) == 1 and not size.from_data and not isinstance(size.origin, (Computed, HeldBy)):
         return repr(size.values[0])
     if isinstance(size.origin, Computed) and size.tracer.dims.name_of(size.values) is None:
         operands = [written(operand) for operand in size.origin.operands]
@@ -330,6 +346,9 @@ def written(size: Size) -> str:
         name = size.origin.function.__name__
         return f"{_PYTHONS_NAMES.get(name, name)}({', '.join(operands)})"
     dims = size.tracer.dims
+    if isinstance(size.origin, HeldBy):
+        operator_name = getattr(size.origin.node.args[0].target, "_opname", None)  # type: ignore[union-attr]
+        return f"{operator_name}(...)" if operator_name else "what the tensor holds"
     if isinstance(size.origin, AxisOf) and not dims.has_formula(size.values):
         operator_name = getattr(size.origin.node.target, "_opname", None)
         if operator_name:
@@ -351,20 +370,26 @@ class SizeText(str):
     """The text of a size, `str(x.shape[0])`. As a key it is like no other: a table that was filled before the trace has
     nothing under it, so that it is made anew at the example's size as at all others."""
 
+    size: Size
+
+    @staticmethod
+    def of(size: Size) -> SizeText:
+        text = SizeText(size.tracer.decisions.commit(size))
+        text.size = size
+        return text
+
     def __hash__(self) -> int:
+        self.size.tracer.decisions.keys.note(self.size, sys._getframe(1))
         return hash(("the text of a size", str.__str__(self)))
 
     def __eq__(self, other: object) -> bool:
-        frame = sys._getframe(1)
-        if frame.f_code.co_code[frame.f_lasti] == _COMPARE:  # the model itself compares; a dict compares its keys too
-            return str.__eq__(self, other)
-        return isinstance(other, SizeText) and str.__eq__(self, other)
+        if self.size.tracer.decisions.keys.is_lookup(sys._getframe(1)):
+            return isinstance(other, SizeText) and str.__eq__(self, other)
+        return str.__eq__(self, other)
 
     def __ne__(self, other: object) -> bool:
         return not str.__eq__(self, other)
 
-
-_COMPARE = dis.opmap["COMPARE_OP"]
 
 SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
@@ -500,3 +525,10 @@ def symbol(size: Size) -> Any:
     if type(first) is bool:
         return torch.SymBool(size)
     return torch.SymFloat(size) if type(first) is float else torch.SymInt(size)
+
+
+def number_dtype(value: Any) -> torch.dtype:
+    """The dtype of an output that is a number."""
+    if isinstance(value, torch.SymBool):
+        return torch.bool
+    return torch.float32 if isinstance(value, torch.SymFloat) else torch.int64

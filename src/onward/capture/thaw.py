@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 
 from .assumptions import same_results
 from .axes import AxisSpace
+from .decisions import CaptureWarning
 from .elsewhere import ProbeRejected
 from .facts import CapturedProgram
 from .journal import CannotThaw, Comparison, Journal, Thawed
@@ -23,10 +24,12 @@ from .mutable import answers
 from .probes import PROBES, Plan
 from .run import Frozen, Request, Stuck, run, write_journal
 from .sizes import written
-from .source import warnings_held
+from .source import warn_user, warnings_held
+from .written_numbers import written_numbers
 
 _MOST_WITNESSES = 8
 _MOST_GROWN = 64  # times the example's elements
+_MOST_TRIED = 1 << 15  # elements of the inputs, of runs at sizes that are written in the model's code
 
 
 class SizesRefused(CannotThaw):
@@ -71,9 +74,14 @@ def _thaw(request: Request, plan: Plan) -> CapturedProgram:
                 place = error.source or "an unknown line"
                 raise CannotThaw(f"{place}: with sizes for the numbers, {error.op} fails: {error.reason}") from error
         confirmed = _confirmed(request, plan, program, used, pen.has_branches)
+        if confirmed is not None and not _agrees_at_written_numbers(request, plan, program, pen):
+            raise CannotThaw("a plain number that Python made of a size decides something, and not alike at all sizes")
         if confirmed is not None:
             notes = tuple(dict.fromkeys(_note(each, confirmed) for each in pen.thawed.values()))
-            return dataclasses.replace(program, remarks=(*program.remarks, *notes))
+            for text, source in pen.to_be_told:
+                warn_user(text, CaptureWarning, source)
+            warnings = (*program.warnings, *(text for text, _ in pen.to_be_told))
+            return dataclasses.replace(program, remarks=(*program.remarks, *notes), warnings=warnings)
         choices = min(pen.most_choices, 5)
         preference += 1
     raise CannotThaw("no formula of the axes that fits the probed sizes fits others too")
@@ -149,6 +157,25 @@ def _confirmed(
         if not done:
             raise CannotThaw(f"no other size of {axis!r} could be run to confirm it")
     return confirmed
+
+
+def _agrees_at_written_numbers(request: Request, plan: Plan, program: CapturedProgram, pen: Comparison) -> bool:
+    """Whether the program gives the model's results at sizes around the numbers that are written in the model's code.
+    A plain number may have been compared with one of them, which nobody saw; branches that were seen are tried later.
+    """
+    if program.assumptions:
+        return True
+    example = {axis: values[0] for axis, values in plan.sizes.items()}
+    numbers = written_numbers(request.model, pen.frozen_at)
+    for axis, own in example.items():
+        for size in dict.fromkeys(
+            each for number in numbers for each in (number, number + (1 if number >= own else -1))
+        ):
+            sizes = {**example, axis: size}
+            elements = sum(each.numel() for each in request.call.tensors) * size / max(own, 1)
+            if request.space.allows(sizes) and elements <= _MOST_TRIED and _agrees(request, program, sizes) is False:
+                return False
+    return True
 
 
 def _agrees(request: Request, program: CapturedProgram, sizes: Mapping[str, int]) -> bool | None:

@@ -36,7 +36,8 @@ from .pools import POOLS, whole_axis
 from .python.state_changes import Change
 from .queries import ASKS_SIZES, DATA_QUERIES, METADATA_QUERIES, NUMBER_QUERIES
 from .size_checks import check_sizes
-from .sizes import SYMBOLIC, AxisOf, Computed, NumberOf, Origin, Size, size_lines, symbol, written
+from .size_tensors import SizeTensors
+from .sizes import SYMBOLIC, AxisOf, Computed, NumberOf, Origin, Size, number_dtype, size_lines, symbol, written
 from .source import ScopeStack, user_source
 from .tensor import Traced
 from .traced_list import TracedList, TracedNumbers
@@ -87,8 +88,9 @@ class Tracer:
         self.scopes = ScopeStack(model, model_name)
         self.is_primitive = is_primitive
         self.elsewhere = Elsewhere(self, kernels or LayoutKernels(), freedom or Freedom())
-        self.decisions = Decisions(self.dims, self.scopes, points, self.space)
+        self.decisions = Decisions(self.dims, self.scopes, self.space)
         self.plain = PlainTensors(self, weights or Weights())
+        self.size_tensors = SizeTensors(self)
         self.writes = Writes(self)
         self.packings = Packings(self)
         self.pen: Journal | Comparison | None = None
@@ -161,6 +163,9 @@ class Tracer:
         self._depth += 1
         try:
             return self._follow(op, args, kwargs)
+        except Exception as error:
+            self.elsewhere.failed(op, args, kwargs, error)
+            raise
         finally:
             self._depth -= 1
 
@@ -233,6 +238,9 @@ class Tracer:
             self.plain.note_read(op, nodes[0][0], DATA_QUERIES[op], answer)
             return answer
         is_number = op in NUMBER_QUERIES and isinstance(answer, (bool, int, float))
+        of_sizes = self.size_tensors.answer(op, nodes, answer, is_number=is_number)
+        if of_sizes is not None:
+            return of_sizes
         if is_number and self.elsewhere.data_sizes.gives_number():
             if self.recorder is None or self.recorder.is_off:
                 return self.number(self.create(aten.item.default, nodes[0]), answer)
@@ -564,7 +572,7 @@ class Tracer:
         value = self.plain.stand_in(value)
         if isinstance(value, SYMBOLIC):
             with self.within_an_op():
-                value = self.dispatch(aten.scalar_tensor.default, (value,), {"dtype": _number_dtype(value)})
+                value = self.dispatch(aten.scalar_tensor.default, (value,), {"dtype": number_dtype(value)})
         if not isinstance(value, Traced):
             value = self.plain.lift(value)
         return self.node_of(value), value.fact, value.example
@@ -608,12 +616,6 @@ def _conjugating() -> Any:
     for key in (tls.DispatchKey.Conjugate, tls.DispatchKey.Negative):
         excluded = excluded.remove(key)
     return tls._ForceDispatchKeyGuard(tls._dispatch_tls_local_include_set(), excluded)
-
-
-def _number_dtype(value: Any) -> torch.dtype:
-    if isinstance(value, torch.SymBool):
-        return torch.bool
-    return torch.float32 if isinstance(value, torch.SymFloat) else torch.int64
 
 
 def _at_probes(formula: Formula, axes: dict[str, tuple[int, ...]]) -> tuple[int, ...]:

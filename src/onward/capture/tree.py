@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from .caches import Parts, cache_parts, is_cache
+from .caches import COUNT, Parts, cache_parts, is_cache
 
 Rebuild = Callable[[Iterator[Any]], Any]
 Path = tuple[str, ...]
@@ -33,7 +33,7 @@ class Structure:
 
 
 def flatten(value: Any, whole: Collection[Path] = ()) -> tuple[list[Any], Structure]:
-    """All leaves in order, and the structure that puts them back; containers at the paths in `whole` are leaves."""
+    """All leaves in order, and the structure that puts them back; what is at the paths in `whole` is a leaf each."""
     leaves: list[Any] = []
     paths: list[Path] = []
     rebuild = _walk(value, (), leaves, paths, whole)
@@ -41,7 +41,7 @@ def flatten(value: Any, whole: Collection[Path] = ()) -> tuple[list[Any], Struct
 
 
 def _walk(value: Any, path: Path, leaves: list[Any], paths: list[Path], whole: Collection[Path]) -> Rebuild:
-    parts = None if path in whole else _parts(value)
+    parts = None if path in whole else _parts(value, counted=(*path, COUNT) in whole)
     if parts is None:
         leaves.append(value)
         paths.append(path)
@@ -57,7 +57,7 @@ def children_of(value: Any) -> list[tuple[str, Any]] | None:
     return None if parts is None else parts[0]
 
 
-def _parts(value: Any) -> Parts | None:
+def _parts(value: Any, *, counted: bool = False) -> Parts | None:
     """The named children of a container and how to build it again; None for a leaf."""
     kind = type(value)
     if isinstance(value, (torch.Tensor, str, bytes, int, float, bool, complex, type(None), type)):
@@ -67,7 +67,7 @@ def _parts(value: Any) -> Parts | None:
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return list(zip(value._fields, value, strict=True)), lambda children: kind(*children)
     if is_cache(value):
-        return cache_parts(value)
+        return cache_parts(value, counted=counted)
     if kind in pytree.SUPPORTED_NODES and not isinstance(value, Mapping):
         return _registered(pytree.SUPPORTED_NODES[kind], value)
     if isinstance(value, tuple):  # torch.return_types

@@ -530,6 +530,8 @@ _FUNCTIONS: dict[Any, Callable[..., Value]] = {
     math.isqrt: lambda g, a: g._rounded("Floor", SizeValue.of(math.sqrt, a)),
     math.exp: lambda g, a: g.op.Exp(g.cast(g._one(a), torch.float64)),
     math.log: lambda g, a: g.op.Log(g.cast(g._one(a), torch.float64)),
+    math.sin: lambda g, a: g.op.Sin(g.cast(g._one(a), torch.float64)),
+    math.cos: lambda g, a: g.op.Cos(g.cast(g._one(a), torch.float64)),
     math.log2: lambda g, a: _logarithm(g, a, 2.0),
     math.log10: lambda g, a: _logarithm(g, a, 10.0),
     bit_length: lambda g, a: g.reduce(

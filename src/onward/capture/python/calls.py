@@ -1,7 +1,7 @@
-"""Python's own code, read and rewritten: all that we know of the interpreter's instructions is here.
+"""Python's own code, rewritten: all that we know of the interpreter's instructions is here.
 
 What is known was true for the versions named below, and is tried out once before it is believed. Elsewhere nothing is
-rewritten, and nothing is read.
+rewritten.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ _KNOWN = (3, 11) <= sys.version_info[:2] <= (3, 14)
 _LOAD = dis.opmap["LOAD_GLOBAL"]
 _CONSTANT, _NOTHING = dis.opmap["LOAD_CONST"], dis.opmap["NOP"]
 _NULL = dis.opmap.get("PUSH_NULL", 0)
-_COMPARE = dis.opmap["COMPARE_OP"]
 
 
 class Calls:
@@ -124,34 +123,3 @@ def _before(content: bytes, place: int) -> tuple[int, int]:
     while place > 0 and content[place] == 0:
         place -= 2
     return (content[place], content[place + 1]) if place >= 0 else (0, 0)
-
-
-# --- reading ---------------------------------------------------------------------------------------------------------
-def is_comparison(depth: int = 2) -> bool:
-    """Whether the code that called our `__eq__` compares. A dict compares its keys too, and that is nobody's branch."""
-    return _compares(sys._getframe(depth)) if _comparisons_are_known() else True
-
-
-def _compares(frame: types.FrameType) -> bool:
-    return frame.f_code.co_code[frame.f_lasti] == _COMPARE
-
-
-@functools.cache
-def _comparisons_are_known() -> bool:
-    """The same on this Python, tried out."""
-    seen: list[bool] = []
-
-    class Sample:
-        def __eq__(self, other: object) -> bool:
-            seen.append(_compares(sys._getframe(1)))
-            return True
-
-        def __hash__(self) -> int:
-            return 1
-
-    try:
-        bool(Sample() == Sample())
-        bool({Sample(): 1}[Sample()])
-    except Exception:  # an interpreter that we do not know
-        return False
-    return seen == [True, False]
