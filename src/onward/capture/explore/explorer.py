@@ -78,7 +78,7 @@ class _Names:
         return renamed(template, self.names)
 
     def apply(self, item: Item) -> Item:
-        return item_renamed(item, self.names)  # type: ignore[no-any-return]
+        return item_renamed(item, self.names)
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class _Behind:
 
     def apply(self, item: Item) -> Item:
         item = _applied(item, self.inside)
-        return item_changed(item, self.roll.after, self.roll.same_name)  # type: ignore[no-any-return]
+        return item_changed(item, self.roll.after, self.roll.same_name)
 
 
 def _applied(item: Item, rewriters: Rewriters) -> Item:
@@ -176,6 +176,9 @@ class Around:
         way = _Way(shifted, meeting, names, self.before, self.within, cut, decision.at)
         self.exits.setdefault(number, []).append(way)
         return Exit(number, decision.predicate, not decision.answer, decision.at)
+
+
+Found = tuple[list[Item], int, Rewriters]  # items, where the run goes on behind them, and the names there
 
 
 class _Shift:
@@ -281,7 +284,7 @@ class Explorer:
         return self._region(run, low, high)
 
     # --- decisions ---------------------------------------------------------------------------------------------------
-    def _decision(self, run: Raw, at: int, high: int, around: Around | None) -> tuple[list[Item], int, Rewriters]:
+    def _decision(self, run: Raw, at: int, high: int, around: Around | None) -> Found:
         decision = run.items[at]
         assert isinstance(decision, Decision)
         if decision.at.place in self._rules:
@@ -329,7 +332,7 @@ class Explorer:
         ]
         return asked.count(goes_on) >= _LONG and all(each is goes_on for each in asked[-_LONG - 1 : -1])
 
-    def _branch(self, run: Raw, at: int, other: Raw, high: int, around: Around | None) -> tuple[list[Item], int, Rewriters]:
+    def _branch(self, run: Raw, at: int, other: Raw, high: int, around: Around | None) -> Found:
         decision = run.items[at]
         assert isinstance(decision, Decision)
         try:
@@ -374,7 +377,7 @@ class Explorer:
         return [replace(branch, yes=yes, no=no)], cut, (_Names(names),)
 
     def _that_stays(self, run: Raw, at: int, other: Raw, meeting: Meeting, high: int) -> tuple[Raw, Meeting]:
-        """Where the other side leaves a loop, perhaps because of a further question (`a and b`): the way that does not."""
+        """Where the other side leaves a loop because of a further question (`a and b`), the way that does not."""
         for place in range(at + 1, len(other.items) - meeting.common):
             item = other.items[place]
             if isinstance(item, Decision) and item.is_kept and item.at.place not in self.unkept:
@@ -427,7 +430,7 @@ class Explorer:
                     meeting.values[key], meeting.leaves[key] = b, a
 
     # --- loops -------------------------------------------------------------------------------------------------------
-    def _while(self, run: Raw, at: int, high: int) -> tuple[list[Item], int, Rewriters]:
+    def _while(self, run: Raw, at: int, high: int) -> Found:
         """A loop that goes on as long as the answer to one question is the same."""
         first = run.items[at]
         assert isinstance(first, Decision)
@@ -523,11 +526,9 @@ class Explorer:
         results = tuple(_said(_said(leaf, names), behind) for leaf in leaves.values())
         block = Block(tuple(rest), results)
         known = _made_until(run, len(run.items))
-        flags = []
+        flags: list[tuple[int, int]] = []
         for number, ways in reversed(around.exits.items()):
-            columns = [
-                (way.items, tuple(way.result(key, leaf) for key, leaf in leaves.items())) for way in ways
-            ]
+            columns = [(way.items, tuple(way.result(key, leaf) for key, leaf in leaves.items())) for way in ways]
             flag = self.fresh()
             flags.insert(0, (number, flag))
             outs = tuple(self.fresh() for _ in leaves)
@@ -541,7 +542,7 @@ class Explorer:
         """What comes behind a loop, with the names that the loop's own branches have given."""
         return [_applied(each, rewriters) for each in run.items[place:]], _said(run.results, rewriters)
 
-    def _turns(self, run: Raw, at: int, high: int) -> tuple[list[Item], int, Rewriters]:
+    def _turns(self, run: Raw, at: int, high: int) -> Found:
         """A loop over a range or an axis."""
         first = run.items[at]
         assert isinstance(first, Turn)

@@ -12,6 +12,7 @@ and a list behind the loop with one value of every turn is stacked by it.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -41,6 +42,7 @@ from .items import (
     item_changed,
     leaf_key,
     made_by,
+    refs_in,
     replaced,
     taken_by,
 )
@@ -181,17 +183,16 @@ class Roll:
             stacked=stacked,
         )
 
-    def _inner(self, values: list[int]) -> int:
-        made = self._out(list(values))
-        assert made is not None
+    def _inner(self, values: list[Any]) -> int:
+        made: int = self._out(values)
         return made
 
-    def _out(self, values: list[int | None]) -> int | None:
+    def _out(self, values: list[Any]) -> Any:
         if all(value is None for value in values):
             return None
         if any(value is None for value in values):
             raise Unlike("its turns do different things")
-        merged = self.merged([Ref(value) for value in values])  # type: ignore[arg-type]
+        merged = self.merged([Ref(value) for value in values])
         if type(merged) is not Ref:
             raise Unlike("its turns do different things")
         return merged.value
@@ -241,7 +242,7 @@ class Roll:
 
     def _counted(self, numbers: Sequence[int]) -> Counted:
         step = numbers[1] - numbers[0]
-        if any(b - a != step for a, b in zip(numbers, numbers[1:], strict=False)):
+        if any(b - a != step for a, b in itertools.pairwise(numbers)):
             raise Unlike(f"a number changes from turn to turn, and not by the same ({', '.join(map(str, numbers))})")
         return Counted(numbers[0], step, self._number)
 
@@ -366,7 +367,7 @@ class Roll:
         if turn == last and leaf.value in self.starts and not any(type(part) is bool for part in where):
             state = _State((self.starts[leaf.value],), self._fresh(), Ref(self._name(where)))
             if not self._is_closed:
-                self._states["behind", leaf.value] = state  # type: ignore[index]
+                self._states["behind", leaf.value] = state
                 return Ref(self._ends(state))
         if any(type(part) is bool for part in where):
             raise Unlike("what one side of a branch in it has made is used behind it")
@@ -455,10 +456,8 @@ class Roll:
                 return Ref(lasts[key].out)
             if type(leaf) is Counted and leaf.loop == self._number:
                 raise Unlike("it goes on with the number of the turn at which it was left")
-            if type(leaf) in (SizeOf, Star) or (type(leaf) is Piece and leaf.pieces in inside):
-                if (leaf.value if type(leaf) is SizeOf else leaf.stacked if type(leaf) is Star else leaf.pieces) in inside:
-                    raise Unlike("it asks for sizes of what a turn has made after it was left")
-                return leaf
+            if type(leaf) in (SizeOf, Star, Piece) and any(value in inside for value in refs_in(leaf)):
+                raise Unlike("it asks for sizes of what a turn has made after it was left")
             if type(leaf) is not Ref or leaf.value not in inside:
                 return None
             if leaf.value in nested:
@@ -505,7 +504,7 @@ class Roll:
 
 
 def _guarded(body: Sequence[Item]) -> tuple[Item, ...]:
-    """A body in which no memory is written to after an exit where the loop is left: all else may be computed in vain."""
+    """A body that writes to no memory once the loop is left at an exit: all else may be computed in vain."""
     found: list[Item] = []
     exits: list[int] = []
     for item in body:
@@ -562,7 +561,7 @@ def _is_idle(item: Item) -> bool:
 
 
 def check_joins(items: Sequence[Any]) -> None:
-    """One value per turn can be stacked or put one after the other; no other operator takes a list of unknown length."""
+    """Refuse a list with a value of every turn for operators other than `stack` and `cat`."""
     for item in items:
         if isinstance(item, Op) and _has_star((item.args, item.kwargs)) and item.target not in _JOINS:
             raise Unlike(f"{item.target} takes a list with a value of every turn")
@@ -593,7 +592,7 @@ def _numbered(loop: Loop, number: int) -> Loop:
 
         return replaced(template, leaf)
 
-    return replace(item_changed(loop, change, lambda value: value), number=number)  # type: ignore[no-any-return]
+    return replace(item_changed(loop, change, lambda value: value), number=number)
 
 
 def _place(item: Any) -> Any:
