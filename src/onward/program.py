@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, BinaryIO
@@ -36,6 +38,7 @@ from .write.listing import listing
 from .write.staging import can_publish, publish
 from .write.words import dimensions
 
+_SECONDS = 1.0  # that a model with a loop on data may take on values that nobody has tried
 Target = str | os.PathLike[str] | BinaryIO
 
 
@@ -67,6 +70,7 @@ class Program(TorchNames):
         self._external_data = external_data  # what `save` does unless it is told otherwise
         self._reporter = reporter  # what writes the page
         self._session: Session | None = None
+        self._eager_seconds: float | None = None  # how long the model took when it was called first
         self._verification: Verification | None = None
         self._marks = marks_of(captured.weights)
         self._first_state = {each.key: each.tensor.detach().clone() for each in captured.call.state}
@@ -394,8 +398,16 @@ class Program(TorchNames):
         captured = self._captured
         keys = {weight.name: weight.key for weight in captured.weights.state}
         weights = {keys[name]: tensor for name, tensor in self._weights.items()}
+        call = functools.partial(plain_answers, self._source, captured.call, captured.results)
+        limit = None
+        if captured.may_not_end and self._eager_seconds is not None:  # on other values than the example's
+            limit = max(_SECONDS, 50 * self._eager_seconds)
+        started = time.monotonic()
         with in_modes(self._modes), without_compiling():
-            return plain_answers(self._source, captured.call, captured.results, inputs, weights, captured.changed)
+            found = call(inputs, weights, captured.changed, seconds=limit)
+        if self._eager_seconds is None:
+            self._eager_seconds = time.monotonic() - started
+        return found
 
     def __str__(self) -> str:
         """The whole graph for a person to read; `repr` has the summary."""

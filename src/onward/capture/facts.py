@@ -369,6 +369,7 @@ class CapturedProgram:
     remarks: tuple[str, ...] = ()  # what was worked out and limits nothing
     read_at: tuple[Source, ...] = ()  # lines at which Python went on with the example's values or sizes
     born_at: Mapping[str, Source] = field(default_factory=dict)  # constants that the model made, and where
+    may_not_end: bool = False  # whether it has a loop that goes on as long as data says so
     decided_by_data: bool = False  # whether Python went one of several ways because of what the example holds
 
 

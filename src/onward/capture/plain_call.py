@@ -20,6 +20,7 @@ from .linalg import with_signs
 from .mutable import present_buffer
 from .python import ONE_AT_A_TIME
 from .python.fast_path import without_fast_path
+from .python.watchdog import at_most
 from .state import tables_kept
 from .twins import on_copies
 from .weights import owner
@@ -34,10 +35,13 @@ def plain_answers(
     inputs: Sequence[torch.Tensor],
     weights: Mapping[str, torch.Tensor] | None = None,
     changed: Collection[str] = (),
+    *,
+    seconds: float | None = None,
 ) -> list[Output]:
     """What the model returns for these inputs, buffers among them, and what its buffers are then.
 
     `weights` are other weights by their names in the state dict; `changed` are the names of those that it writes to.
+    After some seconds, if a number of them is given, the call ends with TookTooLong.
 
     Two settings of PyTorch are not the user's. Transformer layers run without their fast path, which leaves other
     numbers where a mask hides them. Eigenvectors and singular vectors, whose signs are a matter of choice, get the
@@ -55,7 +59,8 @@ def plain_answers(
         signed,
     ):
         given = [each.clone() for each in inputs]
-        outputs = results.select(_called(twin.model, call, given))
+        with contextlib.nullcontext() if seconds is None else at_most(seconds):
+            outputs = results.select(_called(twin.model, call, given))
         written = [given[i] for i in call.written]
         return [*outputs, *written, *(present_buffer(twin.model, each).detach().clone() for each in call.state)]
 

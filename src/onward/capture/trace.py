@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -23,12 +24,15 @@ from .inputs import AxisNames, Call
 from .layouts import LayoutKernels
 from .mutable import answers
 from .probes import SIDES, Plan, plans
+from .python.watchdog import at_most
 from .run import Frozen, Request, Stuck, run
 from .source import warn_user, warnings_held
 from .thaw import CannotThaw, SizesRefused, thaw, thaw_numbers
 from .values import drawn
 from .weights import Weights, weights_of
 from .willing import as_a_sum, sum_note, unwilling
+
+_SECONDS = 1.0  # that a model with a loop on data may take on other values
 
 
 class Narrowed(Exception):
@@ -341,7 +345,8 @@ def _settled(request: Request, plan: Plan, program: CapturedProgram, *, after_fr
     def answer(sizes: Mapping[str, int], draw: int = 0) -> tuple[tuple[torch.Tensor, ...], list[Output]]:
         inputs = request.at_sizes({**start, **sizes})
         inputs = drawn(inputs, draw, originals)
-        return inputs, answers(request.model, request.call, program.results, inputs)
+        with at_most(_SECONDS) if program.may_not_end else contextlib.nullcontext():
+            return inputs, answers(request.model, request.call, program.results, inputs)
 
     differing = contradicted(program, answer)
     if after_freeze and differing and (_is_one_sided(plan) or any(each in program.sides for each, _ in differing)):

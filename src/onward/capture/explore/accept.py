@@ -85,7 +85,7 @@ class _Walk:
             elif isinstance(item, Loop):
                 self._loop(item, env)
             elif isinstance(item, Last):
-                turns = env[item.stacked]
+                turns = self._leaf(Ref(item.stacked), env)
                 if not turns:
                     raise Rejected("what no turn has made is used behind the loop")
                 env[item.out] = turns[item.index]
@@ -216,7 +216,7 @@ class _Walk:
             expanded: list[Any] = []
             for each in template:
                 if type(each) is Star:
-                    row = env[each.stacked]
+                    row = self._leaf(Ref(each.stacked), env)
                     if type(row) is Ref:
                         row = [Piece(row.value, index) for index in range(self._lengths[row.value])]
                     expanded += [("in the run", leaf) for leaf in (row[::-1] if each.backwards else row)]

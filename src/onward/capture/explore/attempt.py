@@ -65,7 +65,8 @@ def _explored(request: Request, plan: Plan, of_sizes: bool, until: float, *, pla
     except ExportError as error:
         raise CannotExplore(f"its branches and loops have no form in the file: {error.what}") from error
     notes = tuple(dict.fromkeys(map(_note, kept(program.items))))
-    return dataclasses.replace(found, remarks=(*found.remarks, *notes))
+    endless = any(isinstance(each, Loop) and each.condition is not None for each in kept(program.items))
+    return dataclasses.replace(found, remarks=(*found.remarks, *notes), may_not_end=endless)
 
 
 def _longer(request: Request) -> dict[str, int]:

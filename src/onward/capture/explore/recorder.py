@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import random
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
@@ -30,6 +31,8 @@ Rules = Mapping[Place, tuple[bool, int]]  # for the questions of loops: the answ
 
 _TURNS = 5  # how often a question may be asked at one place before it gets the other answer
 _MOST_ITEMS = 60_000
+_MOST_ANSWERS = 2_000
+_SECONDS = 3.0  # of one run, but for large models
 _LISTS: dict[Any, Callable[..., tuple[int, Any]]] = {  # by operator: the axis, and what says how long the pieces are
     aten.unbind.int: lambda x, dim=0: (dim, None),
     aten.split.Tensor: lambda x, size, dim=0: (dim, size),
@@ -62,6 +65,7 @@ class Recorder:
     def __init__(self, tracer: Tracer, ways: Ways, of_sizes: bool) -> None:
         self._tracer, self._ways, self._of_sizes = tracer, ways, of_sizes
         self._hints = {place: list(answers) for place, answers in ways.hints}
+        self._until = time.monotonic() + _SECONDS
         self.items: list[Item] = []
         self.answers: list[bool] = []
         self.made = 0
@@ -151,8 +155,8 @@ class Recorder:
         """An operator of the model's."""
         if self.is_off:
             return call()
-        if len(self.items) > _MOST_ITEMS:
-            raise CannotExplore(f"it runs more than {_MOST_ITEMS} operations")
+        if len(self.items) > _MOST_ITEMS or time.monotonic() > self._until:
+            raise CannotExplore("a run on another way takes too long")
         template, named = self.encode(tuple(args)), self.encode(dict(kwargs))
         at = self._at()
         self.inside = True
@@ -212,6 +216,8 @@ class Recorder:
         """A number that the model computes from sizes or from data."""
         if self.is_off or self._tracer._depth or not size.from_data or not isinstance(size.origin, Computed):
             return
+        if size.origin.function is operator.pow and size.is_int() and not self._is_index(size):
+            raise CannotExplore("it raises a number to a power that data says, which Python does without any bound")
         operands = tuple(map(self._number, size.origin.operands))
         at = self._at()
         self.items.append(Op(size.origin.function, operands, {}, (self._name(size),), at))
@@ -230,6 +236,8 @@ class Recorder:
         at = self._at()
         if not at.place:
             raise CannotExplore("it asks in code that has no lines")
+        if len(self.answers) > _MOST_ANSWERS or time.monotonic() > self._until:
+            raise CannotExplore("it asks again and again, whatever the answers are")
         template = self.encode(predicate)
         is_kept = isinstance(answer, bool) and (self._of_sizes or not of_sizes)
         made = self.made

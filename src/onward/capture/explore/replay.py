@@ -135,11 +135,13 @@ class _Replay:
         """A template with the values in it."""
         kind = type(template)
         if kind is Ref:
+            if template.value not in env:
+                raise CannotExplore("what one side of a branch has made is used on another way")
             return env[template.value]
         if kind is Const:
             return template.tensor
         if kind is SizeOf:
-            return env[template.value].size(template.axis)
+            return self.value(Ref(template.value), env).size(template.axis)
         if kind is Calc:
             return self._number(template.function, template.operands, env)
         if kind is Counted:
