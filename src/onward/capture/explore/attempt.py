@@ -33,15 +33,30 @@ def explored(request: Request, plan: Plan, *, of_sizes: bool = False) -> Capture
         raise CannotExplore("it keeps its state in buffers that are inputs and outputs of the file")
 
     until = time.monotonic() + _SECONDS
-    try:
-        return _explored(request, plan, of_sizes, until, plain_indices=False)
-    except CannotExplore as first:
-        if not isinstance(first, Unlike | Rejected):
-            raise
+    first: CannotExplore | None = None
+    for plain_indices in (False, True):
         try:
-            return _explored(request, plan, of_sizes, until, plain_indices=True)
-        except CannotExplore:
-            raise first from None
+            return _as_free_as_it_goes(request, plan, of_sizes, until, plain_indices=plain_indices)
+        except CannotExplore as error:
+            first = first or error
+            if not isinstance(error, Unlike | Rejected):
+                break
+    assert first is not None
+    raise first
+
+
+def _as_free_as_it_goes(
+    request: Request, plan: Plan, of_sizes: bool, until: float, *, plain_indices: bool
+) -> CapturedProgram:
+    """With numbers from data varying freely; where the model refuses that, with less and less freedom."""
+    while True:
+        try:
+            return _explored(request, plan, of_sizes, until, plain_indices=plain_indices)
+        except CannotExplore as error:
+            rejected = error.__cause__
+            if not isinstance(rejected, ProbeRejected) or rejected.less is None:
+                raise
+            plan = dataclasses.replace(plan, freedom=rejected.less)
 
 
 def _explored(request: Request, plan: Plan, of_sizes: bool, until: float, *, plain_indices: bool) -> CapturedProgram:

@@ -33,7 +33,7 @@ from .items import (
     made_by,
     renamed,
 )
-from .loops import Roll, check_joins, with_whole_lists
+from .loops import Roll, Unlike, check_joins, with_whole_lists
 from .recorder import Rules, Ways
 
 Sizes = Mapping[str, int]
@@ -552,7 +552,15 @@ class Explorer:
             return [], at + 1, ()
         around = Around(run, ends[0] + 1, {})
         turns, rewriters = self._bodies(run, list(itertools.pairwise(marks)), around)
-        roll = Roll(turns, _made_until(run, at), self.fresh(), self.fresh)
+        known = _made_until(run, at)
+        first_turn: list[Item] = []
+        try:
+            roll = Roll(turns, known, self.fresh(), self.fresh)
+        except Unlike:  # the first turn may be special: `if h is None`
+            if around.exits or len(turns) < 4:
+                raise
+            first_turn = turns[0]
+            roll = Roll(turns[1:], known | _made_until(run, marks[1]), self.fresh(), self.fresh)
         behind: Rewriters = (_Behind(roll, rewriters),)
         roll.look(*self._rest(run, ends[0] + 1, rewriters), first.at)
         exits = self._exits(run, ends[0] + 1, around, roll, behind)
@@ -564,8 +572,9 @@ class Explorer:
             at=first.at,
             expression="",
             flags=exits.flags,
+            skipped=1 if first_turn else 0,
         )
-        return [loop, *roll.lasts(), *exits.items], exits.cut, (*behind, *exits.names)
+        return [*first_turn, loop, *roll.lasts(), *exits.items], exits.cut, (*behind, *exits.names)
 
     # --- the check ---------------------------------------------------------------------------------------------------
     def _check(self, program: Program, base: Raw) -> None:

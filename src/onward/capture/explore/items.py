@@ -191,6 +191,7 @@ class Loop:
     stacked: tuple[tuple[int, Any], ...]
     at: At
     expression: str
+    skipped: int = 0  # turns before the first that it does, of those that are counted
     flags: tuple[tuple[int, int], ...] = ()  # of every exit, in their order: its number, and the name of its flag
 
 

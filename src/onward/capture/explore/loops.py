@@ -481,6 +481,7 @@ class Roll:
         at: At,
         expression: str,
         flags: Sequence[tuple[int, int]] = (),
+        skipped: int = 0,
     ) -> Loop:
         """Everything that was found; after `look`."""
         self._is_closed = True
@@ -499,6 +500,7 @@ class Roll:
             tuple(self._stacked.values()),
             at,
             expression,
+            skipped,
             tuple(flags),
         )
 

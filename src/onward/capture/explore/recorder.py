@@ -174,6 +174,10 @@ class Recorder:
                 self._templates[id(piece)] = Piece(number, index)
             self.items.append(Op(op, template, named, (None,) * len(pieces), at, number))
             return result
+        if _is_in_place(op) and isinstance(template[0], Ref) and isinstance(result, torch.Tensor):
+            self._alive.append(result)
+            self._templates[id(result)] = template[0]  # whatever stands for the tensor from now on, it is the same one
+            self.asked(result) if isinstance(result, Traced) else None
         outs = tuple(self._out(leaf) for leaf in flatten(result)[0])
         self.items.append(Op(op, template, named, outs, at))
         return result
@@ -321,10 +325,11 @@ class Recorder:
 
     def count_of(self, pieces: Sequence[torch.Tensor]) -> Any:
         """How many pieces an operator gave, as a number that follows the size; None if it follows none."""
-        known = self._templates.get(id(pieces[0])) if pieces else None
-        if not isinstance(known, Piece):
-            return None
-        return self._piece_counts[known.pieces]
+        last = self.items[-1] if self.items else None
+        if not pieces:  # the operator before has given none
+            return self._piece_counts.get(last.pieces) if isinstance(last, Op) and last.pieces is not None else None
+        known = self._templates.get(id(pieces[0]))
+        return self._piece_counts[known.pieces] if isinstance(known, Piece) else None
 
     # --- where -------------------------------------------------------------------------------------------------------
     def _at(self) -> At:
@@ -354,6 +359,15 @@ class Recorder:
         self._frames, self._root = [], None
         self._alive.clear()
         self._templates.clear()
+
+
+def _is_in_place(op: Any) -> bool:
+    """Whether an operator gives back its first argument, which it has written to."""
+    schema = getattr(op, "_schema", None)
+    if schema is None or not schema.arguments or len(schema.returns) != 1:
+        return False
+    given, returned = schema.arguments[0].alias_info, schema.returns[0].alias_info
+    return given is not None and given.is_write and returned is not None
 
 
 def _streak(answers: Sequence[bool], wanted: bool) -> int:

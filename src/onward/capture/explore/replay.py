@@ -209,6 +209,8 @@ class _Replay:
 
     def _loop(self, loop: Loop, env: Env) -> None:
         limit = None if loop.count is None else self.value(loop.count, env)
+        if loop.skipped:
+            limit = limit - loop.skipped
         condition = True if loop.condition is None else self._truth(loop.condition, env, loop.goes_on)
         start = [self.value(each, env) for each in loop.start]
 
