@@ -30,6 +30,7 @@ from .items import (
     SizeOf,
     Star,
     Turn,
+    Turns,
 )
 
 
@@ -168,6 +169,8 @@ class _Walk:
             asked = loop.going
             turn += 1
         env.update(zip(loop.outs, state, strict=True))
+        if loop.turns is not None:
+            env[loop.turns] = turn
         env.update((out, row) for (out, _), row in zip(loop.stacked, rows, strict=True))
 
     def _turn(self, mark: int | None) -> Turn:
@@ -199,6 +202,8 @@ class _Walk:
         if type(template) is SizeOf:
             tensor = self._leaf(Ref(template.value), env)
             return SizeOf(tensor.value, template.axis) if type(tensor) is Ref else None
+        if type(template) is Turns:
+            return template.start + template.step * self._leaf(Ref(template.name), env)
         return self._number(template)
 
     def _number(self, template: Any) -> Any:
@@ -226,7 +231,7 @@ class _Walk:
                 _is_equal(a[1], b) if type(a) is tuple and a[:1] == ("in the run",) else self._matches(a, b, env)
                 for a, b in zip(expanded, seen, strict=True)
             )
-        if type(template) in (Ref, Piece, SizeOf, Counted):
+        if type(template) in (Ref, Piece, SizeOf, Counted, Turns):
             return _is_equal(self._leaf(template, env), seen)
         if type(template) is Calc:
             same = type(seen) is Calc and seen.function is template.function

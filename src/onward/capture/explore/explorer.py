@@ -22,6 +22,7 @@ from .items import (
     Flag,
     Item,
     Loop,
+    Op,
     Place,
     Program,
     Raw,
@@ -33,7 +34,7 @@ from .items import (
     made_by,
     renamed,
 )
-from .loops import Roll, Unlike, check_joins, with_whole_lists
+from .loops import Roll, Unlike, check_joins, with_turns, with_whole_lists
 from .recorder import Rules, Ways
 
 Sizes = Mapping[str, int]
@@ -209,6 +210,8 @@ class Explorer:
 
     def __post_init__(self) -> None:
         self._count = self._shifted = 0
+        self._numbers: dict[int, Item] = {}  # items with numbers in them that a loop has counted
+        self._results: dict[int, Any] = {}
         self._endless: dict[Place, bool | None] = {}  # by the place of a question: the answer with which a loop goes on
         self._started: set[tuple[bool, ...]] = set()
         self._named = 1 << 50
@@ -238,12 +241,14 @@ class Explorer:
         answers: tuple[bool, ...] = ()
         for _ in range(12):
             self._rules = rules
+            self._numbers.clear()
+            self._results.clear()
             base = self._run(Ways(answers, rules))
             if base.error is not None:
                 raise CannotExplore(f"it fails when it is run again: {base.error}") from base.error
             try:
                 items, rewriters = self._region(base, 0, len(base.items))
-                results = _said(base.results, rewriters)
+                results = _said(self._results.get(id(base), base.results), rewriters)
                 items = with_whole_lists(items)
                 check_joins(items)
                 program = Program(tuple(items), tuple(results), base.form, base.inputs)
@@ -274,7 +279,7 @@ class Explorer:
                     self.unkept[item.at.place] = str(fails)
                     made, place, more = [item], place + 1, ()
             else:
-                made, place, more = [item], place + 1, ()
+                made, place, more = [self._numbers.get(id(item), item)], place + 1, ()
             items += [_applied(each, rewriters) for each in made]
             rewriters += more
         return items, rewriters
@@ -457,7 +462,9 @@ class Explorer:
         behind: Rewriters = (_Behind(roll, rewriters),)
         roll.look(*self._rest(run, ends[0] + 1, rewriters), first.at)
         exits = self._exits(run, ends[0] + 1, around, roll, behind)
+        turns_name = self._count_behind(run, at, ends[0], goes_on, len(bounds))
         loop = roll.loop(
+            turns=turns_name,
             count=None,
             condition=predicates[0],
             going=going,
@@ -467,6 +474,26 @@ class Explorer:
             flags=exits.flags,
         )
         return [loop, *roll.lasts(), *exits.items], exits.cut, (*behind, *exits.names)
+
+    def _count_behind(self, run: Raw, at: int, end: int, goes_on: bool, turns: int) -> int | None:
+        """Find plain numbers behind a loop that every turn has changed by the same: with one turn more they differ."""
+        decision = run.items[at]
+        rules = {**self._rules, decision.at.place: (goes_on, turns + 1)}
+        other = self._run(Ways(run.answers[: _number(run, at)], rules, _hints(run, end)))
+        rest, more = run.items[end + 1 :], other.items[len(other.items) - len(run.items) + end + 1 :]
+        if other.error is not None or len(other.items) < len(run.items) or len(other.results) != len(run.results):
+            return None
+        name, found = self.fresh(), {}
+        for mine, theirs in zip(rest, more, strict=True):
+            if isinstance(mine, Op) and isinstance(theirs, Op) and mine.target is theirs.target:
+                args = with_turns((mine.args, dict(mine.kwargs)), (theirs.args, dict(theirs.kwargs)), name, turns)
+                if args is not None:
+                    found[id(mine)] = replace(mine, args=args[0], kwargs=args[1])
+        results = with_turns(run.results, other.results, name, turns)
+        if results is not None:
+            self._results[id(run)] = results
+        self._numbers.update(found)
+        return name if found or results is not None else None
 
     def _without_turns(self, run: Raw, at: int, end: int, goes_on: bool, rewriters: Rewriters) -> dict[int, Any]:
         """What stands for the values of the last turn if there is no turn at all."""

@@ -94,6 +94,15 @@ class Star:
 
 
 @dataclass(frozen=True, slots=True)
+class Turns:
+    """Behind a loop: a number that every turn has changed by the same."""
+
+    name: int  # of the number of turns
+    start: int
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
 class Flag:
     """Whether a loop was left at one of its exits: behind the loop by the name of the flag, inside by the exit."""
 
@@ -191,6 +200,7 @@ class Loop:
     stacked: tuple[tuple[int, Any], ...]
     at: At
     expression: str
+    turns: int | None = None  # the name of the number of turns behind it, if anybody asks
     skipped: int = 0  # turns before the first that it does, of those that are counted
     flags: tuple[tuple[int, int], ...] = ()  # of every exit, in their order: its number, and the name of its flag
 
@@ -252,6 +262,8 @@ def refs_in(template: Any) -> Iterator[int]:
         yield template.pieces
     elif kind is Star:
         yield template.stacked
+    elif kind is Turns:
+        yield template.name
     elif kind is Calc:
         for each in template.operands:
             yield from refs_in(each)
@@ -386,6 +398,8 @@ def made_by(item: Any) -> Iterator[int]:
         yield from item.outs
         yield from (out for out, _ in item.stacked)
         yield from (name for _, name in item.flags)
+        if item.turns is not None:
+            yield item.turns
     elif isinstance(item, Last):
         yield item.out
 

@@ -39,6 +39,7 @@ from .items import (
     Ref,
     SizeOf,
     Star,
+    Turns,
     item_changed,
     leaf_key,
     made_by,
@@ -160,7 +161,9 @@ class Roll:
         """A loop in every turn. Numbers that grow with its own turns are its own affair."""
         first = column[0]
         own = {each.number for each in column}
-        shapes = {(len(e.state), len(e.outs), len(e.stacked), e.goes_on, e.count is None) for e in column}
+        shapes = {
+            (len(e.state), len(e.stacked), len(e.flags), e.goes_on, e.count is None, e.turns is None) for e in column
+        }
         if len(shapes) > 1:
             raise Unlike("its turns do different things")
         column = [_numbered(each, first.number) if len(own) > 1 else each for each in column]
@@ -181,6 +184,10 @@ class Roll:
             nexts=self.merged([each.nexts for each in column]),
             outs=outs,
             stacked=stacked,
+            flags=tuple(
+                (first.flags[i][0], self._inner([each.flags[i][1] for each in column])) for i in range(len(first.flags))
+            ),
+            turns=self._out([each.turns for each in column]),
         )
 
     def _inner(self, values: list[Any]) -> int:
@@ -218,6 +225,10 @@ class Roll:
             if len({(each.start, each.step) for each in column}) > 1:
                 raise Unlike("its turns count differently")
             return first
+        if type(first) is Turns:
+            if len({(each.start, each.step) for each in column}) > 1:
+                raise Unlike("its turns count differently")
+            return replace(first, name=self._inner([each.name for each in column]))
         if type(first) is Star:
             if len({each.backwards for each in column}) > 1:
                 raise Unlike("its turns do different things")
@@ -482,6 +493,7 @@ class Roll:
         expression: str,
         flags: Sequence[tuple[int, int]] = (),
         skipped: int = 0,
+        turns: int | None = None,
     ) -> Loop:
         """Everything that was found; after `look`."""
         self._is_closed = True
@@ -500,6 +512,7 @@ class Roll:
             tuple(self._stacked.values()),
             at,
             expression,
+            turns,
             skipped,
             tuple(flags),
         )
@@ -560,6 +573,29 @@ def with_whole_lists(items: Sequence[Item]) -> list[Item]:
 def _is_idle(item: Item) -> bool:
     """Whether a loop has nothing to do: it only went through a list."""
     return isinstance(item, Loop) and not item.body and not item.stacked and not item.state
+
+
+def with_turns(one: Any, other: Any, name: int, turns: int) -> Any:
+    """A template with the numbers counted that differ in a run with one turn more; None if there are none."""
+    found = False
+
+    def walk(a: Any, b: Any) -> Any:
+        nonlocal found
+        if type(a) is int and type(b) is int and a != b:
+            found = True
+            return Turns(name, a - (b - a) * turns, b - a)
+        if type(a) is not type(b):
+            return a
+        if isinstance(a, (list, tuple)) and not hasattr(a, "_fields") and len(a) == len(b):
+            return type(a)(walk(x, y) for x, y in zip(a, b, strict=True))
+        if isinstance(a, dict) and a.keys() == b.keys():
+            return {key: walk(a[key], b[key]) for key in a}
+        if type(a) is Calc:
+            return Calc(a.function, walk(a.operands, b.operands))
+        return a
+
+    made = walk(one, other)
+    return made if found else None
 
 
 def check_joins(items: Sequence[Any]) -> None:

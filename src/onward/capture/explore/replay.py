@@ -29,6 +29,7 @@ from .items import (
     Ref,
     SizeOf,
     Star,
+    Turns,
     is_of_numbers,
 )
 from .recorder import piece_bounds
@@ -146,6 +147,8 @@ class _Replay:
             return self._number(template.function, template.operands, env)
         if kind is Counted:
             return template.start + template.step * env["turn", template.loop]
+        if kind is Turns:
+            return template.start + template.step * env[template.name]
         if kind is Piece:
             return self._piece(template, env)
         if isinstance(template, tuple) and hasattr(template, "_fields"):
@@ -208,9 +211,7 @@ class _Replay:
         return truth if isinstance(truth, torch.Tensor) else torch.scalar_tensor(truth, dtype=torch.bool)
 
     def _loop(self, loop: Loop, env: Env) -> None:
-        limit = None if loop.count is None else self.value(loop.count, env)
-        if loop.skipped:
-            limit = limit - loop.skipped
+        limit = None if loop.count is None else self.value(loop.count, env) - loop.skipped
         condition = True if loop.condition is None else self._truth(loop.condition, env, loop.goes_on)
         start = [self.value(each, env) for each in loop.start]
 
@@ -226,11 +227,16 @@ class _Replay:
                     now = now.logical_and(before.logical_not())
                 left.append(now)
                 going = now.logical_not() if going is True else self._as_tensor(going).logical_and(now.logical_not())
-            return going, [*nexts, *left], [self._slice(each, inner) for _, each in loop.stacked]
+            counted = [] if loop.turns is None else [turn + 1]
+            return going, [*nexts, *left, *counted], [self._slice(each, inner) for _, each in loop.stacked]
 
         start += [torch.tensor(False) for _ in loop.flags]
+        names = [*loop.outs, *(name for _, name in loop.flags)]
+        if loop.turns is not None:
+            start.append(0)
+            names.append(loop.turns)
         ends, stacked = capture_loop(self._tracer, limit, condition, start, step)
-        env.update(zip((*loop.outs, *(name for _, name in loop.flags)), ends, strict=True))
+        env.update(zip(names, ends, strict=True))
         env.update((out, rows) for (out, _), rows in zip(loop.stacked, stacked, strict=True))
 
     def _slice(self, template: Any, env: Env) -> torch.Tensor:
