@@ -228,7 +228,7 @@ class Explorer:
         if ways.draw is None and key in self._known:
             return self._known[key]
         self._count += 1
-        if self._count > _MOST_RUNS or (self._count > 10 and time.monotonic() > self.until):
+        if self._count > _MOST_RUNS or (self._count > 2 and time.monotonic() > self.until):
             raise CannotExplore("it takes too many runs to see every way through it")
         found = self.run(ways, sizes)
         if ways.draw is None:
