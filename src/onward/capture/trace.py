@@ -30,7 +30,6 @@ from .values import drawn
 from .weights import Weights, weights_of
 from .willing import as_a_sum, sum_note, unwilling
 
-
 _KEPT = "the file keeps the example's", "the file keeps its size in the example"  # warnings of decisions
 
 
