@@ -364,8 +364,8 @@ ROWS: list[tuple[Any, tuple[Tensor, ...], dict[str, Any], int, str]] = [
         "written as fixed: dynamic axis 'batch' (= 2) is frozen by the model: a plain Python number is made from the "
         "size of axis 0 of 'x'\n  ROWS: `batch` became 2\n  it could not be thawed: the model runs other operations at "
         "other sizes. They part after aten.unsqueeze.default (BODY):\n    at batch = 2 the model is done\n"
-        "    at batch = 4 comes aten.unsqueeze.default (BODY)\n  The file takes only the example's size there. To avoid "
-        "this, compute with the size itself.",
+        "    at batch = 4 comes aten.unsqueeze.default (BODY)\n  The file takes only the example's size there. To "
+        "avoid this, compute with the size itself.",
     ),
     (
         together,

@@ -121,7 +121,7 @@ ROWS: list[tuple[Callable[[Tensor], Tensor], list[str]]] = [
     (lambda x: x * torch.tensor(float(x.shape[2])), []),
     (lambda x: x[:, :, : max(x.shape[2] // 2, 3), : min(x.shape[3], 7)], []),
     (lambda x: F.pad(x, (0, abs(whole(x.shape[2]) - whole(x.shape[3])))), ["abs(height - width)"]),
-    (lambda x: torch.arange(sorted(map(whole, x.shape[2:]))[0]) + x.mean(), ["min(height, width)"]),
+    (lambda x: torch.arange(whole(numpy.sort(list(x.shape[2:]))[0])) + x.mean(), ["min(height, width)"]),
     (lambda x: torch.arange(sum(whole(size) for size in x.shape[2:])) + x.mean(), ["height + width"]),
     (lambda x: F.interpolate(x, size=(whole(x.shape[2] / 2), 9)), ["int(height / 2)"]),
     (lambda x: x * (x.shape[2] / 7), []),
