@@ -103,9 +103,19 @@ def test_the_example_is_verified_where_the_trace_had_to_move_it() -> None:
     assert torch.equal(program.example_outputs[0], padded_to_fours(example))
 
 
-def test_a_branch_with_two_sides_that_differ_is_an_error() -> None:
+@pytest.mark.parametrize("length", [8, 9])
+def test_a_branch_with_two_sides_that_differ_is_kept(length: int) -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         return x * 2 if x.shape[1] % 4 == 0 else x
+
+    program = quietly(function, torch.randn(2, length), LINE)
+    assert program.inputs[0].shape == ("batch", "length")
+    assert agrees(function, program, *((2, each) for each in (1, 3, 4, 5, 8, 9, 12, 33)), (1, 4), (5, 7))
+
+
+def test_a_branch_with_two_sides_of_another_rank_is_an_error() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if x.shape[1] % 4 == 0 else x.sum(0)
 
     with pytest.raises(onward.FrozenAxisError, match="a branch depends on the size"):
         traced(function, torch.randn(2, 8), LINE)
@@ -165,19 +175,37 @@ def test_a_slice_that_takes_everything_on_all_probes_stays_a_slice() -> None:
     assert agrees(function, program, (2, 1), (2, 9), (2, 15))
 
 
-def test_sizes_so_near_that_rounding_hides_the_axis_are_not_believed() -> None:
+def test_a_branch_on_a_size_that_is_rounded_is_kept() -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         return x * 2 if F.max_pool1d(x, 8, 8, ceil_mode=True).shape[2] <= 2 else x * 3
 
+    program = quietly(function, torch.randn(2, 3, 16), {"x": {2: "length"}})
+    assert agrees(function, program, *((2, 3, each) for each in (4, 8, 15, 16, 17, 18, 24, 25, 100)))
+
+
+def test_sizes_so_near_that_rounding_hides_the_axis_are_not_believed() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if F.max_pool1d(x, 8, 8, ceil_mode=True).shape[2] <= 2 else x.sum(2)
+
     with pytest.raises(onward.FrozenAxisError, match="a branch depends on the size"):
         traced(function, torch.randn(2, 3, 16), {"x": {2: "length"}})
+
+
+def test_a_branch_is_kept_behind_a_check_of_the_size() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        if x.shape[1] % 4:
+            raise ValueError("not a multiple of 4")
+        return x * 2 if x.shape[1] == 8 else x * 3
+
+    program = quietly(function, torch.randn(2, 8), LINE)
+    assert agrees(function, program, *((2, each) for each in (4, 8, 12, 16, 40)), (1, 8), (5, 4))
 
 
 def test_a_model_that_refuses_a_moved_example_keeps_its_own_error() -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         if x.shape[1] % 4:
             raise ValueError("not a multiple of 4")
-        return x * 2 if x.shape[1] == 8 else x * 3
+        return x * 2 if x.shape[1] == 8 else x.sum(1)
 
     with pytest.raises(onward.FrozenAxisError, match="`length == 8` became True"):
         traced(function, torch.randn(2, 8), LINE)
@@ -199,10 +227,20 @@ def test_a_side_that_does_for_both_is_found_from_either_side() -> None:
 def test_a_side_must_do_at_sizes_that_the_model_takes() -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         assert x.shape[1] % 4 == 0
-        return x * 2 if x.shape[1] % 8 == 0 else x
+        return x * 2 if x.shape[1] % 8 == 0 else x.sum(1)
 
     with pytest.raises(onward.FrozenAxisError, match="a branch depends on the size"):
         traced(function, torch.randn(2, 8), LINE)
+
+
+@pytest.mark.parametrize("length", [8, 12])
+def test_both_sides_are_kept_at_sizes_that_the_model_takes(length: int) -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        assert x.shape[1] % 4 == 0
+        return x * 2 if x.shape[1] % 8 == 0 else x
+
+    program = quietly(function, torch.randn(2, length), LINE)
+    assert agrees(function, program, *((2, each) for each in (4, 8, 12, 16, 20, 24)), (1, 8), (5, 4))
 
 
 @pytest.mark.parametrize("formula", [True, False])
@@ -217,10 +255,18 @@ def test_a_side_must_do_on_the_other_side_though_an_operator_hides_it(
         y = torch.vstack([x[:, :, 0], x[:, :, 1]]) * 1
         return y.clamp(-1, 1) if x.shape[1] > 8 else -y
 
+    def of_another_rank(x: torch.Tensor) -> torch.Tensor:
+        y = function(x)
+        return y if x.shape[1] > 8 else y.sum()
+
+    axes = {"x": {0: "batch", 1: "length", 2: "width"}}
+    program = quietly(function, torch.randn(3, 3, 5), axes)
+    assert program.inputs[0].shape == ("batch", "length", "width")
+    assert agrees(function, program, *((2, length, 3) for length in (1, 3, 8, 9, 10, 20)), (1, 9, 2), (5, 8, 7))
     said = (onward.FrozenAxisError, CaptureWarning)
     with warnings.catch_warnings(), pytest.raises(said, match="a branch depends on the size"):
         warnings.simplefilter("error")
-        traced(function, torch.randn(3, 3, 5), {"x": {0: "batch", 1: "length", 2: "width"}})
+        traced(of_another_rank, torch.randn(3, 3, 5), axes)
 
 
 def test_squeeze_asks_for_the_size_of_the_axes_that_it_keeps() -> None:
@@ -231,7 +277,17 @@ def test_squeeze_asks_for_the_size_of_the_axes_that_it_keeps() -> None:
 
 def test_a_number_of_pieces_that_grows_with_an_axis_is_refused() -> None:
     with pytest.raises(onward.ExportError, match="it returns 1 tensors at the example's sizes and [0-9]+ at others"):
-        traced(lambda x: x.split(5, 1)[0], torch.randn(5, 5), {"x": {1: "width"}})
+        traced(lambda x: x.split(5, 1)[-1], torch.randn(5, 5), {"x": {1: "width"}})
+
+
+def test_the_first_of_a_number_of_pieces_that_grows_with_an_axis_is_followed() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return x.split(5, 1)[0]
+
+    program = quietly(function, torch.randn(5, 5), {"x": {1: "width"}})
+    for width in (1, 3, 5, 6, 9, 10, 11, 26):
+        x = torch.randn(5, width)
+        assert torch.equal(execute(program, [x])[0], function(x))
 
 
 def test_a_difference_that_was_warned_of_is_told_with_the_warning() -> None:
@@ -318,8 +374,15 @@ def test_an_example_of_one_id_does_not_hide_a_branch() -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         return x.float().abs() if x.shape[0] % 2 == 0 else x.float().tanh()
 
+    def of_another_rank(x: torch.Tensor) -> torch.Tensor:
+        return x.float().abs().sum(0) if x.shape[0] % 2 == 0 else x.float().tanh()
+
+    program = quietly(function, torch.tensor([0]), {"x": {0: "rows"}})
+    for rows in (1, 2, 3, 4, 9, 10):
+        x = torch.arange(rows) - 2
+        torch.testing.assert_close(execute(program, [x])[0], function(x))
     with pytest.raises(onward.FrozenAxisError, match="a branch depends on the size"):
-        traced(function, torch.tensor([0]), {"x": {0: "rows"}})
+        traced(of_another_rank, torch.tensor([0]), {"x": {0: "rows"}})
 
 
 @pytest.mark.parametrize("kept", [torch.neg, torch.clone, lambda x: x + x, lambda x: torch.where(x > 0, x, x * 2)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import pytest
@@ -80,7 +81,7 @@ def _asserted(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def _branched(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    return a * 2 + b.sum() if a.shape[0] == b.shape[0] else a * 3 + b.mean()
+    return a * 2 + b.sum() if a.shape[0] == b.shape[0] else a.sum() + b.mean()
 
 
 class _Recurrent(torch.nn.Module):
@@ -106,3 +107,17 @@ def test_axes_that_the_model_compares_are_one(model: Any) -> None:
         inputs = (torch.randn(size, 5), torch.randn(size, width))
         with torch.no_grad():
             torch.testing.assert_close(program(*inputs), model(*inputs), rtol=1e-4, atol=1e-5)
+
+
+def test_axes_that_the_model_compares_stay_two_where_both_sides_are_kept() -> None:
+    def model(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return a * 2 + b.sum() if a.shape[0] == b.shape[0] else a * 3 + b.mean()
+
+    example = (torch.randn(3, 5), torch.randn(3, 5))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", onward.CaptureWarning)
+        program = onward.export(model, example, input_names=["a", "b"], dynamic_axes={"a": {0: "n"}, "b": {0: "m"}})
+    assert [port.shape for port in program.inputs] == [("n", 5), ("m", 5)]
+    for sizes in ((1, 1), (1, 2), (2, 1), (3, 3), (3, 7), (7, 7)):
+        inputs = tuple(torch.randn(size, 5) for size in sizes)
+        torch.testing.assert_close(program(*inputs), model(*inputs), rtol=1e-4, atol=1e-5)

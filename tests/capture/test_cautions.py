@@ -92,6 +92,29 @@ def loop_over_found(x: Tensor) -> Tensor:
     return x
 
 
+def branch_with_two_ranks(x: Tensor) -> Tensor:
+    return x * 2 if x.sum() > 0 else x.sum()
+
+
+def deeper_with_data(x: Tensor) -> Tensor:
+    for _ in range(int(x.abs().sum())):
+        x = x.unsqueeze(0)
+    return x
+
+
+def deeper_with_found(x: Tensor) -> Tensor:
+    found = x.flatten().nonzero()
+    for _ in range(found.shape[0]):
+        x = x.unsqueeze(0)
+    return x
+
+
+def deeper_with_rows(x: Tensor) -> Tensor:
+    for _ in range(x.shape[0]):
+        x = x.unsqueeze(0)
+    return x
+
+
 def fitting_mask(x: Tensor) -> Tensor:
     return x[x > 0].reshape(2, 3)
 
@@ -150,6 +173,10 @@ def median_of_data(x: Tensor) -> Tensor:
     return x * statistics.median([1, 2, x.sum().item()])
 
 
+def mode_of_data(x: Tensor) -> Tensor:
+    return x * statistics.mode([1, x.sum().item()])
+
+
 ONES = torch.ones(2, 3)
 BATCH = {"dynamic_axes": {"x": {0: "batch"}}}
 
@@ -183,20 +210,24 @@ ROWS: list[tuple[Any, tuple[Tensor, ...], dict[str, Any], int, str]] = [
         "input.",
     ),
     (
-        branch_on_data,
+        branch_with_two_ranks,
         (ONES,),
         {},
         1,
         "a value was read out of a tensor (if, while, or bool()), and the file keeps the example's answer (True). "
-        f"Inputs that would give another answer are computed wrongly. To avoid this, {SCRIPT}.",
+        f"Inputs that would give another answer are computed wrongly. To avoid this, {SCRIPT}. It cannot be kept as an "
+        "If or a Loop: its branches and loops have no form in the file: the two branches return tensors of different "
+        "kinds, float32[2, 3] and float32[].",
     ),
     (
-        loop_over_data,
+        deeper_with_data,
         (ONES,),
         {},
         1,
         "a value was read out of a tensor (.item(), int() or float()), and the file keeps the example's answer (6). "
-        f"Inputs that would give another answer are computed wrongly. To avoid this, {SCRIPT}.",
+        f"Inputs that would give another answer are computed wrongly. To avoid this, {SCRIPT}. It cannot be kept as an "
+        "If or a Loop: its branches and loops have no form in the file: the loop turns a carried tensor float32[2, 3] "
+        "into float32[1, 2, 3].",
     ),
     *(
         (
@@ -217,21 +248,23 @@ ROWS: list[tuple[Any, tuple[Tensor, ...], dict[str, Any], int, str]] = [
         )
     ),
     (  # the line is the model's, not that of the standard library
-        median_of_data,
+        mode_of_data,
         (ONES,),
         {},
         1,
-        "a value was read out of a tensor (.item(), int() or float()), and the file keeps the example's answer (False)"
+        "a value was read out of a tensor (.item(), int() or float()), and the file keeps the example's answer (6.0)"
         f". Inputs that would give another answer are computed wrongly. To avoid this, {SCRIPT}.",
     ),
     (
-        loop_over_found,
+        deeper_with_found,
         (ONES,),
         {},
         2,
         "how large a tensor is depends on data here, and the file keeps its size in the example (`nonzero_1` is 6). "
         "Inputs that would give another size are computed wrongly. To avoid this, compute with the size itself (no "
-        "int(), range() or if on it), or use torch.jit.script on the function, which keeps loops and branches.",
+        "int(), range() or if on it), or use torch.jit.script on the function, which keeps loops and branches. It "
+        "cannot be kept as an If or a Loop: its branches and loops have no form in the file: the loop turns a carried "
+        "tensor float32[2, 3] into float32[1, 2, 3].",
     ),
     (
         fitting_mask,
@@ -324,15 +357,15 @@ ROWS: list[tuple[Any, tuple[Tensor, ...], dict[str, Any], int, str]] = [
         "same.",
     ),
     (
-        rows,
+        deeper_with_rows,
         (ONES,),
         {**BATCH, "allow_static_axes": True},
         0,
         "written as fixed: dynamic axis 'batch' (= 2) is frozen by the model: a plain Python number is made from the "
         "size of axis 0 of 'x'\n  ROWS: `batch` became 2\n  it could not be thawed: the model runs other operations at "
-        "other sizes. They part after aten.mul.Tensor (ROWS):\n    at batch = 2 comes aten.stack.default (ROWS)\n"
-        "    at batch = 4 comes aten.select.int (ROWS)\n  The file takes only the example's size there. To avoid this, "
-        "compute with the size itself.",
+        "other sizes. They part after aten.unsqueeze.default (BODY):\n    at batch = 2 the model is done\n"
+        "    at batch = 4 comes aten.unsqueeze.default (BODY)\n  The file takes only the example's size there. To "
+        "avoid this, compute with the size itself.",
     ),
     (
         together,
@@ -353,15 +386,59 @@ def test_warning(model: Any, inputs: tuple[Tensor, ...], options: dict[str, Any]
         program = onward.export(model, inputs, input_names=names, **options)
     function = type(model).forward if isinstance(model, nn.Module) else model
     place = f"{__file__}:{function.__code__.co_firstlineno + line}: " if line else ""
-    text = place + text.replace("ROWS", f"{__file__}:{rows.__code__.co_firstlineno + 1}")
+    first = deeper_with_rows.__code__.co_firstlineno
+    text = place + text.replace("ROWS", f"{__file__}:{first + 1}").replace("BODY", f"{__file__}:{first + 2}")
     assert program.warnings == (text,)
     assert [str(each.message) for each in caught if each.category is onward.CaptureWarning] == [text]
+
+
+KEPT: list[tuple[Any, dict[str, Any], int, tuple[str, ...], list[Tensor]]] = [
+    (branch_on_data, {}, 1, ("`if` kept as If (the value of a tensor)",), [ONES * each for each in (-2, 0, 1, 3)]),
+    (loop_over_data, {}, 1, ("loop kept as Loop",), [ONES * each for each in (-2, 0, 0.5, 1, 3)]),
+    (loop_over_found, {}, 2, ("loop kept as Loop",), [ONES * 0, ONES * 3, torch.tensor([[0.0, 1.0, 0.0], [2, 0, 0]])]),
+    (
+        median_of_data,
+        {},
+        1,
+        ("`if` kept as If (6.0 < 2.0)", "`if` kept as If (6.0 < 1.0)"),
+        [ONES * each for each in (-2, 0, 0.2, 0.25, 0.3, 1, 3)],
+    ),
+    (rows, BATCH, 1, ("loop kept as Loop",), [torch.randn(each, 3) for each in (1, 2, 3, 7)]),
+]
+
+
+@pytest.mark.parametrize(("function", "options", "line", "texts", "others"), KEPT)
+def test_what_is_kept_is_told_and_not_warned_about(
+    function: Any, options: dict[str, Any], line: int, texts: tuple[str, ...], others: list[Tensor]
+) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        program = onward.export(function, (ONES,), input_names=["x"], **options)
+    place = f"{__file__}:{function.__code__.co_firstlineno + line}: "
+    assert program.warnings == tuple(place + text for text in texts)
+    for x in others:
+        torch.testing.assert_close(program(x), function(x))
+
+
+def test_a_line_that_is_kept_is_told_once() -> None:
+    def function(x: Tensor) -> Tensor:
+        for i in range(3):
+            x = x * 2 if x[i, 0] > 0 else x
+        return x
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        program = onward.export(function, (torch.ones(3, 3),))
+    assert len(program.warnings) == 1
+    for signs in ((1, 1, 1), (-1, 1, 1), (1, -1, 1), (-1, 1, -1), (-1, -1, -1)):
+        x = torch.ones(3, 3) * torch.tensor(signs)[:, None]
+        torch.testing.assert_close(program(x), function(x))
 
 
 def test_a_line_is_warned_about_once() -> None:
     def function(x: Tensor) -> Tensor:
         for i in range(3):
-            x = x * 2 if x[i, 0] > 0 else x
+            x = x * 2 if x[i, 0] > 0 else x.double()
         return x
 
     with warnings.catch_warnings(record=True) as caught:
@@ -380,9 +457,11 @@ def test_a_line_that_does_more_than_check() -> None:
         # fmt: on
         return x
 
-    with pytest.warns(onward.CaptureWarning):
+    with pytest.warns(onward.CaptureWarning) as caught:
         program = onward.export(function, (ONES,))
     first = function.__code__.co_firstlineno + 2
-    assert [text.split(" (")[0] for text in program.warnings] == [
+    told = [str(each.message) for each in caught]
+    assert [text.split(" (")[0] for text in told] == [
         f"{__file__}:{line}: a value was read out of a tensor" for line in (first, first + 1)
     ]
+    assert [text for text in program.warnings if " kept as If " not in text] == told

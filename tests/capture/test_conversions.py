@@ -166,11 +166,83 @@ def chosen(x: Tensor, n: Tensor) -> Tensor:
     return x * 2 if int(n) > 2 else x
 
 
-@pytest.mark.parametrize("model", [ByKey(), ByName(), as_often, factorial, chosen], ids=_name)
+def as_deep(x: Tensor, n: Tensor) -> Tensor:
+    for _ in range(int(n)):
+        x = x.unsqueeze(0)
+    return x
+
+
+def chosen_rank(x: Tensor, n: Tensor) -> Tensor:
+    return x * 2 if int(n) > 2 else x.sum()
+
+
+@pytest.mark.parametrize("model", [ByKey(), ByName(), as_deep, factorial, chosen_rank], ids=_name)
 def test_what_needs_a_plain_number_keeps_the_examples_with_a_warning(model: Callable[..., Any]) -> None:
     with pytest.warns(onward.CaptureWarning, match=READ_OUT):
         program = check(model, EXAMPLE, [(draw(11, 4), torch.tensor(3))], dynamic_axes=ROWS)
     assert any(READ_OUT in each for each in program.warnings)
+
+
+@pytest.mark.parametrize(("model", "number"), [(as_often, 3), (chosen, 3), (chosen, 0)])
+def test_what_a_number_decides_is_kept(model: Callable[..., Any], number: int) -> None:
+    others = [(draw(rows, 4), torch.tensor(each)) for rows in (1, 11) for each in (-1, 0, 1, 2, 3, 9)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", onward.CaptureWarning)
+        program = check(model, (TABLE, torch.tensor(number)), others, dynamic_axes=ROWS)
+    assert not any(READ_OUT in each for each in program.warnings)
+
+
+def test_a_loop_without_turns_in_the_example_is_warned_about() -> None:
+    with pytest.warns(onward.CaptureWarning, match=f"{READ_OUT}.*cannot be kept as .*: the loop has too few turns"):
+        check(as_often, (TABLE, torch.tensor(0)), [(draw(11, 4), torch.tensor(0))], dynamic_axes=ROWS)
+
+
+def _clamped(x: Tensor, n: Tensor) -> Tensor:
+    total = x.sum().item()
+    if total < 2:
+        factor = 1 if total < 1 else total
+    else:
+        factor = 2
+    return x * factor
+
+
+def _mean_or_one(x: Tensor, n: Tensor) -> Tensor:
+    return x * (x.mean() if x.sum() < 2 else 1)
+
+
+def _median(x: Tensor, n: Tensor) -> Tensor:
+    return x * sorted([1, 2, x.sum().item()])[1]
+
+
+@pytest.mark.parametrize("example", [0.0, 0.1, 1.0])
+@pytest.mark.parametrize("model", [_clamped, _mean_or_one, _median], ids=_name)
+def test_sides_with_numbers_of_other_kinds_keep_the_digits(model: Callable[..., Any], example: float) -> None:
+    """A whole number on one side must not make one of the fraction on the other, or of a tensor."""
+    row, n = torch.ones(3, 4), torch.tensor(0)
+    others = [(row * each, n) for each in (-1.0, 0.0, 0.05, 0.1, 0.12, 0.15, 0.2, 2.0)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", onward.CaptureWarning)
+        check(model, (row * example, n), others)
+
+
+def test_sides_whose_numbers_give_other_dtypes_are_warned_about() -> None:
+    def model(x: Tensor, n: Tensor) -> Tensor:
+        return x * (0.5 if x.sum() < 1 else 2)
+
+    with pytest.warns(onward.CaptureWarning, match=f"{READ_OUT}.* tensors of different kinds"):
+        check(model, (torch.ones(2, 3, dtype=torch.long), torch.tensor(0)), [])
+
+
+def test_a_number_that_was_read_is_warned_about_where_a_size_was_recovered() -> None:
+    """The program is made of a second run, which must not swallow what the first one said."""
+    whole = int
+
+    def model(x: Tensor, n: Tensor) -> Tensor:
+        return x[: whole(x.shape[0] * 0.5)] * [1.0, 2.0, 3.0, 4.0][int(n)]
+
+    with pytest.warns(onward.CaptureWarning, match=READ_OUT) as caught:
+        program = check(model, EXAMPLE, [(draw(11, 4), torch.tensor(3))], dynamic_axes=ROWS)
+    assert [str(each.message) for each in caught] == [each for each in program.warnings if READ_OUT in each]
 
 
 def test_a_root_of_a_number_from_data_is_followed() -> None:

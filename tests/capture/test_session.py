@@ -114,7 +114,7 @@ def test_a_model_running_in_another_thread_is_not_recorded() -> None:
     ("function", "how"),
     [
         (lambda x: x * math.exp(x.sum()), ".item(), int() or float()"),
-        (lambda x: x * 2 if x.sum() > 0 else x, "if, while, or bool()"),
+        (lambda x: x * 2 if x.sum() > 0 else x.sum(), "if, while, or bool()"),
         (lambda x: x[: len(range(int(x.abs().max()) + 1))], ".item(), int() or float()"),
         (lambda x: torch.from_numpy(x.numpy()) + x, "numpy"),
     ],

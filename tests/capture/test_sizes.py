@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 import re
@@ -13,6 +14,7 @@ import torch
 
 import onward
 from onward.capture import CaptureWarning
+from onward.capture.execute import execute
 
 from .tracing import ops, shapes, traced
 
@@ -84,13 +86,19 @@ def test_axes_that_must_be_equal_are_found_out() -> None:
             ".* uses a number that no formula of the axes gives:\n    1 at batch = 6\n    3 at",
         ),
         (
-            lambda x: torch.stack([x[i] * 2 for i in range(x.shape[0])]),
+            lambda x: functools.reduce(lambda y, _: y.unsqueeze(0), range(x.shape[0]), x),
             "batch",
             6,
             "the model runs other operations at",
         ),
-        (lambda x: x * 2 if x.shape[0] % 4 == 0 else x, "(batch % 4) == 0", False, "a branch depends on the size"),
-        (lambda x: x.sum(0) if len(x) < 9 else x.mean(0), "batch < 9", True, "a branch depends on the size"),
+        (
+            lambda x: [x[i] * 2 for i in range(x.shape[0])],
+            "batch",
+            6,
+            "the model returns another number of values at other sizes:\n    6 at batch = 6\n    12 at batch = 12",
+        ),
+        (lambda x: x * 2 if x.shape[0] % 4 == 0 else x[0], "(batch % 4) == 0", False, "a branch depends on the size"),
+        (lambda x: x.sum(0) if len(x) < 9 else x.mean(), "batch < 9", True, "a branch depends on the size"),
     ],
 )
 def test_a_frozen_axis_is_an_error_with_its_line(function: Any, expression: str, value: Any, reason: str) -> None:
@@ -105,8 +113,42 @@ def test_a_frozen_axis_is_an_error_with_its_line(function: Any, expression: str,
     assert caught.value.source is not None and caught.value.source.endswith(f"test_sizes.py:{line}")
 
 
-def frozen_width(x: torch.Tensor) -> torch.Tensor:
+def _even_or_shorter(x: torch.Tensor) -> torch.Tensor:
+    return x if int(x.shape[0] % 2) == 0 else x[:-1]
+
+
+def _columns(x: torch.Tensor) -> torch.Tensor:
     return torch.cat([x[:, i : i + 1] * i for i in range(x.shape[1])], 1)
+
+
+@pytest.mark.parametrize(
+    ("function", "example"),
+    [
+        (lambda x: torch.stack([x[i] * 2 for i in range(x.shape[0])]), 6),
+        (lambda x: x * 2 if x.shape[0] % 4 == 0 else x, 6),
+        (lambda x: x.sum(0) if len(x) < 9 else x.mean(0), 6),
+        (lambda x: x * 100 if x.shape[0] == 1 else x + 1, 1),
+        (lambda x: x + 1 if x.shape[0] > 1 else x * 100, 1),
+        (_even_or_shorter, 4),
+        (_even_or_shorter, 3),
+        (_columns, 6),
+    ],
+)
+def test_branches_and_loops_over_sizes_are_kept(function: Any, example: int) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        program = traced(function, torch.randn(example, 3), {"x": {0: "batch", 1: "width"}})
+    assert program.warnings == () and "kept as" in program.remarks[0]
+    assert program.inputs[0].shape == ("batch", "width")
+    for shape in ((1, 3), (2, 1), (3, 3), (4, 5), (7, 2), (8, 3), (9, 3), (10, 9), (20, 4)):
+        x = torch.randn(shape)
+        torch.testing.assert_close(execute(program, [x])[0], function(x))
+
+
+def frozen_width(x: torch.Tensor) -> torch.Tensor:
+    for _ in range(x.shape[1]):
+        x = x.unsqueeze(2)
+    return x
 
 
 def test_a_frozen_axis_may_be_written_as_fixed() -> None:
@@ -125,8 +167,8 @@ def test_a_frozen_axis_leaves_the_others_out_of_the_message() -> None:
 @pytest.mark.parametrize(
     "function",
     [
-        lambda x: x * 100 if x.shape[0] == 1 else x + 1,
-        lambda x: x + 1 if x.shape[0] > 1 else x * 100,
+        lambda x: x * 100 if x.shape[0] == 1 else x.sum(0),
+        lambda x: x.sum(0) if x.shape[0] > 1 else x * 100,
         lambda x: x.squeeze(),
         lambda x: x.squeeze(0) * 2,
         lambda x: x.squeeze((0, 1)) * 2,
@@ -156,7 +198,9 @@ def test_a_refused_example_of_size_one_names_the_branch_and_what_to_do() -> None
 
 def test_an_example_of_size_one_may_be_written_as_fixed() -> None:
     with pytest.warns(CaptureWarning, match="written as fixed"):
-        program = traced(lambda x: x * 100 if x.shape[0] == 1 else x + 1, torch.randn(1, 3), X, allow_static_axes=True)
+        program = traced(
+            lambda x: x * 100 if x.shape[0] == 1 else x.sum(0), torch.randn(1, 3), X, allow_static_axes=True
+        )
     assert ops(program) == ["aten.mul.Tensor"]
     assert shapes(program) == [(1, 3)]
 
@@ -227,7 +271,7 @@ def test_rounding_is_seen_although_the_example_is_even() -> None:
     program = traced(lambda x: torch.zeros(x.shape[0] // 2 * 2) + x.sum(), torch.randn(4, 3), X)
     assert shapes(program) != [("batch",)]
     with pytest.raises(onward.FrozenAxisError, match=r"`\(batch % 2\) == 0` became True"):
-        traced(lambda x: x if int(x.shape[0] % 2) == 0 else x[:-1], torch.randn(4, 3), X)
+        traced(lambda x: x if int(x.shape[0] % 2) == 0 else x[:-1].sum(), torch.randn(4, 3), X)
 
 
 def test_a_model_that_needs_multiples_gets_them() -> None:

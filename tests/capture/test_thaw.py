@@ -120,7 +120,7 @@ def some_axes(x: torch.Tensor) -> torch.Tensor:
 
 
 def either(x: torch.Tensor) -> torch.Tensor:
-    return x * 2 if x.shape[2] % 2 == 0 else x + 1
+    return x * 2 if x.shape[2] % 2 == 0 else x.sum(0)
 
 
 def cubed(x: torch.Tensor) -> torch.Tensor:
@@ -150,7 +150,7 @@ PARTINGS = [
         either,
         """a branch depends on the size: the model runs other operations at other sizes. They part at the very first:
     at batch = 2, height = 8, width = 12 comes aten.mul.Tensor (FILE:1)
-    at batch = 4, height = 25, width = 61 comes aten.add.Tensor (FILE:1)""",
+    at batch = 4, height = 25, width = 61 comes aten.sum.dim_IntList (FILE:1)""",
     ),
     (
         cubed,

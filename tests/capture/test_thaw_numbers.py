@@ -6,6 +6,7 @@ import functools
 import json
 import math
 import re
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -120,7 +121,7 @@ ROWS: list[tuple[Callable[[Tensor], Tensor], list[str]]] = [
     (lambda x: x * torch.tensor(float(x.shape[2])), []),
     (lambda x: x[:, :, : max(x.shape[2] // 2, 3), : min(x.shape[3], 7)], []),
     (lambda x: F.pad(x, (0, abs(whole(x.shape[2]) - whole(x.shape[3])))), ["abs(height - width)"]),
-    (lambda x: torch.arange(sorted(x.shape[2:])[0]) + x.mean(), ["min(height, width)"]),
+    (lambda x: torch.arange(whole(numpy.sort(list(x.shape[2:]))[0])) + x.mean(), ["min(height, width)"]),
     (lambda x: torch.arange(sum(whole(size) for size in x.shape[2:])) + x.mean(), ["height + width"]),
     (lambda x: F.interpolate(x, size=(whole(x.shape[2] / 2), 9)), ["int(height / 2)"]),
     (lambda x: x * (x.shape[2] / 7), []),
@@ -131,6 +132,21 @@ ROWS: list[tuple[Callable[[Tensor], Tensor], list[str]]] = [
     (lambda x: x.view(x.shape[0], 3, whole(x.shape[2] // 7), 7, x.shape[3]), ["height // 7"]),
     (split_in_two, ["int(height * 0.25)", "((height * 3) + 3) // 4"]),
 ]
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 14, 21), (2, 3, 21, 14)])
+def test_sizes_that_are_sorted_are_kept_as_a_branch(shape: tuple[int, ...]) -> None:
+    def function(x: Tensor) -> Tensor:
+        return torch.arange(sorted(x.shape[2:])[0]) + x.mean()
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        program = onward.export(function, (torch.randn(shape),), input_names=["x"], dynamic_axes=AXES)
+    assert program.inputs[0].shape == ("batch", 3, "height", "width")
+    assert [text.split(": ")[1] for text in program.warnings] == ["`if` kept as If (width < height)"]
+    for other in (*OTHERS, (2, 3, 9, 9), (1, 3, 1, 5), (1, 3, 5, 1)):
+        x = torch.randn(other)
+        torch.testing.assert_close(program(x), function(x), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(("function", "formulas"), ROWS)

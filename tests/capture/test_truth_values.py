@@ -60,9 +60,21 @@ def test_tensors_of_other_shapes_are_never_equal() -> None:
     assert session.run([X, X[0]])[0].tolist() is False
 
 
-def test_a_branch_keeps_the_side_of_the_example_and_says_so() -> None:
+@pytest.mark.parametrize("example", [X, FAR])
+def test_a_branch_keeps_both_sides(example: Tensor) -> None:
     def choose(x: Tensor, y: Tensor) -> Tensor:
         return x + 1 if torch.equal(x, y) else y
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        session = exported(choose, X, example.clone(), axes=BOTH)
+    for x, y in ((X, X), (X, NEAR), (X, FAR), (X[:1], X[:1]), (X[:1], FAR[:1])):
+        assert torch.equal(session.run([x, y])[0], choose(x, y))
+
+
+def test_a_branch_keeps_the_side_of_the_example_and_says_so() -> None:
+    def choose(x: Tensor, y: Tensor) -> Tensor:
+        return x + 1 if torch.equal(x, y) else y.sum()
 
     with pytest.warns(onward.CaptureWarning, match=r"test_truth_values.*keeps the example's answer \(True\)"):
         session = exported(choose, X, X.clone())

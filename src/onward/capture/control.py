@@ -104,6 +104,13 @@ def _merged(tracer: Tracer, first: Leaf, second: Leaf, taken: bool) -> Leaf:
     """What is known of a value that comes from either side."""
     chosen = first if taken else second
     if isinstance(first.fact, SizeFact) or isinstance(second.fact, SizeFact):
+        if type(first.fact) is not type(second.fact) or dtype_of(first.fact) is not dtype_of(second.fact):
+            raise _cannot(
+                tracer,
+                "the two branches return numbers of different kinds, or a number and a tensor: "
+                f"{_text(_tensor_fact(first.fact))} and {_text(_tensor_fact(second.fact))}",
+                "return numbers of one kind from both",
+            )
         return chosen
     if isinstance(first.fact, ListFact) or isinstance(second.fact, ListFact):
         return Leaf(_joined(tracer, first.fact, second.fact, "the two branches return"), chosen.example)

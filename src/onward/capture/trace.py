@@ -17,7 +17,7 @@ from .complaints import all_sizes_refused, frozen_axis, no_sizes_left, places_of
 from .constant_outputs import constant_note, constant_outputs, lost_dependence
 from .decisions import CaptureWarning
 from .elsewhere import ProbeRejected
-from .explore.attempt import explored
+from .explore.attempt import NothingToKeep, explored
 from .explore.items import CannotExplore
 from .facts import Assumption, CapturedProgram, Output
 from .inputs import AxisNames, Call
@@ -26,13 +26,14 @@ from .mutable import answers
 from .probes import SIDES, Plan, plans
 from .python.watchdog import at_most
 from .run import Frozen, Request, Stuck, run
-from .source import warn_user, warnings_held
+from .source import Said, warn_user, warnings_held
 from .thaw import CannotThaw, SizesRefused, thaw, thaw_numbers
 from .values import drawn
 from .weights import Weights, weights_of
 from .willing import as_a_sum, sum_note, unwilling
 
 _SECONDS = 1.0  # that a model with a loop on data may take on other values
+_KEPT = "the file keeps the example's", "the file keeps its size in the example"  # warnings of decisions
 
 
 class Narrowed(Exception):
@@ -164,21 +165,26 @@ def _first_that_works(request: Request, *, in_short: bool = False) -> CapturedPr
         tying = bool(plan.tied) and _compares_axes(frozen, example)
         if not tying and (not _worth_trying(frozen, plan, refused=refused) or (frozen and plan.tied and not rejected)):
             continue
+        said: list[Said] = []
         try:
             try:
-                plan, program = _with_data_decisions(request, plan, in_short=in_short)
+                plan, program = _with_data_decisions(request, plan, said, in_short=in_short)
             except Frozen as error:
                 frozen = frozen or error
                 plan = dataclasses.replace(plan, freedom=error.freedom)
                 sided = None if in_short else _on_one_side(request, plan, error)
                 if sided is not None:
                     return sided
-                program = _with_size_decisions(request, plan) or thaw(request, plan, error)
+                found = _with_size_decisions(request, plan)
+                program = found or thaw(request, plan, error)
+                if found is None:
+                    _tell(said)
             except Stuck as error:
                 if plan.enlarged:  # there the model may refuse the very example
                     raise
                 stuck = stuck or error
                 program = _with_numbers(request, plan, error)
+                _tell(said)
             return _settled(request, plan, program, after_freeze=frozen is not None)
         except Stuck as error:
             if not plan.enlarged:
@@ -219,11 +225,26 @@ def _with_numbers(request: Request, plan: Plan, stuck: Stuck) -> CapturedProgram
         raise (cannot if isinstance(cannot, SizesRefused) else stuck) from cannot
 
 
-def _with_data_decisions(request: Request, plan: Plan, *, in_short: bool) -> tuple[Plan, CapturedProgram]:
-    """Run, and where Python asked what the data says, explore what it would have done at other answers."""
+def _tell(said: Iterable[Said]) -> None:
+    """Warn of what was held."""
+    for each in dict.fromkeys(said):
+        warn_user(*each)
+
+
+def _with_data_decisions(
+    request: Request, plan: Plan, given_up: list[Said], *, in_short: bool
+) -> tuple[Plan, CapturedProgram]:
+    """Run, and where Python asked what the data says, explore what it would have done at other answers.
+
+    What a run that fails has warned of is left in `given_up`: it holds for a program that is made of the same run.
+    """
     free = plan
     with warnings_held() as said:
-        plan, program = _as_free_as_it_goes(request, plan)
+        try:
+            plan, program = _as_free_as_it_goes(request, plan)
+        except Exception:
+            given_up += said
+            raise
     reason = ""
     if program.decided_by_data and not in_short:
         for each in dict.fromkeys((free.freedom, plan.freedom)):
@@ -231,11 +252,16 @@ def _with_data_decisions(request: Request, plan: Plan, *, in_short: bool) -> tup
                 with warnings_held() as others:
                     program, said, reason = explored(request, dataclasses.replace(plan, freedom=each)), others, ""
                 break
+            except NothingToKeep:
+                continue
             except CannotExplore as error:
                 reason = reason or f" It cannot be kept as an If or a Loop: {error}."
-    for text, category, source in said:
-        warn_user(text + reason if "keeps the example's" in text else text, category, source)
-    return plan, program
+
+    def explained(text: str) -> str:
+        return text + reason if any(each in text for each in _KEPT) else text
+
+    _tell((explained(text), category, source) for text, category, source in said)
+    return plan, dataclasses.replace(program, warnings=tuple(map(explained, program.warnings)))
 
 
 def _with_size_decisions(request: Request, plan: Plan) -> CapturedProgram | None:
@@ -247,8 +273,7 @@ def _with_size_decisions(request: Request, plan: Plan) -> CapturedProgram | None
             found = explored(request, plan, of_sizes=True)
         except CannotExplore:
             return None
-    for each in said:
-        warn_user(*each)
+    _tell(said)
     return found
 
 
@@ -279,8 +304,7 @@ def _on_one_side(request: Request, plan: Plan, frozen: Frozen) -> CapturedProgra
                 found = _settled(request, sided, program, after_freeze=True)
             except (CaptureError, CannotThaw, ProbeRejected, Frozen, Stuck):
                 continue
-        for each in said:
-            warn_user(*each)
+        _tell(said)
         return found
     return None
 

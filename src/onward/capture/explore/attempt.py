@@ -27,6 +27,10 @@ _SECONDS = 6.0  # for all runs together
 _TURNS_WANTED = 5  # of loops over axes
 
 
+class NothingToKeep(CannotExplore):
+    """The model takes one way at all data: what it reads is a number, which decides about none."""
+
+
 def explored(request: Request, plan: Plan, *, of_sizes: bool = False) -> CapturedProgram:
     """The program with branches and loops; CannotExplore says why there is none."""
     if request.call.state or request.call.written:
@@ -67,7 +71,7 @@ def _explored(request: Request, plan: Plan, of_sizes: bool, until: float, *, pla
     explorer = Explorer(run_once, longer, _others(request, longer), until)
     program = explorer.program()
     if not kept(program.items) and not has_lists(program.items):
-        raise CannotExplore("there is nothing to keep")
+        raise NothingToKeep("there is nothing to keep")
     form = program.form
 
     def instead(tracer: Any, inputs: Sequence[Any]) -> Any:

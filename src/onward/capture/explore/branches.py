@@ -61,10 +61,19 @@ def _collect_values(one: Any, other: Any, found: list[Pair]) -> bool:
         return True
     both = _is_value(one) and _is_value(other)
     number = isinstance(one, (int, float)) or isinstance(other, (int, float))  # one that a branch computes
+    if _kind(one) is not _kind(other):
+        return False
     if both or (number and type(one if _is_value(one) else other) is Ref):
         found.append((one, other))
         return True
     return False
+
+
+def _kind(leaf: Any) -> type | None:
+    """What a number is, for an operator may do something else with 1 than with 1.0; None for a tensor."""
+    if _is_value(leaf):
+        return leaf.kind if type(leaf) is Ref else None
+    return type(leaf)
 
 
 def is_same(one: Any, other: Any) -> bool:

@@ -7,7 +7,7 @@ two. Values are numbers; arguments are templates, nested lists and dicts in whic
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -27,6 +27,7 @@ class Ref:
     """A tensor, or a number that the graph computes."""
 
     value: int
+    kind: type | None = field(default=None, compare=False)  # of a number: bool, int or float
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,7 +315,7 @@ def renamed(template: Any, names: Names) -> Any:
         if key is not None:
             new = names.get(key)
             if new is not None:
-                return Ref(new) if type(new) is int else new
+                return Ref(new, leaf.kind if type(leaf) is Ref else None) if type(new) is int else new
         kind = type(leaf)
         if kind is SizeOf or kind is Piece or kind is Star:
             return _held(leaf, names)

@@ -95,7 +95,8 @@ class Recorder:
         number = self.made
         self.made += 1
         self._alive.append(value)
-        self._templates[id(value)] = Ref(number) if template is None else template
+        kind = type(value.values[0]) if isinstance(value, Size) else None
+        self._templates[id(value)] = Ref(number, kind) if template is None else template
         if isinstance(value, Traced):
             self._of_nodes[value.node] = number
         return number
@@ -131,7 +132,7 @@ class Recorder:
             return Calc(origin.function, tuple(map(self._number, origin.operands)))
         if isinstance(origin, (AxisOf, NumberOf)) and origin.node in self._of_nodes:
             of = self._of_nodes[origin.node]
-            return SizeOf(of, origin.axis) if isinstance(origin, AxisOf) else Ref(of)
+            return SizeOf(of, origin.axis) if isinstance(origin, AxisOf) else Ref(of, type(size.values[0]))
         raise CannotExplore("it computes with a size that was asked for in a way that is not followed")
 
     def asked(self, tensor: Traced) -> None:
