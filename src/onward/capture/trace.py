@@ -230,8 +230,13 @@ def _with_data_decisions(request: Request, plan: Plan, *, in_short: bool) -> tup
             except CannotExplore as error:
                 reason = reason or f" It cannot be kept as an If or a Loop: {error}."
     for text, category, source in said:
-        warn_user(text + reason if "keeps the example's" in text else text, category, source)
-    return plan, program
+        warn_user(_with_reason(text, reason), category, source)
+    return plan, dataclasses.replace(program, warnings=tuple(_with_reason(each, reason) for each in program.warnings))
+
+
+def _with_reason(text: str, reason: str) -> str:
+    """A warning that one answer is kept, with the reason why not all are."""
+    return text + reason if "keeps the example's" in text else text
 
 
 def _with_size_decisions(request: Request, plan: Plan) -> CapturedProgram | None:
