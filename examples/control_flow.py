@@ -1,4 +1,4 @@
-"""Loops and branches that depend on data: plain Python, a script, and torch.cond.
+"""Loops and branches that depend on data: plain Python stays in the file, as Loop and If.
 
     python examples/control_flow.py [loop.onnx] [branch.onnx]
 
@@ -8,6 +8,7 @@ More of the kind: newton.py (torch.while_loop), scan_rnn.py (scan), greedy_decod
 from __future__ import annotations
 
 import sys
+import warnings
 
 import torch
 from torch import Tensor, nn
@@ -24,42 +25,44 @@ class Loop(nn.Module):
         return x
 
 
-@torch.jit.script
-def scripted_loop(x: Tensor, n: Tensor) -> Tensor:
-    for i in range(int(n)):
-        x = x + i
-    return x
-
-
-class Mixed(nn.Module):
-    """Traced, except for the function that it calls."""
-
-    def forward(self, x: Tensor, n: Tensor) -> Tensor:
-        return scripted_loop(x * 2, n)
-
-
 class Branch(nn.Module):
-    """One of two sides, chosen when the file runs."""
+    """One of two sides, and then as many turns as it takes."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return torch.cond(x.sum() > 0, lambda x: x.sqrt(), lambda x: -x, (x,))
+        if x.sum() > 0:
+            x = x.sqrt()
+        else:
+            x = -x
+        while x.max() > 1:
+            x = x / 2
+        return x
+
+
+class Lookup(nn.Module):
+    """Looks a number from data up in a list of Python's, of which a file knows nothing."""
+
+    scales = (0.5, 1.0, 3.0)
+
+    def forward(self, x: Tensor, kind: Tensor) -> Tensor:
+        return x * self.scales[int(kind)]
 
 
 def main(loop_path: str = "loop.onnx", branch_path: str = "branch.onnx") -> None:
-    example = torch.ones(1), torch.tensor(5)
-    plain = onward.export(Loop(), example, verify=True)
-    print(f"the loop in plain Python is kept: {[node.op_type for node in plain.model.graph]}")
-    print(f"  noted: {plain.warnings[0]}")
-
-    kept = onward.export(Mixed(), example, loop_path, verify=True)
-    print(f"the scripted loop is kept: {[node.op_type for node in kept.model.graph]}")
+    loop = onward.export(Loop(), (torch.ones(1), torch.tensor(5)), loop_path, verify=True)
+    print(f"the loop is kept: {[node.op_type for node in loop.model.graph]}")
     x, n = torch.ones(1), torch.tensor(9)
-    print(f"  n = 9: {kept(x, n).item():g}, and PyTorch says {Mixed()(x, n).item():g}")
+    print(f"  n = 9: {loop(x, n).item():g}, and PyTorch says {Loop()(x, n).item():g}")
 
     branch = onward.export(Branch(), (torch.ones(3),), branch_path, verify=True)
-    print(f"torch.cond is an If: {[node.op_type for node in branch.model.graph]}")
-    for value in (4.0, -4.0):
-        print(f"  {value:g} -> {branch(torch.full((3,), value)).tolist()}")
+    print(f"so are the branch and the while: {[node.op_type for node in branch.model.graph]}")
+    for value in (9.0, -5.0):
+        x = torch.full((3,), value)
+        print(f"  {value:g} -> {branch(x).tolist()}, and PyTorch says {Branch()(x).tolist()}")
+
+    with warnings.catch_warnings(record=True) as caught:  # what cannot be kept is never passed over in silence
+        warnings.simplefilter("always")
+        onward.export(Lookup(), (torch.ones(1), torch.tensor(2)))
+    print(f"warned: {caught[0].message}")
 
 
 if __name__ == "__main__":

@@ -45,7 +45,14 @@ def double(x: torch.Tensor) -> torch.Tensor:
 
 
 class Rows(nn.Module):
-    """Freezes its batch axis."""
+    """Has as many outputs as the batch has rows."""
+
+    def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+        return [row * i for i, row in enumerate(x)]
+
+
+class LoopedRows(nn.Module):
+    """Takes the batch apart, and puts it together again."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.stack([row * i for i, row in enumerate(x)])

@@ -86,6 +86,7 @@ def exported(target: str, tmp_path: Path, *more: str) -> dict[str, Any]:
         ("tests.cli.nets:Sub.small", ["-i", X], ["x"]),
         ("tests.cli.nets:ready", ["-i", "f32[1,4]"], ["input"]),
         ("tests.cli.nets:ready", ["-i", "data:f32[1,4]", "--dynamic", "data:0=n"], ["data"]),
+        ("tests.cli.nets:LoopedRows", ["-i", X, "--dynamic", "x:0=n"], ["x"]),
         ("tests.cli.nets:with_example", [], ["x"]),
         ("tests.cli.nets:double", ["--function", "-i", "x:i64[3]=0..9"], ["x"]),
         ("tests.cli.nets:Net", ["-i", "mask:bool[2,8]", "-i", X], ["x", "mask"]),

@@ -32,7 +32,7 @@ class Flatten(torch.nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if self.freeze:
-            return torch.stack([x[i] * i for i in range(x.shape[0])])
+            return x * pow(7, int(x.shape[0]), 101)  # no formula has these numbers
         return x.flatten(1) * 2
 
 

@@ -207,9 +207,17 @@ def test_an_axis_that_can_only_be_the_sum_of_two_others_is_taken_for_it(tmp_path
 # AUTO ----------------------------------------------------------------------------------------------------------------
 
 
+def frozen(x: torch.Tensor) -> torch.Tensor:
+    return x * pow(7, int(x.shape[0]), 101)  # no formula has these numbers
+
+
+def looped(x: torch.Tensor) -> torch.Tensor:
+    return torch.cat([x[i] for i in range(x.shape[0])])
+
+
 def test_what_the_model_does_not_let_vary_is_fixed_without_complaint() -> None:
     def model(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        return torch.cat([x[i] for i in range(x.shape[0])]) + y.sum() + x.shape[1]
+        return frozen(x) + y.sum() + x.shape[1]
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -218,6 +226,21 @@ def test_what_the_model_does_not_let_vary_is_fixed_without_complaint() -> None:
         )
     assert [port.shape for port in program.inputs] == [(3, "x_axis_1"), ("y_axis_0",)]
     assert any("written as fixed: dynamic axis 'x_axis_0' (= 3) is frozen" in each for each in program.warnings)
+
+
+def test_an_axis_that_the_model_loops_over_varies() -> None:
+    def model(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return looped(x) + y.sum() + x.shape[1]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        program = onward.export(
+            model, (torch.randn(3, 4), torch.randn(5)), dynamic_shapes=((AUTO, AUTO), (AUTO,)), verify=True
+        )
+    assert [port.shape for port in program.inputs] == [("x_axis_0", "x_axis_1"), ("y_axis_0",)]
+    for rows, columns in ((1, 1), (2, 7), (9, 4)):
+        other = torch.randn(rows, columns), torch.randn(2)
+        torch.testing.assert_close(program(*other), model(*other))
 
 
 def test_sizes_that_the_model_refuses_are_fixed_without_complaint() -> None:
@@ -268,16 +291,21 @@ def test_what_never_has_a_form_in_onnx_is_still_an_error() -> None:
 
 
 def test_a_frozen_axis_is_placed_though_its_root_is_none() -> None:
-    def model(x: torch.Tensor) -> torch.Tensor:
-        return torch.cat([x[i] for i in range(x.shape[0])])
-
     with pytest.raises(onward.FrozenAxisError, match=r"'n' \(= 2\) is frozen.* the size of axis 0 of 'x'"):
-        onward.export(model, torch.randn(4, 3), dynamic_shapes=({0: 2 * Dim("n")},))
+        onward.export(frozen, torch.randn(4, 3), dynamic_shapes=({0: 2 * Dim("n")},))
+
+
+def test_a_loop_over_an_axis_whose_root_is_none() -> None:
+    program = onward.export(looped, torch.randn(4, 3), dynamic_shapes=({0: 2 * Dim("n")},), verify=True)
+    assert [port.shape for port in (*program.inputs, *program.outputs)] == [("2*n", 3), ("6*n",)]
+    for rows in (2, 6, 8):
+        other = torch.randn(rows, 3)
+        torch.testing.assert_close(program(other), looped(other))
 
 
 def test_what_must_be_dynamic_is_still_an_error() -> None:
     def model(x: torch.Tensor) -> torch.Tensor:
-        return torch.cat([x[i] for i in range(x.shape[0])]) + x.shape[1]
+        return frozen(x) + x.shape[1]
 
     with pytest.raises(onward.FrozenAxisError, match="dynamic axis 'x_axis_0' "):
         onward.export(model, torch.randn(3, 4), dynamic_shapes=((DYNAMIC, AUTO),))

@@ -43,7 +43,22 @@ def split(x: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("function", [unbind, split])
-def test_a_trace_cannot_take_a_dynamic_axis_apart_and_says_where(function: Callable[..., Any]) -> None:
+def test_a_trace_takes_a_dynamic_axis_apart_and_puts_it_together(function: Callable[..., Any]) -> None:
+    others = [(torch.randn(rows, 2),) for rows in (1, 2, 8)]
+    program = check(function, (torch.randn(3, 2),), others, dynamic_axes={"x": {0: "batch"}})
+    assert "Loop" in kinds(program)
+
+
+def unbind_and_return(x: torch.Tensor) -> list[torch.Tensor]:
+    return [row * 2 for row in x.unbind(0)]
+
+
+def split_and_return(x: torch.Tensor) -> list[torch.Tensor]:
+    return [part * 2 for part in x.split(1)]
+
+
+@pytest.mark.parametrize("function", [unbind_and_return, split_and_return])
+def test_a_trace_cannot_return_a_dynamic_axis_taken_apart_and_says_where(function: Callable[..., Any]) -> None:
     with pytest.raises(onward.CaptureError) as caught:
         onward.export(function, (torch.randn(3, 2),), dynamic_axes={"x": {0: "batch"}})
     assert "it returns 3 tensors at the example's sizes and" in str(caught.value)

@@ -37,13 +37,16 @@ CASES: list[tuple[str, list[str]]] = [
         "dynamic_axes.py",
         [
             r"tried at example, fresh values, batch=1, batch=3, batch=8, length=1",
+            r"7 rows, one by one: off by 0\.0e\+00",
             r"refused: dynamic axis .batch. \(= 2\) is frozen",
         ],
     ),
     (
         "control_flow.py",
-        [r"plain Python is kept: \['Loop'\]", r"\['Mul', 'Loop'\]", r"n = 9: 38, and PyTorch says 38",
-         r"is an If: \['ReduceSum', 'Greater', 'If'\]"],
+        [r"the loop is kept: \['Loop'\]", r"n = 9: 37, and PyTorch says 37", r"'Greater', 'If', .*'Loop'\]",
+         r"  9 -> (\[0.75, 0.75, 0.75\]), and PyTorch says \1",
+         r"  -5 -> (\[0.625, 0.625, 0.625\]), and PyTorch says \1",
+         r"warned: .*control_flow.py:\d+: a value was read out .* It cannot be kept as an If or a Loop: Python goes"],
     ),
     (
         "custom_operators.py",

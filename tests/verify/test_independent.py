@@ -39,6 +39,10 @@ def branches_on_data(x: torch.Tensor) -> torch.Tensor:
     return x - 1
 
 
+def reads_data(x: torch.Tensor) -> torch.Tensor:
+    return x * 2 if x.detach().numpy()[0, 0] > x.detach().numpy()[1, 0] else x - 1
+
+
 class Steps(torch.nn.Module):
     """Computes something else from the second call on."""
 
@@ -62,13 +66,23 @@ def test_the_reference_is_outside_of_the_tracer(model: Callable[[torch.Tensor], 
 def test_fresh_values_are_tried_with_fixed_axes() -> None:
     example = X.clone()
     example[0, 0] = 9.0  # fresh values are drawn from the others too, and the largest moves
-    with pytest.warns(onward.CaptureWarning, match="a value was read out"):
-        program = onward.export(branches_on_data, (example,))
+    with pytest.warns(onward.CaptureWarning, match="was read out of PyTorch"):
+        program = onward.export(reads_data, (example,))
     other = torch.zeros(3, 4)
-    assert not torch.equal(program(other), branches_on_data(other))
+    assert not torch.equal(program(other), reads_data(other))
     with pytest.raises(VerifyError, match="fresh values: output") as caught:
         program.verify()
     assert "the export has warned" in str(caught.value)
+
+
+def test_fresh_values_that_take_the_other_side_of_a_branch_agree() -> None:
+    example = X.clone()
+    example[0, 0] = 9.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        program = onward.export(branches_on_data, (example,), verify=True)
+    for other in (torch.zeros(3, 4), -example, X):
+        assert torch.equal(program(other), branches_on_data(other))
 
 
 def test_the_state_of_the_model_stays_as_it_is() -> None:
@@ -224,11 +238,30 @@ class Found(torch.nn.Module):
         return kept * 2
 
 
+class FoundByNumpy(Found):
+    """As Found, with a branch that no exporter can see the other side of."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        kept = x[torch.where(self.score(x).squeeze(1) > 0)[0]]
+        if kept.detach().numpy().size == 0:
+            return torch.empty((0, 4))
+        return kept * 2
+
+
+@pytest.mark.parametrize("example", [X, -X.abs()], ids=["some", "none"])
+def test_an_example_that_finds_nothing_is_as_good_as_another(example: torch.Tensor) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", onward.CaptureWarning)
+        program = onward.export(Found(), (example,), verify=True)
+    for other in (X, -X.abs(), X.abs()):
+        torch.testing.assert_close(program(other), Found()(other))
+
+
 def test_an_example_that_finds_nothing_is_an_error() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with pytest.raises(CaptureError, match="the output 'output' depends on no input") as caught:
-            onward.export(Found(), (-X.abs(),))
+            onward.export(FoundByNumpy(), (-X.abs(),))
     assert caught.value.source is not None and "test_independent.py" in caught.value.source
     assert "allow_constant_outputs=True" in str(caught.value)
 
@@ -244,16 +277,23 @@ def test_counts_from_data_are_varied_down_to_nothing() -> None:
 
 def test_a_file_that_fails_at_no_finds_does_not_verify() -> None:
     class Wrong(Found):
+        def __init__(self, is_read: bool) -> None:
+            super().__init__()
+            self.is_read = is_read
+
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             kept = x[torch.where(self.score(x).squeeze(1) > 0)[0]]
-            if kept.numel() == 0:
+            if (kept.detach().numpy() if self.is_read else kept).shape[0] == 0:
                 return torch.ones(1, 4)
             return kept * 2
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with pytest.raises(VerifyError, match=r"data: .* the shape is \[0, 4\], expected \[1, 4\]"):
-            onward.export(Wrong(), (X,), verify=True)
+            onward.export(Wrong(is_read=True), (X,), verify=True)
+    model = Wrong(is_read=False)  # both sides of the branch are in the file
+    program = onward.export(model, (X,), verify=True)
+    assert torch.equal(program(-X.abs()), torch.ones(1, 4)) and torch.equal(program(X), model(X))
 
 
 # --- outputs that no input reaches -----------------------------------------------------------------------------------
@@ -414,13 +454,23 @@ def test_the_program_keeps_the_verdict() -> None:
 
 def test_warnings_that_limit_the_file_are_part_of_the_verdict() -> None:
     def model(x: torch.Tensor) -> torch.Tensor:
-        return x * 2 if bool(x.isnan().any()) else x - 1
+        return x * 2 if bool(x.isnan().numpy().any()) else x - 1
 
     with pytest.warns(onward.CaptureWarning):
         program = onward.export(model, (X,), verify=True)
     assert program.verification is not None
     assert program.verification.summary().endswith("; 1 warning limits this file (see above)")
     assert "1 warning limits this file" in repr(program)
+
+
+def test_a_branch_that_is_kept_limits_nothing() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if bool(x.isnan().any()) else x - 1
+
+    program = onward.export(model, (X,), verify=True)
+    assert program.verification is not None and "limits" not in program.verification.summary()
+    for other in (X, X / 0 * 0, torch.full_like(X, float("nan"))):
+        torch.testing.assert_close(program(other), model(other), equal_nan=True)
 
 
 def test_a_failed_verification_is_kept_too() -> None:

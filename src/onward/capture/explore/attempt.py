@@ -8,13 +8,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...errors import ExportError
+from ..decisions import CaptureWarning
 from ..elsewhere import ProbeRejected
 from ..facts import CapturedProgram
 from ..journal import CannotThaw
 from ..mutable import place_state
 from ..probes import PROBES, Plan
 from ..run import Frozen, Request, Stuck, followed_model, layout_at, run, tracer_for
-from ..source import warnings_held
+from ..source import Said, warn_user, warnings_held
 from ..tree import flatten
 from .explorer import CannotExplore, Explorer, Rejected, has_lists, kept
 from .items import Branch, Loop, Raw
@@ -64,13 +65,22 @@ def _as_free_as_it_goes(
 
 
 def _explored(request: Request, plan: Plan, of_sizes: bool, until: float, *, plain_indices: bool) -> CapturedProgram:
+    said: dict[Any, Said] = {}  # by kind and line: what Python did with values that no decision shows
+
     def run_once(ways: Ways, sizes: Sizes) -> Raw:
-        return _raw(request, plan, dataclasses.replace(ways, plain_indices=plain_indices), sizes, of_sizes)
+        raw = _raw(request, plan, dataclasses.replace(ways, plain_indices=plain_indices), sizes, of_sizes)
+        if raw.error is None:
+            for each in raw.said:
+                said.setdefault(_kind(each), each)
+        return raw
 
     longer = _longer(request)
     explorer = Explorer(run_once, longer, _others(request, longer), until)
     program = explorer.program()
     if not kept(program.items) and not has_lists(program.items):
+        fails = [f"with the other answer the model raises {each}" for each in explorer.unkept.values()]
+        if fails:
+            raise CannotExplore(fails[0])
         raise NothingToKeep("there is nothing to keep")
     form = program.form
 
@@ -78,14 +88,25 @@ def _explored(request: Request, plan: Plan, of_sizes: bool, until: float, *, pla
         return replay(tracer, program, inputs), form
 
     try:
-        found = run(request, plan, instead=instead)
+        with warnings_held() as again:
+            found = run(request, plan, instead=instead)
     except (Frozen, ProbeRejected, Stuck, CannotThaw) as error:
         raise CannotExplore(f"its branches and loops have no form in the file: {error}") from error
     except ExportError as error:
         raise CannotExplore(f"its branches and loops have no form in the file: {error.what}") from error
+    more = [each for kind, each in said.items() if kind not in set(map(_kind, again))]
+    for each in (*again, *more):
+        warn_user(*each)
     notes = tuple(dict.fromkeys(map(_note, kept(program.items))))
     endless = any(isinstance(each, Loop) and each.condition is not None for each in kept(program.items))
-    return dataclasses.replace(found, remarks=(*found.remarks, *notes), may_not_end=endless)
+    warnings = (*found.warnings, *(text for text, category, _ in more if issubclass(category, CaptureWarning)))
+    return dataclasses.replace(found, remarks=(*found.remarks, *notes), warnings=warnings, may_not_end=endless)
+
+
+def _kind(said: Said) -> tuple[str, Any]:
+    """The same for what two runs say of one line, each with its own numbers."""
+    text, _, source = said
+    return text.split("keeps the example's")[0], source
 
 
 def _longer(request: Request) -> dict[str, int]:

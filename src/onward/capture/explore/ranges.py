@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from ..python.threads import current
 from ..sizes import SYMBOLIC
 
@@ -17,11 +19,21 @@ def counting(plain: Any, *args: Any) -> Any:
     """Python's `range`, which says when a turn begins where a run is written down."""
     tracer = current()
     recorder = None if tracer is None else tracer.recorder
-    if recorder is None or recorder.is_off or not all(isinstance(each, (int, *SYMBOLIC)) for each in args):
+    if recorder is None or recorder.is_off:
+        return plain(*args)
+    args = tuple(map(_bound, args))
+    if not all(isinstance(each, (int, *SYMBOLIC)) for each in args):
         return plain(*args)
     if not any(isinstance(each, SYMBOLIC) for each in args):
         return plain(*args)
     return Counting(plain, recorder, *args)
+
+
+def _bound(value: Any) -> Any:
+    """What a bound is to Python: of a tensor, the number that it holds."""
+    if not isinstance(value, torch.Tensor) or value.numel() != 1 or value.dtype is torch.bool:
+        return value
+    return value if value.is_floating_point() or value.is_complex() else value.item()
 
 
 def numbered(plain: Any, items: Any, *args: Any) -> Any:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ..control import capture_branch, capture_loop
+from ..script.lists import is_known_outside
 from ..sizes import SYMBOLIC, computed, constant, symbol
 from ..source import at_source
+from ..tensor import Traced
 from ..tree import flatten
 from .items import (
     Branch,
@@ -240,8 +242,14 @@ class _Replay:
         env.update((out, rows) for (out, _), rows in zip(loop.stacked, stacked, strict=True))
 
     def _slice(self, template: Any, env: Env) -> torch.Tensor:
+        """What a turn leaves, which must have one size in all turns."""
         value = self.value(template, env)
-        return value if isinstance(value, torch.Tensor) else torch.scalar_tensor(value)
+        if not isinstance(value, torch.Tensor):
+            return torch.scalar_tensor(value)
+        outside = self._tracer.levels[:-1]
+        if isinstance(value, Traced) and not is_known_outside(self._tracer, outside, value.fact):
+            raise CannotExplore("what its turns leave has another size in every turn")
+        return value
 
 
 def _exits(items: Sequence[Item]) -> list[int]:
