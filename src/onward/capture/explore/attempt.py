@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -24,7 +23,6 @@ from .recorder import Recorder, Ways
 from .replay import replay
 
 Sizes = Mapping[str, int]
-_SECONDS = 6.0  # for all runs together
 _TURNS_WANTED = 5  # of loops over axes
 
 
@@ -37,11 +35,10 @@ def explored(request: Request, plan: Plan, *, of_sizes: bool = False) -> Capture
     if request.call.state or request.call.written:
         raise CannotExplore("it keeps its state in buffers that are inputs and outputs of the file")
 
-    until = time.monotonic() + _SECONDS
     first: CannotExplore | None = None
     for plain_indices in (False, True):
         try:
-            return _as_free_as_it_goes(request, plan, of_sizes, until, plain_indices=plain_indices)
+            return _as_free_as_it_goes(request, plan, of_sizes, plain_indices=plain_indices)
         except CannotExplore as error:
             first = first or error
             if not isinstance(error, Unlike | Rejected):
@@ -50,13 +47,11 @@ def explored(request: Request, plan: Plan, *, of_sizes: bool = False) -> Capture
     raise first
 
 
-def _as_free_as_it_goes(
-    request: Request, plan: Plan, of_sizes: bool, until: float, *, plain_indices: bool
-) -> CapturedProgram:
+def _as_free_as_it_goes(request: Request, plan: Plan, of_sizes: bool, *, plain_indices: bool) -> CapturedProgram:
     """With numbers from data varying freely; where the model refuses that, with less and less freedom."""
     while True:
         try:
-            return _explored(request, plan, of_sizes, until, plain_indices=plain_indices)
+            return _explored(request, plan, of_sizes, plain_indices=plain_indices)
         except CannotExplore as error:
             rejected = error.__cause__
             if not isinstance(rejected, ProbeRejected) or rejected.less is None:
@@ -64,7 +59,7 @@ def _as_free_as_it_goes(
             plan = dataclasses.replace(plan, freedom=rejected.less)
 
 
-def _explored(request: Request, plan: Plan, of_sizes: bool, until: float, *, plain_indices: bool) -> CapturedProgram:
+def _explored(request: Request, plan: Plan, of_sizes: bool, *, plain_indices: bool) -> CapturedProgram:
     said: dict[Any, Said] = {}  # by kind and line: what Python did with values that no decision shows
 
     def run_once(ways: Ways, sizes: Sizes) -> Raw:
@@ -75,7 +70,7 @@ def _explored(request: Request, plan: Plan, of_sizes: bool, until: float, *, pla
         return raw
 
     longer = _longer(request)
-    explorer = Explorer(run_once, longer, _others(request, longer), until)
+    explorer = Explorer(run_once, longer, _others(request, longer))
     program = explorer.program()
     if not kept(program.items) and not has_lists(program.items):
         fails = [f"with the other answer the model raises {each}" for each in explorer.unkept.values()]

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import math
 import random
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -43,6 +41,7 @@ Runner = Callable[[Ways, Sizes], Raw]
 _TURNS = 4  # of a loop that is to be rolled
 _LONG = 150  # turns after which a loop is taken to have no end of its own
 _MOST_RUNS = 200
+_MOST_WORK = 40_000  # items of all runs together
 _MOST_LATER = 10  # decisions behind a branch whose values are looked for in both runs
 
 
@@ -205,11 +204,10 @@ class Explorer:
     run: Runner
     sizes: Sizes = field(default_factory=dict)
     others: Sequence[Sizes] = ()  # sizes at which the program is checked
-    until: float = math.inf  # when to give up
     unkept: dict[Place, str] = field(default_factory=dict)  # decisions that stay as they are, and why
 
     def __post_init__(self) -> None:
-        self._count = self._shifted = 0
+        self._count = self._work = self._shifted = 0
         self._numbers: dict[int, Item] = {}  # items with numbers in them that a loop has counted
         self._results: dict[int, Any] = {}
         self._endless: dict[Place, bool | None] = {}  # by the place of a question: the answer with which a loop goes on
@@ -228,9 +226,10 @@ class Explorer:
         if ways.draw is None and key in self._known:
             return self._known[key]
         self._count += 1
-        if self._count > _MOST_RUNS or (self._count > 2 and time.monotonic() > self.until):
+        if self._count > _MOST_RUNS or self._work > _MOST_WORK:
             raise CannotExplore("it takes too many runs to see every way through it")
         found = self.run(ways, sizes)
+        self._work += len(found.items)
         if ways.draw is None:
             self._known[key] = found
         return found
