@@ -17,8 +17,7 @@ from ..run import Frozen, Request, Stuck, followed_model, layout_at, run, tracer
 from ..source import Said, warn_user, warnings_held
 from ..tree import flatten
 from .explorer import CannotExplore, Explorer, Rejected, has_lists, kept
-from .items import Branch, Loop, Raw
-from .loops import Unlike
+from .items import Branch, Loop, Raw, Unlike
 from .recorder import Recorder, Ways
 from .replay import replay
 

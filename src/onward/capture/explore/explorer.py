@@ -9,14 +9,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .accept import Rejected, accept
+from .bodies import check_joins, with_turns, with_whole_lists
 from .branches import Ambiguous, Meeting, item_pairs, joined, meet, pairs_of
+from .exits import Around, Exits
 from .items import (
-    At,
     Block,
     Branch,
     CannotExplore,
     Decision,
-    Exit,
     Flag,
     Item,
     Loop,
@@ -26,14 +26,15 @@ from .items import (
     Raw,
     Ref,
     Turn,
-    item_changed,
+    Unlike,
     item_renamed,
     leaf_key,
     made_by,
     renamed,
 )
-from .loops import Roll, Unlike, check_joins, with_turns, with_whole_lists
+from .loops import Roll
 from .recorder import Rules, Ways
+from .renaming import Behind, Names, Rewriters, Shift, applied, said
 
 Sizes = Mapping[str, int]
 Runner = Callable[[Ways, Sizes], Raw]
@@ -65,136 +66,7 @@ class OtherSideFails(CannotExplore):
     """The model raises an error on the other side."""
 
 
-Rewriters = tuple[Any, ...]  # in the order in which they were found
-
-
-@dataclass(frozen=True)
-class _Names:
-    """Other names for values behind a branch."""
-
-    names: Mapping[Any, Any]
-
-    def template(self, template: Any) -> Any:
-        return renamed(template, self.names)
-
-    def apply(self, item: Item) -> Item:
-        return item_renamed(item, self.names)
-
-
-@dataclass(frozen=True)
-class _Behind:
-    """What the turns of a loop have made, as the loop gives it; `inside` are the names that the turns have given."""
-
-    roll: Roll
-    inside: Rewriters
-
-    def template(self, template: Any) -> Any:
-        return self.roll.after(_said(template, self.inside))
-
-    def apply(self, item: Item) -> Item:
-        item = _applied(item, self.inside)
-        return item_changed(item, self.roll.after, self.roll.same_name)
-
-
-def _applied(item: Item, rewriters: Rewriters) -> Item:
-    """An item of a run with other names; the latest name of a value counts."""
-    for each in reversed(rewriters):
-        item = each.apply(item)
-    return item
-
-
-def _said(template: Any, rewriters: Rewriters) -> Any:
-    for each in reversed(rewriters):
-        template = each.template(template)
-    return template
-
-
-@dataclass(frozen=True)
-class _Way:
-    """One turn in which a loop is left: what the model does from there on, until it does what it does in any case."""
-
-    items: tuple[Item, ...]
-    meeting: Meeting
-    names: Rewriters
-    before: Rewriters  # the names that earlier turns have given
-    within: list[Rewriters]  # those that the turn itself has given, once it is known
-    cut: int
-    at: At
-
-    def result(self, key: Any, leaf: Any) -> Any:
-        """What stands for a value of the run that stays."""
-        there = self.meeting.values.get(key, leaf)
-        return _said(_said(there, self.names), (*self.before, *self.within[0]))
-
-
-@dataclass(frozen=True)
-class _Exits:
-    """Behind a loop that may be left: items, where the run goes on, the names there, and the flags of the exits."""
-
-    items: tuple[Item, ...]
-    cut: int
-    names: Rewriters
-    flags: tuple[tuple[int, int], ...]
-
-
-@dataclass
-class Around:
-    """The loop around a part of a run: where it ends, and where it is left, by the number of the exit."""
-
-    base: Raw
-    end: int  # in the run that is looked at
-    exits: dict[int, list[_Way]]
-    low: int = 0  # where the turn begins
-    before: Rewriters = ()
-    within: list[Rewriters] = field(default_factory=list)
-    numbers: dict[Place, int] = field(default_factory=dict)
-
-    def begin(self, low: int, before: Rewriters) -> None:
-        """A turn begins."""
-        self.low, self.before, self.within = low, before, []
-
-    def finish(self, names: Rewriters) -> None:
-        """A turn ends."""
-        self.within.append(names)
-
-    def moved(self, by: int) -> Around:
-        """The same loop in a run that has so many items more."""
-        found = replace(self, end=self.end + by)
-        found.exits, found.numbers, found.within = self.exits, self.numbers, self.within
-        return found
-
-    def leave(self, explorer: Explorer, run: Raw, at: int, other: Raw) -> Exit:
-        """An exit: the other run leaves the loop."""
-        meeting = meet(self.base, other, self.low)
-        decision = run.items[at]
-        assert isinstance(decision, Decision)
-        number = self.numbers.setdefault(decision.at.place, len(self.numbers) + 1 + id(self.exits))
-        there = len(other.items) - meeting.common
-        items, names = explorer.part(other, at + 1, there)
-        cut = len(self.base.items) - meeting.common
-        shifted = tuple(_applied(each, self.before) for each in items)
-        way = _Way(shifted, meeting, names, self.before, self.within, cut, decision.at)
-        self.exits.setdefault(number, []).append(way)
-        return Exit(number, decision.predicate, not decision.answer, decision.at)
-
-
 Found = tuple[list[Item], int, Rewriters]  # items, where the run goes on behind them, and the names there
-
-
-class _Shift:
-    """The values of a run under the numbers that tell runs apart."""
-
-    def __init__(self, shifts: Sequence[tuple[int, int]]) -> None:
-        self._shifts = shifts
-
-    def get(self, key: Any) -> int | None:
-        if type(key) is not int:
-            return None
-        offset = 0
-        for start, by in self._shifts:
-            if key >= start:
-                offset = by
-        return key + offset if offset else None
 
 
 @dataclass
@@ -247,7 +119,7 @@ class Explorer:
                 raise CannotExplore(f"it fails when it is run again: {base.error}") from base.error
             try:
                 items, rewriters = self._region(base, 0, len(base.items))
-                results = _said(self._results.get(id(base), base.results), rewriters)
+                results = said(self._results.get(id(base), base.results), rewriters)
                 items = with_whole_lists(items)
                 check_joins(items)
                 program = Program(tuple(items), tuple(results), base.form, base.inputs)
@@ -279,7 +151,7 @@ class Explorer:
                     made, place, more = [item], place + 1, ()
             else:
                 made, place, more = [self._numbers.get(id(item), item)], place + 1, ()
-            items += [_applied(each, rewriters) for each in made]
+            items += [applied(each, rewriters) for each in made]
             rewriters += more
         return items, rewriters
 
@@ -314,7 +186,7 @@ class Explorer:
         """A run that is the same as another one until so many values were made."""
         self._shifted += 1
         shifts = (*run.shifts, (made, self._shifted * 10_000_000))
-        names = _Shift(shifts)
+        names = Shift(shifts)
         items = [item_renamed(each, names) for each in other.items]
         return replace(other, items=items, results=renamed(other.results, names), shifts=shifts)
 
@@ -350,7 +222,7 @@ class Explorer:
             cut, there = len(run.items) - most, len(other.items) - most
             if cut > high:
                 if around is not None and cut >= around.end:
-                    return [around.leave(self, run, at, other)], at + 1, ()
+                    return [around.leave(self.part, run, at, other)], at + 1, ()
                 raise Escapes(cut)
             try:
                 mine, my_names = self._region(run, at + 1, cut, around)
@@ -373,12 +245,12 @@ class Explorer:
         branch, names = joined(decision, meeting, mine, theirs, self.fresh)
         sides = (my_names, their_names) if decision.answer else (their_names, my_names)
         yes, no = (
-            replace(block, results=_said(block.results, side))
+            replace(block, results=said(block.results, side))
             for block, side in zip((branch.yes, branch.no), sides, strict=True)
         )
         if not mine and not theirs and not names:
             return [replace(decision, is_idle=True)], cut, ()
-        return [replace(branch, yes=yes, no=no)], cut, (_Names(names),)
+        return [replace(branch, yes=yes, no=no)], cut, (Names(names),)
 
     def _that_stays(self, run: Raw, at: int, other: Raw, meeting: Meeting, high: int) -> tuple[Raw, Meeting]:
         """Where the other side leaves a loop because of a further question (`a and b`), the way that does not."""
@@ -455,10 +327,10 @@ class Explorer:
         around = Around(run, ends[0] + 1, {})
         turns, rewriters = self._bodies(run, bounds, around)
         roll = Roll(turns, _made_until(run, at), self.fresh(), self.fresh)
-        predicates = [_said(run.items[place].predicate, rewriters) for place in asked]  # type: ignore[union-attr]
+        predicates = [said(run.items[place].predicate, rewriters) for place in asked]  # type: ignore[union-attr]
         going = roll.merged(predicates[1:])
         roll.starts = self._without_turns(run, at, ends[0], goes_on, rewriters)
-        behind: Rewriters = (_Behind(roll, rewriters),)
+        behind: Rewriters = (Behind(roll, rewriters),)
         roll.look(*self._rest(run, ends[0] + 1, rewriters), first.at)
         exits = self._exits(run, ends[0] + 1, around, roll, behind)
         turns_name = self._count_behind(run, at, ends[0], goes_on, len(bounds))
@@ -512,7 +384,7 @@ class Explorer:
             return {}
         found: dict[int, Any] = {}
         for a, b in (*(pair for pairs in columns for pair in pairs or ()), *results):
-            named = _said(a, rewriters)
+            named = said(a, rewriters)
             if leaf_key(a) != leaf_key(b) and type(named) is Ref:
                 found.setdefault(named.value, b)
         return found
@@ -529,27 +401,27 @@ class Explorer:
             except Escapes as escapes:
                 raise CannotExplore("it leaves two loops at once") from escapes
             around.finish(more)
-            turns.append([_applied(each, rewriters) for each in items])
+            turns.append([applied(each, rewriters) for each in items])
             rewriters += more
         return turns, rewriters
 
-    def _exits(self, run: Raw, end: int, around: Around, roll: Roll, behind: Rewriters) -> _Exits:
+    def _exits(self, run: Raw, end: int, around: Around, roll: Roll, behind: Rewriters) -> Exits:
         """What comes behind a loop that may be left at some places of its turns."""
         if not around.exits:
-            return _Exits((), end, (), ())
+            return Exits((), end, (), ())
         cuts = {way.cut for ways in around.exits.values() for way in ways}
         if len(cuts) > 1:
             raise CannotExplore("it leaves a loop to different places")
         cut = cuts.pop()
         rest, names = self._region(run, end, cut)
-        rest = [_applied(each, behind) for each in rest]
+        rest = [applied(each, behind) for each in rest]
         leaves: dict[Any, Any] = {}
         for ways in around.exits.values():
             if len(ways) != roll.count:
                 raise CannotExplore("it leaves a loop at some of its turns only")
             for way in ways:
                 leaves.update(way.meeting.leaves)
-        results = tuple(_said(_said(leaf, names), behind) for leaf in leaves.values())
+        results = tuple(said(said(leaf, names), behind) for leaf in leaves.values())
         block = Block(tuple(rest), results)
         known = _made_until(run, len(run.items))
         flags: list[tuple[int, int]] = []
@@ -562,11 +434,11 @@ class Explorer:
             branch = Branch(Flag(flag), roll.leave(number, columns, known), block, outs, at, "the loop is left")
             block = Block((branch,), tuple(map(Ref, outs)))
         named = {key: leaf.value for key, leaf in zip(leaves, block.results, strict=True)}
-        return _Exits(block.items, cut, (_Names(named),), tuple(flags))
+        return Exits(block.items, cut, (Names(named),), tuple(flags))
 
     def _rest(self, run: Raw, place: int, rewriters: Rewriters) -> tuple[list[Item], Any]:
         """What comes behind a loop, with the names that the loop's own branches have given."""
-        return [_applied(each, rewriters) for each in run.items[place:]], _said(run.results, rewriters)
+        return [applied(each, rewriters) for each in run.items[place:]], said(run.results, rewriters)
 
     def _turns(self, run: Raw, at: int, high: int) -> Found:
         """A loop over a range or an axis."""
@@ -587,7 +459,7 @@ class Explorer:
                 raise
             first_turn = turns[0]
             roll = Roll(turns[1:], known | _made_until(run, marks[1]), self.fresh(), self.fresh)
-        behind: Rewriters = (_Behind(roll, rewriters),)
+        behind: Rewriters = (Behind(roll, rewriters),)
         roll.look(*self._rest(run, ends[0] + 1, rewriters), first.at)
         exits = self._exits(run, ends[0] + 1, around, roll, behind)
         loop = roll.loop(

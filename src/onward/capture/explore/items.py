@@ -22,6 +22,10 @@ class CannotExplore(Exception):
     """The model does something that no program of branches and loops is made of; the text says what, in a sentence."""
 
 
+class Unlike(CannotExplore):
+    """The turns of a loop do different things."""
+
+
 @dataclass(frozen=True, slots=True)
 class Ref:
     """A tensor, or a number that the graph computes."""

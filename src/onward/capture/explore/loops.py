@@ -19,18 +19,17 @@ from typing import Any
 
 import torch
 
+from .bodies import guarded
 from .branches import is_same
 from .items import (
     At,
     Block,
     Branch,
     Calc,
-    CannotExplore,
     Const,
     Counted,
     Decision,
     Exit,
-    Flag,
     Item,
     Last,
     Loop,
@@ -40,6 +39,7 @@ from .items import (
     SizeOf,
     Star,
     Turns,
+    Unlike,
     item_changed,
     leaf_key,
     made_by,
@@ -50,12 +50,7 @@ from .items import (
 
 aten = torch.ops.aten
 FEWEST = 3  # turns: two tell what is carried, a third confirms it
-_JOINS = (aten.stack.default, aten.cat.default, aten.concat.default, aten.hstack.default, aten.vstack.default)
 Fresh = Callable[[], int]
-
-
-class Unlike(CannotExplore):
-    """The turns of a loop do different things."""
 
 
 @dataclass
@@ -506,7 +501,7 @@ class Roll:
             goes_on,
             tuple(state.leaves[0] for state in states),
             tuple(state.name for state in states),
-            _guarded(self.body),
+            guarded(self.body),
             tuple(state.next for state in states),
             tuple(self._outs.get(state.name) or self._fresh() for state in states),
             tuple(self._stacked.values()),
@@ -516,105 +511,6 @@ class Roll:
             skipped,
             tuple(flags),
         )
-
-
-def _guarded(body: Sequence[Item]) -> tuple[Item, ...]:
-    """A body that writes to no memory once the loop is left at an exit: all else may be computed in vain."""
-    found: list[Item] = []
-    exits: list[int] = []
-    for item in body:
-        exits += _exits_in(item)
-        writes = isinstance(item, Op) and getattr(getattr(item.target, "_schema", None), "is_mutable", False)
-        if exits and (isinstance(item, Loop) or (isinstance(item, Branch) and not _exits_in(item))) and _writes(item):
-            raise Unlike("it writes to a tensor in a branch or a loop behind an exit")
-        if exits and writes:
-            for number in exits:
-                item = Branch(Flag(number, is_inside=True), Block((), ()), Block((item,), ()), (), item.at, "")
-        found.append(item)
-    return tuple(found)
-
-
-def _exits_in(item: Item) -> list[int]:
-    if isinstance(item, Exit):
-        return [item.number]
-    if isinstance(item, Branch):
-        return [number for each in (*item.yes.items, *item.no.items) for number in _exits_in(each)]
-    return []
-
-
-def _writes(item: Item) -> bool:
-    if isinstance(item, Branch):
-        return any(map(_writes, (*item.yes.items, *item.no.items)))
-    if isinstance(item, Loop):
-        return any(map(_writes, item.body))
-    return isinstance(item, Op) and bool(getattr(getattr(item.target, "_schema", None), "is_mutable", False))
-
-
-def with_whole_lists(items: Sequence[Item]) -> list[Item]:
-    """The items with all pieces of a tensor, one after the other in a list, as such."""
-    lengths = {item.pieces: len(item.outs) for item in items if isinstance(item, Op) and item.pieces is not None}
-
-    def change(template: Any) -> Any:
-        def whole(leaf: Any) -> Any:
-            if type(leaf) is not list or not leaf or type(leaf[0]) is not Piece or type(leaf[0].index) is not int:
-                return None
-            pieces = leaf[0].pieces
-            wanted = [Piece(pieces, index) for index in range(lengths.get(pieces, -1))]
-            if leaf == wanted:
-                return [Star(pieces)]
-            return [Star(pieces, backwards=True)] if leaf == wanted[::-1] else None
-
-        return replaced(template, whole)
-
-    found = [item_changed(item, change, lambda value: value) for item in items]
-    return [item for item in found if not _is_idle(item)]
-
-
-def _is_idle(item: Item) -> bool:
-    """Whether a loop has nothing to do: it only went through a list."""
-    return isinstance(item, Loop) and not item.body and not item.stacked and not item.state
-
-
-def with_turns(one: Any, other: Any, name: int, turns: int) -> Any:
-    """A template with the numbers counted that differ in a run with one turn more; None if there are none."""
-    found = False
-
-    def walk(a: Any, b: Any) -> Any:
-        nonlocal found
-        if type(a) is int and type(b) is int and a != b:
-            found = True
-            return Turns(name, a - (b - a) * turns, b - a)
-        if type(a) is not type(b):
-            return a
-        if isinstance(a, (list, tuple)) and not hasattr(a, "_fields") and len(a) == len(b):
-            return type(a)(walk(x, y) for x, y in zip(a, b, strict=True))
-        if isinstance(a, dict) and a.keys() == b.keys():
-            return {key: walk(a[key], b[key]) for key in a}
-        if type(a) is Calc:
-            return Calc(a.function, walk(a.operands, b.operands))
-        return a
-
-    made = walk(one, other)
-    return made if found else None
-
-
-def check_joins(items: Sequence[Any]) -> None:
-    """Refuse a list with a value of every turn for operators other than `stack` and `cat`."""
-    for item in items:
-        if isinstance(item, Op) and _has_star((item.args, item.kwargs)) and item.target not in _JOINS:
-            raise Unlike(f"{item.target} takes a list with a value of every turn")
-        if isinstance(item, Branch):
-            check_joins((*item.yes.items, *item.no.items))
-        if isinstance(item, Loop):
-            check_joins(item.body)
-
-
-def _has_star(template: Any) -> bool:
-    if isinstance(template, (list, tuple)):
-        return any(map(_has_star, template))
-    if isinstance(template, dict):
-        return any(map(_has_star, template.values()))
-    return type(template) is Star
 
 
 def _numbered(loop: Loop, number: int) -> Loop:
