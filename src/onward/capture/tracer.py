@@ -30,6 +30,7 @@ from .layouts import COPIES_IF_IT_MUST, Layout, LayoutKernels, is_view_elsewhere
 from .levels import Level, import_node, known_size
 from .linalg import algorithm_for, refer
 from .memory import leaves, storage
+from .op_calls import conjugating, is_hidden_view, is_made_of_others, protect
 from .packed import Packings
 from .plain import PlainTensors
 from .pools import POOLS, whole_axis
@@ -214,7 +215,7 @@ class Tracer:
         elif op is aten.as_strided.default:
             args = self.writes.from_base(args, kwargs)
         result = self.record(op, args, kwargs)
-        if _is_hidden_view(result, (*args, *kwargs.values())):  # its node is read by nobody
+        if is_hidden_view(result, (*args, *kwargs.values())):  # its node is read by nobody
             result = self._decompose(op, args, kwargs)
             if result is NotImplemented:
                 raise self.cannot(f"{op} returns a view of an argument, and nobody says which", op, "take a clone()")
@@ -424,11 +425,11 @@ class Tracer:
         if op in _HIDDEN_WRITES and real_args[_HIDDEN_WRITES[op][1]]:
             positions, _ = _HIDDEN_WRITES[op]
             self.plain.note_update([node_args[place] for place in positions])
-            real_args = _protect(real_args, positions)
+            real_args = protect(real_args, positions)
             if any(self.plain.is_adopted(args[place]) for place in positions):
                 self.writes.update_statistics(op, args)
         check_sizes(op, real_args, real_kwargs)  # the example may be one that was made larger
-        with _conjugating() if _is_made_of_others(op) else contextlib.nullcontext():
+        with conjugating() if is_made_of_others(op) else contextlib.nullcontext():
             out = self._computed(op, real_args, real_kwargs)
         if isinstance(out, torch.Tensor) and (out.is_conj() or out.is_neg()):
             out = out.resolve_conj().resolve_neg()  # PyTorch cannot see these bits on a traced tensor
@@ -583,39 +584,6 @@ class Tracer:
 
     def cannot(self, what: str, op: OpOverload | str, hint: str | None = None) -> CaptureError:
         return CaptureError(what, op=str(op), source=self.where(), module=self.scopes.current.path or None, hint=hint)
-
-
-def _protect(real_args: tuple, positions: tuple[int, ...]) -> tuple:
-    """Copies of running statistics, where the op would update them."""
-    return tuple(
-        value.clone() if index in positions and value is not None else value for index, value in enumerate(real_args)
-    )
-
-
-def _is_hidden_view(result: Any, values: tuple) -> bool:
-    """Whether an op gave back memory of an argument, as `einsum("ij->ji", x)` does, though its schema is not a view's.
-    A write to one of them has to reach the other, so the steps that lead from one to the other must be known."""
-    given = {storage(each.example): each.cell for each in leaves(values) if isinstance(each, Traced)}
-    return any(
-        isinstance(each, Traced) and given.get(storage(each.example), each.cell) is not each.cell
-        for each in leaves(result)
-    )
-
-
-@functools.cache
-def _is_made_of_others(op: Any) -> bool:
-    return isinstance(op, OpOverload) and torch._C._dispatch_has_kernel_for_dispatch_key(
-        op.name(), "CompositeImplicitAutograd"
-    )
-
-
-def _conjugating() -> Any:
-    """PyTorch calls us where it no longer looks at conjugation bits, and an op like `fft.hfft` sets them inside."""
-    tls = torch._C
-    excluded = tls._dispatch_tls_local_exclude_set()
-    for key in (tls.DispatchKey.Conjugate, tls.DispatchKey.Negative):
-        excluded = excluded.remove(key)
-    return tls._ForceDispatchKeyGuard(tls._dispatch_tls_local_include_set(), excluded)
 
 
 def _at_probes(formula: Formula, axes: dict[str, tuple[int, ...]]) -> tuple[int, ...]:
