@@ -26,11 +26,13 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, Literal, TypeVar
 
+import pytest
 import torch
 from torch import nn
 
 import onward
 
+from .h_not_yet import NOT_YET, SILENT
 from .running import open_session, tensors_in
 
 Args = tuple[torch.Tensor, ...]
@@ -180,8 +182,14 @@ def judge(row: Row, seconds: int = SECONDS) -> Outcome:
 
 
 def check(row: Row) -> None:
-    """Fail unless the row comes to what the contract promises."""
+    """Fail unless the row comes to what the contract promises.
+
+    A row that is not kept yet must at least be told of, in a warning or in an error.
+    """
     outcome = judge(row)
+    if not outcome.suits(row) and row.name in NOT_YET:
+        assert outcome.kind in ("warned", "error") or row.name in SILENT, f"{row.name} is {outcome}"
+        pytest.xfail(NOT_YET[row.name])
     assert outcome.suits(row), f"{row.name} is expected to be {row.expects}, and is {outcome}"
 
 

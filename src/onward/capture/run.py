@@ -19,6 +19,7 @@ from .data_sizes import FREE, Freedom
 from .decisions import Freeze
 from .elsewhere import ProbeRejected
 from .execute import execute
+from .explore.items import CannotExplore
 from .facts import CapturedProgram, ListFact, Port, Results, SizeFact, SymDim, TensorFact, caution
 from .inputs import AxisNames, Call, solve_roots
 from .journal import CannotThaw, Comparison, Journal
@@ -201,7 +202,7 @@ def run(request: Request, plan: Plan, pen: Comparison | None = None, instead: In
             ]
             state = [tracer.output_node(each) for each in state_after(tracer, request.model, call, traced)]
             assigned = assigned_buffers(request.model, request.weights)
-    except (ExportError, CannotThaw, KeyboardInterrupt):
+    except (ExportError, CannotThaw, CannotExplore, KeyboardInterrupt):
         raise
     except Exception as raised_last:
         error = tracer.elsewhere.swallowed or raised_last

@@ -17,7 +17,7 @@ from ..run import Frozen, Request, Stuck, followed_model, layout_at, run, tracer
 from ..source import Said, warn_user, warnings_held
 from ..tree import flatten
 from .explorer import CannotExplore, Explorer, Rejected, has_lists, kept
-from .items import Branch, Loop, Raw, Unlike
+from .items import Branch, Loop, Ragged, Raw, Unlike
 from .recorder import Recorder, Ways
 from .replay import replay
 
@@ -52,10 +52,14 @@ def _as_free_as_it_goes(request: Request, plan: Plan, of_sizes: bool, *, plain_i
         try:
             return _explored(request, plan, of_sizes, plain_indices=plain_indices)
         except CannotExplore as error:
-            rejected = error.__cause__
-            if not isinstance(rejected, ProbeRejected) or rejected.less is None:
+            rejected, freedom = error.__cause__, None
+            if isinstance(error, Ragged) and not plan.freedom.slices_fit:
+                freedom = dataclasses.replace(plan.freedom, slices_fit=True)
+            elif isinstance(rejected, ProbeRejected):
+                freedom = rejected.less
+            if freedom is None:
                 raise
-            plan = dataclasses.replace(plan, freedom=rejected.less)
+            plan = dataclasses.replace(plan, freedom=freedom)
 
 
 def _explored(request: Request, plan: Plan, of_sizes: bool, *, plain_indices: bool) -> CapturedProgram:

@@ -22,6 +22,10 @@ class CannotExplore(Exception):
     """The model does something that no program of branches and loops is made of; the text says what, in a sentence."""
 
 
+class Ragged(CannotExplore):
+    """What the turns of a loop leave has another size in every turn, as far as one can see."""
+
+
 class Unlike(CannotExplore):
     """The turns of a loop do different things."""
 

@@ -30,7 +30,7 @@ Rules = Mapping[Place, tuple[bool, int]]  # for the questions of loops: the answ
 
 _TURNS = 5  # how often a question may be asked at one place before it gets the other answer
 _MOST_ITEMS = 20_000  # of one run
-_MOST_ANSWERS = 600
+_MOST_ANSWERS = 2_000
 _LISTS: dict[Any, Callable[..., tuple[int, Any]]] = {  # by operator: the axis, and what says how long the pieces are
     aten.unbind.int: lambda x, dim=0: (dim, None),
     aten.split.Tensor: lambda x, size, dim=0: (dim, size),

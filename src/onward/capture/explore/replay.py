@@ -28,6 +28,7 @@ from .items import (
     Op,
     Piece,
     Program,
+    Ragged,
     Ref,
     SizeOf,
     Star,
@@ -170,6 +171,8 @@ class _Replay:
             return tensor.select(axis, index).unsqueeze(axis)
         if each is None:
             return tensor.select(axis, index)
+        if self._tracer.elsewhere.data_sizes.freedom.slices_fit:
+            raise CannotExplore("the last part of a tensor may be shorter than the others")
         return aten.slice.Tensor(tensor, axis, index * each, (index + 1) * each)
 
     # --- control flow ------------------------------------------------------------------------------------------------
@@ -248,7 +251,7 @@ class _Replay:
             return torch.scalar_tensor(value)
         outside = self._tracer.levels[:-1]
         if isinstance(value, Traced) and not is_known_outside(self._tracer, outside, value.fact):
-            raise CannotExplore("what its turns leave has another size in every turn")
+            raise Ragged("what its turns leave has another size in every turn")
         return value
 
 
