@@ -34,7 +34,6 @@ NOT_YET = {
     "fixed_loop_around_a_dynamic_one": "a second loop over what the first one has left",
     "sum_over_pairs": _INNER,
     "pairs_in_a_list": _INNER,
-    "edit_distance": _INNER,
     "padding_loop": "numbers of a tensor are read out one by one",
     "repeat_by_counts": "numbers of a tensor are read out one by one",
     "error_of_a_kernel": "an error of a kernel inside of the model's own try is seen by verification only",
