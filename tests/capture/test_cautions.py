@@ -393,7 +393,7 @@ def test_warning(model: Any, inputs: tuple[Tensor, ...], options: dict[str, Any]
 
 
 KEPT: list[tuple[Any, dict[str, Any], int, tuple[str, ...], list[Tensor]]] = [
-    (branch_on_data, {}, 1, ("`if` kept as If (the value of a tensor)",), [ONES * each for each in (-2, 0, 1, 3)]),
+    (branch_on_data, {}, 1, ("`if x.sum() > 0` kept as If",), [ONES * each for each in (-2, 0, 1, 3)]),
     (loop_over_data, {}, 1, ("loop kept as Loop",), [ONES * each for each in (-2, 0, 0.5, 1, 3)]),
     (loop_over_found, {}, 2, ("loop kept as Loop",), [ONES * 0, ONES * 3, torch.tensor([[0.0, 1.0, 0.0], [2, 0, 0]])]),
     (
@@ -464,4 +464,4 @@ def test_a_line_that_does_more_than_check() -> None:
     assert [text.split(" (")[0] for text in told] == [
         f"{__file__}:{line}: a value was read out of a tensor" for line in (first, first + 1)
     ]
-    assert [text for text in program.warnings if " kept as If " not in text] == told
+    assert [text for text in program.warnings if " kept as If" not in text] == told

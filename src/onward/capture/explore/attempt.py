@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import linecache
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ from ..run import Frozen, Request, Stuck, followed_model, layout_at, run, tracer
 from ..source import Said, warn_user, warnings_held
 from ..tree import flatten
 from .explorer import CannotExplore, Explorer, Rejected, has_lists, kept
-from .items import Branch, Loop, Ragged, Raw, Unlike
+from .items import At, Branch, Flag, Loop, Ragged, Raw, Unlike
 from .recorder import Recorder, Ways
 from .replay import replay
 
@@ -121,12 +122,31 @@ def _others(request: Request, sizes: Sizes) -> list[Sizes]:
 
 
 def _note(each: Branch | Loop) -> str:
+    """What was kept, for the user to read."""
     where = each.at.source or "an unknown line"
+    question = _asked_at(each.at)
+    if isinstance(each, Branch) and type(each.predicate) is Flag:
+        return f"{where}: leaving the loop early is kept"
     if isinstance(each, Branch):
-        return f"{where}: `if` kept as If ({each.expression})"
-    if each.count is None:
-        return f"{where}: loop kept as Loop, as long as {each.expression} says so"
-    return f"{where}: loop kept as Loop"
+        return f"{where}: `if {question}` kept as If" if question else f"{where}: `if` kept as If ({each.expression})"
+    if each.count is not None:
+        return f"{where}: loop kept as Loop"
+    return f"{where}: loop kept as Loop ({'while' if each.goes_on else 'until'} {question or each.expression})"
+
+
+def _asked_at(at: At) -> str:
+    """The text of a question in the user's code; nothing where Python does not say at which columns it stands."""
+    position = at.place[-1][1] if at.place else None
+    if (
+        not at.is_question
+        or at.source is None
+        or not isinstance(position, tuple)
+        or position[0] != position[1]
+        or None in position
+    ):
+        return ""
+    line = linecache.getline(at.source.file, position[0]).encode()
+    return line[position[2] : position[3]].decode(errors="replace") if position[0] == at.source.line else ""
 
 
 def _raw(request: Request, plan: Plan, ways: Ways, sizes: Sizes, of_sizes: bool) -> Raw:

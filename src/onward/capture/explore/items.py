@@ -128,6 +128,7 @@ class At:
     source: Source | None
     scope: Scope
     call: ModuleCall | None
+    is_question: bool = False  # whether Python itself asks there, and no function that it calls
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import operator
 import random
 import sys
@@ -350,7 +351,8 @@ class Recorder:
         self._frames = frames
         place = tuple((_code_key(each.f_code), _position(each)) for each in stack)
         scopes = self._tracer.scopes
-        return At(place, frames[-1][1] if frames else 0, user_source(), scopes.current, scopes.call)
+        asks = bool(stack) and stack[-1].f_code.co_code[stack[-1].f_lasti] in _QUESTIONS
+        return At(place, frames[-1][1] if frames else 0, user_source(), scopes.current, scopes.call, asks)
 
     def finish(self) -> None:
         """Let go of the frames and of the tensors."""
@@ -378,6 +380,9 @@ def _streak(answers: Sequence[bool], wanted: bool) -> int:
     return count
 
 
+_QUESTIONS = frozenset(
+    code for name, code in dis.opmap.items() if name.startswith(("POP_JUMP", "JUMP_IF", "TO_BOOL", "UNARY_NOT"))
+)
 _POSITIONS: dict[CodeType, list[Any]] = {}
 
 
