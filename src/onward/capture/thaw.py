@@ -67,7 +67,7 @@ def _thaw(request: Request, plan: Plan) -> CapturedProgram:
     preference, choices = 0, 1
     while preference < choices:
         pen = Comparison(example, journals, witnesses, preference)
-        with warnings_held() as said:
+        with warnings_held():  # said by the first run already
             try:
                 program = run(request, plan, pen)
             except ProbeRejected as error:
@@ -78,8 +78,6 @@ def _thaw(request: Request, plan: Plan) -> CapturedProgram:
             raise CannotThaw("a plain number that Python made of a size decides something, and not alike at all sizes")
         if confirmed is not None:
             notes = tuple(dict.fromkeys(_note(each, confirmed) for each in pen.thawed.values()))
-            for each in said:
-                warn_user(*each)
             for text, source in pen.to_be_told:
                 warn_user(text, CaptureWarning, source)
             warnings = (*program.warnings, *(text for text, _ in pen.to_be_told))
