@@ -46,7 +46,7 @@ CASES: list[tuple[str, list[str]]] = [
         [r"the loop is kept: \['Loop'\]", r"n = 9: 37, and PyTorch says 37", r"'Greater', 'If', .*'Loop'\]",
          r"  9 -> (\[0.75, 0.75, 0.75\]), and PyTorch says \1",
          r"  -5 -> (\[0.625, 0.625, 0.625\]), and PyTorch says \1",
-         r"warned: .*control_flow.py:\d+: a value was read out .* It cannot be kept as an If or a Loop: Python goes"],
+         r"warned: .*control_flow.py:\d+: a value was read out .*which keeps loops and branches"],
     ),
     (
         "custom_operators.py",
