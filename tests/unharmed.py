@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch._dynamo  # whoever imports it first lets PyTorch replace torch.manual_seed
 import torch.onnx
 
 from onward.capture import is_capturing
