@@ -60,7 +60,7 @@ class _Left(Exception):
 
 class _Walk:
     def __init__(self, run: Raw) -> None:
-        self._items, self._place = run.items, 0
+        self._items, self._place, self._sizes = run.items, 0, run.sizes
         self._lengths: dict[int, int] = {}  # how many pieces an operator gave
         self._turns: dict[int, int] = {}  # of the loops that are being walked: the number of the turn
 
@@ -110,6 +110,9 @@ class _Walk:
         self.match(op.kwargs, done.kwargs, env)
         if done.pieces is not None:
             self._lengths[done.pieces] = len(done.outs)
+        elif op.pieces is not None:  # there is no axis there that it follows
+            env[op.pieces] = [Ref(value) for value in done.outs if value is not None]
+            return
         outs = ((op.pieces, done.pieces),) if op.pieces is not None else zip(op.outs, done.outs, strict=True)
         for name, value in outs:
             if (name is None) != (value is None):
@@ -139,8 +142,12 @@ class _Walk:
         turn, mark = 0, None
         asked = loop.condition
         inner = dict(env)
+        count = self._silent_count(loop, env)
         while True:
-            if loop.count is not None:
+            if count is not None:
+                if turn >= count:
+                    break
+            elif loop.count is not None:
                 found = self._turn(mark)
                 mark = found.loop
                 self.match(loop.count, found.count, env)
@@ -173,6 +180,19 @@ class _Walk:
             env[loop.turns] = turn
         env.update((out, row) for (out, _), row in zip(loop.stacked, rows, strict=True))
 
+    def _silent_count(self, loop: Loop, env: dict[int, Any]) -> int | None:
+        """How many turns a loop has that the run does not announce; None for one that it does."""
+        if loop.count is None:
+            return None
+        if not loop.is_silent:
+            coming = self._items[self._place] if self._place < len(self._items) else None
+            if isinstance(coming, Turn):
+                return None
+        count = self._plain(loop.count, env)
+        if type(count) is not int:
+            raise Rejected("the model does not say how many turns a loop has")
+        return count
+
     def _turn(self, mark: int | None) -> Turn:
         """The next turn of a loop; those of a loop that goes along with it are passed over."""
         while True:
@@ -201,6 +221,8 @@ class _Walk:
             return Piece(rows.value, index)
         if type(template) is SizeOf:
             tensor = self._leaf(Ref(template.value), env)
+            if type(tensor) is list:
+                return len(tensor)
             return SizeOf(tensor.value, template.axis) if type(tensor) is Ref else None
         if type(template) is Turns:
             return template.start + template.step * self._leaf(Ref(template.name), env)
@@ -210,6 +232,21 @@ class _Walk:
         if type(template) is Counted:
             return template.start + template.step * self._turns[template.loop]
         return template
+
+    def _plain(self, template: Any, env: dict[int, Any]) -> Any:
+        """The number that a number computed from sizes is in the run; None if the run does not say."""
+        if type(template) is SizeOf:
+            leaf = self._leaf(template, env)
+            if type(leaf) is SizeOf:
+                if leaf.value in self._lengths and leaf.axis == 0:
+                    return self._lengths[leaf.value]
+                size = self._sizes.get(leaf.value)
+                return None if size is None else size[leaf.axis]
+            return leaf
+        if type(template) is Calc:
+            operands = [self._plain(each, env) for each in template.operands]
+            return None if None in operands else template.function(*operands)
+        return self._leaf(template, env) if type(template) in (Counted, Turns) else template
 
     def match(self, template: Any, seen: Any, env: dict[int, Any]) -> None:
         """Raise Rejected unless the template says what was seen."""
@@ -231,6 +268,8 @@ class _Walk:
                 _is_equal(a[1], b) if type(a) is tuple and a[:1] == ("in the run",) else self._matches(a, b, env)
                 for a, b in zip(expanded, seen, strict=True)
             )
+        if type(template) in (SizeOf, Calc) and type(seen) is int:  # there is no axis there that it follows
+            return self._plain(template, env) == seen
         if type(template) in (Ref, Piece, SizeOf, Counted, Turns):
             return _is_equal(self._leaf(template, env), seen)
         if type(template) is Calc:

@@ -182,10 +182,11 @@ def _raw(request: Request, plan: Plan, ways: Ways, sizes: Sizes, of_sizes: bool)
         finally:
             tracer.recorder = None
             recorder.finish()
-    found.items, found.answers, found.said = (
+    found.items, found.answers, found.said, found.sizes = (
         recorder.items,
         tuple(recorder.answers),
         tuple(said),
+        recorder.sizes,
     )
     return found
 

@@ -35,6 +35,7 @@ from .items import (
 from .loops import Roll
 from .recorder import Rules, Ways
 from .renaming import Behind, Names, Rewriters, Shift, applied, said
+from .repeats import with_loops_over_lists
 
 Sizes = Mapping[str, int]
 Runner = Callable[[Ways, Sizes], Raw]
@@ -82,6 +83,7 @@ class Explorer:
         self._count = self._work = self._shifted = 0
         self._numbers: dict[int, Item] = {}  # items with numbers in them that a loop has counted
         self._results: dict[int, Any] = {}
+        self._lengths: dict[int, int] = {}  # of lists, by the values that stand for them
         self._endless: dict[Place, bool | None] = {}  # by the place of a question: the answer with which a loop goes on
         self._started: set[tuple[bool, ...]] = set()
         self._named = 1 << 50
@@ -120,15 +122,29 @@ class Explorer:
             try:
                 items, rewriters = self._region(base, 0, len(base.items))
                 results = said(self._results.get(id(base), base.results), rewriters)
-                items = with_whole_lists(items)
-                check_joins(items)
-                program = Program(tuple(items), tuple(results), base.form, base.inputs)
-                self._check(program, base)
-                return program
+                return self._checked(items, results, base)
             except Again as again:
                 rules = again.rules
                 answers = answers if again.answers is None else again.answers
         raise CannotExplore("its decisions depend on each other in a way that is not followed")
+
+    def _checked(self, items: list[Item], results: Any, base: Raw) -> Program:
+        """The program with loops over lists, or without where the model takes single values of them."""
+        rolled = with_loops_over_lists(items, results, set(base.inputs), self._lengths, self.fresh)
+        reason: CannotExplore | None = None
+        for each, given in (rolled, (items, results)):
+            try:
+                whole = with_whole_lists(each)
+                check_joins(whole)
+                program = Program(tuple(whole), tuple(given), base.form, base.inputs)
+                self._check(program, base)
+                return program
+            except (Rejected, Unlike) as error:
+                reason = reason or error
+                if len(each) == len(items):  # there were no such loops
+                    break
+        assert reason is not None
+        raise reason
 
     # --- a part of a run ---------------------------------------------------------------------------------------------
     def _region(self, run: Raw, low: int, high: int, around: Around | None = None) -> tuple[list[Item], Rewriters]:
@@ -150,6 +166,8 @@ class Explorer:
                     self.unkept[item.at.place] = str(fails)
                     made, place, more = [item], place + 1, ()
             else:
+                if isinstance(item, Op) and item.pieces is not None:
+                    self._lengths[item.pieces] = len(item.outs)
                 made, place, more = [self._numbers.get(id(item), item)], place + 1, ()
             items += [applied(each, rewriters) for each in made]
             rewriters += more
@@ -326,7 +344,7 @@ class Explorer:
         bounds = list(itertools.pairwise(asked))
         around = Around(run, ends[0] + 1, {})
         turns, rewriters = self._bodies(run, bounds, around)
-        roll = Roll(turns, _made_until(run, at), self.fresh(), self.fresh)
+        roll = Roll(turns, _made_until(run, at), self.fresh(), self.fresh, self._lengths)
         predicates = [said(run.items[place].predicate, rewriters) for place in asked]  # type: ignore[union-attr]
         going = roll.merged(predicates[1:])
         roll.starts = self._without_turns(run, at, ends[0], goes_on, rewriters)
@@ -453,12 +471,13 @@ class Explorer:
         known = _made_until(run, at)
         first_turn: list[Item] = []
         try:
-            roll = Roll(turns, known, self.fresh(), self.fresh)
+            roll = Roll(turns, known, self.fresh(), self.fresh, self._lengths)
         except Unlike:  # the first turn may be special: `if h is None`
             if around.exits or len(turns) < 4:
                 raise
             first_turn = turns[0]
-            roll = Roll(turns[1:], known | _made_until(run, marks[1]), self.fresh(), self.fresh)
+            known |= _made_until(run, marks[1])
+            roll = Roll(turns[1:], known, self.fresh(), self.fresh, self._lengths)
         behind: Rewriters = (Behind(roll, rewriters),)
         roll.look(*self._rest(run, ends[0] + 1, rewriters), first.at)
         exits = self._exits(run, ends[0] + 1, around, roll, behind)

@@ -40,7 +40,7 @@ class Ref:
 
 @dataclass(frozen=True, slots=True)
 class SizeOf:
-    """The size of an axis of a tensor."""
+    """The size of an axis of a tensor; of a list with a value of every turn, axis 0 is how long it is."""
 
     value: int
     axis: int
@@ -213,6 +213,7 @@ class Loop:
     turns: int | None = None  # the name of the number of turns behind it, if anybody asks
     skipped: int = 0  # turns before the first that it does, of those that are counted
     flags: tuple[tuple[int, int], ...] = ()  # of every exit, in their order: its number, and the name of its flag
+    is_silent: bool = False  # whether a run does not say when a turn begins: that of a loop over a list
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,6 +261,7 @@ class Raw:
     error: Exception | None = None
     said: tuple[Any, ...] = ()  # what the model would have warned of
     inputs: tuple[int, ...] = ()
+    sizes: Mapping[int, tuple[int, ...]] = field(default_factory=dict)  # of its tensors
     shifts: tuple[tuple[int, int], ...] = ()  # from which number on values are counted from another number
 
 

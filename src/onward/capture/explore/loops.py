@@ -65,10 +65,18 @@ class _State:
 class Roll:
     """Turns that become one body. `known` are the values that were there before the loop."""
 
-    def __init__(self, turns: Sequence[Sequence[Item]], known: set[int], number: int, fresh: Fresh) -> None:
+    def __init__(
+        self,
+        turns: Sequence[Sequence[Item]],
+        known: set[int],
+        number: int,
+        fresh: Fresh,
+        lengths: dict[int, int] | None = None,
+    ) -> None:
         if len(turns) < FEWEST:
             raise Unlike("the loop has too few turns to see what they have in common")
         self._turns, self._number, self._fresh = turns, number, fresh
+        self._lengths = {} if lengths is None else lengths  # of lists, by the values that stand for them
         self._made: dict[int, tuple[int, Any]] = {}  # by value: the turn that made it, and where in the turn
         self._names: dict[Any, int] = {}  # by where in a turn: the name in the body
         self._states: dict[tuple[Any, ...], _State] = {}
@@ -272,7 +280,11 @@ class Roll:
         try:
             pieces = self._value([Ref(each.pieces) for each in column])
             if type(pieces) is Ref:
-                return Piece(pieces.value, self._index([each.index for each in column]))
+                numbers = [each.index for each in column]
+                length = self._lengths.get(column[0].pieces)
+                if length is not None and numbers == list(range(length - 1, length - 1 - len(numbers), -1)):
+                    numbers = [number - length for number in numbers]  # counted from its end, wherever that is
+                return Piece(pieces.value, self._index(numbers))
         except Unlike:
             pass  # it may be carried from turn to turn all the same
         return Ref(self._state(tuple(column)).name)
@@ -428,6 +440,7 @@ class Roll:
         if key not in self._stacked:
             self._check_open()
             self._stacked[key] = (self._fresh(), inside)
+            self._lengths[self._stacked[key][0]] = len(self._turns)
         return self._stacked[key]
 
     def _ends(self, state: _State) -> int:
@@ -489,6 +502,7 @@ class Roll:
         flags: Sequence[tuple[int, int]] = (),
         skipped: int = 0,
         turns: int | None = None,
+        is_silent: bool = False,
     ) -> Loop:
         """Everything that was found; after `look`."""
         self._is_closed = True
@@ -510,6 +524,7 @@ class Roll:
             turns,
             skipped,
             tuple(flags),
+            is_silent,
         )
 
 

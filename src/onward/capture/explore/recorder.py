@@ -22,6 +22,7 @@ from ..source import is_library, user_source
 from ..tensor import Traced
 from ..tree import flatten
 from .items import At, Calc, CannotExplore, Const, Decision, Item, Op, Piece, Place, Ref, SizeOf, Turn
+from .lengths import Lengths
 
 if TYPE_CHECKING:
     from ..tracer import Tracer
@@ -81,6 +82,8 @@ class Recorder:
         self._root: FrameType | None = None
         self._frames: list[tuple[FrameType, int]] = []
         self._frame_count = self._loops = 0
+        self._lengths = Lengths(tracer)
+        self.sizes: dict[int, tuple[int, ...]] = {}  # of the tensors, by the numbers that they go by
 
     def start(self, inputs: Sequence[Traced]) -> tuple[int, ...]:
         """The run begins, in the function that calls this: what it was called from is no part of it."""
@@ -97,6 +100,8 @@ class Recorder:
         self._templates[id(value)] = Ref(number, kind) if template is None else template
         if isinstance(value, Traced):
             self._of_nodes[value.node] = number
+            self._lengths.made(value)
+            self.sizes[number] = tuple(value.example.size())
         return number
 
     def encode(self, value: Any) -> Any:
@@ -177,6 +182,7 @@ class Recorder:
             self._alive.append(result)
             self._templates[id(result)] = template[0]  # whatever stands for the tensor from now on, it is the same one
             self.asked(result) if isinstance(result, Traced) else None
+        result = self._lengths.followed(op, args, kwargs, result)
         outs = tuple(self._out(leaf) for leaf in flatten(result)[0])
         self.items.append(Op(op, template, named, outs, at))
         return result
@@ -319,6 +325,7 @@ class Recorder:
         """A turn of a loop begins, or there is none any more."""
         if not self.is_off:
             template = self.encode(count)
+            self._lengths.turn(loop, count, is_end=is_end)
             is_static = not isinstance(count, SYMBOLIC)
             self.items.append(Turn(loop, number, template, is_static, is_end, self._at()))
 
@@ -404,7 +411,7 @@ def _code_key(code: CodeType) -> int:
     return _CODES.setdefault((code.co_filename, code.co_firstlineno, code.co_name), len(_CODES))
 
 
-def _ceiling(size: Any, each: Any) -> Any:
+def ceiling(size: Any, each: Any) -> Any:
     return -(-size // each)
 
 
@@ -415,7 +422,7 @@ def piece_bounds(op: Op) -> tuple[Any, int, Any]:
         return op.args[0], dim, None
     if op.target is aten.split.Tensor:
         return op.args[0], dim, given
-    return op.args[0], dim, Calc(_ceiling, (SizeOf(op.args[0].value, dim), given))
+    return op.args[0], dim, Calc(ceiling, (SizeOf(op.args[0].value, dim), given))
 
 
 def _count(op: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
@@ -424,4 +431,4 @@ def _count(op: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
     size = x.size(dim)
     if op is aten.unbind.int:
         return size
-    return _ceiling(size, given if op is aten.split.Tensor else _ceiling(size, given))
+    return ceiling(size, given if op is aten.split.Tensor else ceiling(size, given))

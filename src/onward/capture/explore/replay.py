@@ -35,7 +35,7 @@ from .items import (
     Turns,
     is_of_numbers,
 )
-from .recorder import piece_bounds
+from .recorder import ceiling, piece_bounds
 
 if TYPE_CHECKING:
     from ..tracer import Tracer
@@ -144,6 +144,10 @@ class _Replay:
             return env[template.value]
         if kind is Const:
             return template.tensor
+        if kind is SizeOf and isinstance(env.get(template.value), tuple):  # how many pieces there are
+            tensor, axis, each = env[template.value]
+            length = tensor.size(axis)
+            return length if each is None else self._number(ceiling, (length, each), env)
         if kind is SizeOf:
             return self.value(Ref(template.value), env).size(template.axis)
         if kind is Calc:
