@@ -19,7 +19,6 @@ NOT_YET = {
     "while_with_or": "a loop that two questions keep going",
     "break_and_continue": _VALUES,
     "bisection_that_may_hit": "two variables that are one on one side change places on the other",
-    "list_catenated": _LISTS,
     "attention_over_past_states": _LISTS,
     "greedy_decoding": _SIZES,
     "non_maximum_suppression": "the example has too few boxes for another turn",

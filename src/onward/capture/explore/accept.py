@@ -248,6 +248,11 @@ class _Walk:
             return None if None in operands else template.function(*operands)
         return self._leaf(template, env) if type(template) in (Counted, Turns) else template
 
+    def _rows(self, name: int, env: dict[int, Any]) -> list[Any]:
+        """The values of a list, one by one."""
+        row = self._leaf(Ref(name), env)
+        return [Piece(row.value, index) for index in range(self._lengths[row.value])] if type(row) is Ref else row
+
     def match(self, template: Any, seen: Any, env: dict[int, Any]) -> None:
         """Raise Rejected unless the template says what was seen."""
         if not self._matches(template, seen, env):
@@ -258,9 +263,8 @@ class _Walk:
             expanded: list[Any] = []
             for each in template:
                 if type(each) is Star:
-                    row = self._leaf(Ref(each.stacked), env)
-                    if type(row) is Ref:
-                        row = [Piece(row.value, index) for index in range(self._lengths[row.value])]
+                    rows = [self._rows(name, env) for name in each.names]
+                    row = [leaf for turn in zip(*rows, strict=True) for leaf in turn]
                     expanded += [("in the run", leaf) for leaf in (row[::-1] if each.backwards else row)]
                 else:
                     expanded.append(each)

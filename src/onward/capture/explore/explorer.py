@@ -147,10 +147,13 @@ class Explorer:
         raise reason
 
     # --- a part of a run ---------------------------------------------------------------------------------------------
-    def _region(self, run: Raw, low: int, high: int, around: Around | None = None) -> tuple[list[Item], Rewriters]:
+    def _region(
+        self, run: Raw, low: int, high: int, around: Around | None = None, before: Rewriters = ()
+    ) -> tuple[list[Item], Rewriters]:
         """A part of a run with its decisions kept, and what the values it has made are called behind it.
 
-        `around` is the loop of which the part is a turn, or a part of one.
+        `around` is the loop of which the part is a turn, or a part of one. `before` has the names that were given to
+        values before the part, which the turns of a loop are compared with.
         """
         items: list[Item] = []
         rewriters: Rewriters = ()
@@ -158,10 +161,10 @@ class Explorer:
         while place < high:
             item = run.items[place]
             if isinstance(item, Turn):
-                made, place, more = self._turns(run, place, high)
+                made, place, more = self._turns(run, place, high, (*before, *rewriters))
             elif isinstance(item, Decision) and item.is_kept and item.at.place not in self.unkept:
                 try:
-                    made, place, more = self._decision(run, place, high, around)
+                    made, place, more = self._decision(run, place, high, around, (*before, *rewriters))
                 except OtherSideFails as fails:
                     self.unkept[item.at.place] = str(fails)
                     made, place, more = [item], place + 1, ()
@@ -178,17 +181,17 @@ class Explorer:
         return self._region(run, low, high)
 
     # --- decisions ---------------------------------------------------------------------------------------------------
-    def _decision(self, run: Raw, at: int, high: int, around: Around | None) -> Found:
+    def _decision(self, run: Raw, at: int, high: int, around: Around | None, before: Rewriters) -> Found:
         decision = run.items[at]
         assert isinstance(decision, Decision)
         if decision.at.place in self._rules:
-            return self._while(run, at, high)
+            return self._while(run, at, high, before)
         other = self._flipped(run, at)
         if _asked_again(run, at) or _asked_again(other, at):
             goes_on = self._goes_on_with(run, at)
             if goes_on is not None:
                 raise Again({**self._rules, decision.at.place: (goes_on, _TURNS)})
-        return self._branch(run, at, other, high, around)
+        return self._branch(run, at, other, high, around, before)
 
     def _flipped(self, run: Raw, at: int, hints: Any = None) -> Raw:
         """The run with the other answer to one decision, and behind it with the answers of the run, or of another."""
@@ -226,7 +229,7 @@ class Explorer:
         ]
         return asked.count(goes_on) >= _LONG and all(each is goes_on for each in asked[-_LONG - 1 : -1])
 
-    def _branch(self, run: Raw, at: int, other: Raw, high: int, around: Around | None) -> Found:
+    def _branch(self, run: Raw, at: int, other: Raw, high: int, around: Around | None, before: Rewriters) -> Found:
         decision = run.items[at]
         assert isinstance(decision, Decision)
         try:
@@ -243,13 +246,13 @@ class Explorer:
                     return [around.leave(self.part, run, at, other)], at + 1, ()
                 raise Escapes(cut)
             try:
-                mine, my_names = self._region(run, at + 1, cut, around)
+                mine, my_names = self._region(run, at + 1, cut, around, before)
             except Escapes as escapes:
                 most = min(most - 1, len(run.items) - escapes.end)
                 continue
             try:
                 moved = None if around is None else around.moved(len(other.items) - len(run.items))
-                theirs, their_names = self._region(other, at + 1, there, moved)
+                theirs, their_names = self._region(other, at + 1, there, moved, before)
             except Escapes as escapes:
                 most = min(most - 1, len(other.items) - escapes.end)
                 continue
@@ -324,7 +327,7 @@ class Explorer:
                     meeting.values[key], meeting.leaves[key] = b, a
 
     # --- loops -------------------------------------------------------------------------------------------------------
-    def _while(self, run: Raw, at: int, high: int) -> Found:
+    def _while(self, run: Raw, at: int, high: int, before: Rewriters) -> Found:
         """A loop that goes on as long as the answer to one question is the same."""
         first = run.items[at]
         assert isinstance(first, Decision)
@@ -343,7 +346,7 @@ class Explorer:
         asked = asked[: asked.index(ends[0]) + 1]
         bounds = list(itertools.pairwise(asked))
         around = Around(run, ends[0] + 1, {})
-        turns, rewriters = self._bodies(run, bounds, around)
+        turns, rewriters = self._bodies(run, bounds, around, before)
         roll = Roll(turns, _made_until(run, at), self.fresh(), self.fresh, self._lengths)
         predicates = [said(run.items[place].predicate, rewriters) for place in asked]  # type: ignore[union-attr]
         going = roll.merged(predicates[1:])
@@ -408,20 +411,21 @@ class Explorer:
         return found
 
     def _bodies(
-        self, run: Raw, bounds: Sequence[tuple[int, int]], around: Around
+        self, run: Raw, bounds: Sequence[tuple[int, int]], around: Around, before: Rewriters
     ) -> tuple[list[list[Item]], Rewriters]:
+        """The turns of a loop, and the names that they and what came before them have given."""
         turns: list[list[Item]] = []
         rewriters: Rewriters = ()
         for begin, end in bounds:
             around.begin(begin, rewriters)
             try:
-                items, more = self._region(run, begin + 1, end, around)
+                items, more = self._region(run, begin + 1, end, around, (*before, *rewriters))
             except Escapes as escapes:
                 raise CannotExplore("it leaves two loops at once") from escapes
             around.finish(more)
-            turns.append([applied(each, rewriters) for each in items])
+            turns.append([applied(each, (*before, *rewriters)) for each in items])
             rewriters += more
-        return turns, rewriters
+        return turns, (*before, *rewriters)
 
     def _exits(self, run: Raw, end: int, around: Around, roll: Roll, behind: Rewriters) -> Exits:
         """What comes behind a loop that may be left at some places of its turns."""
@@ -458,7 +462,7 @@ class Explorer:
         """What comes behind a loop, with the names that the loop's own branches have given."""
         return [applied(each, rewriters) for each in run.items[place:]], said(run.results, rewriters)
 
-    def _turns(self, run: Raw, at: int, high: int) -> Found:
+    def _turns(self, run: Raw, at: int, high: int, before: Rewriters) -> Found:
         """A loop over a range or an axis."""
         first = run.items[at]
         assert isinstance(first, Turn)
@@ -467,7 +471,7 @@ class Explorer:
         if first.number or not ends or ends[0] >= high or first.is_static:  # of a loop that goes along with another one
             return [], at + 1, ()
         around = Around(run, ends[0] + 1, {})
-        turns, rewriters = self._bodies(run, list(itertools.pairwise(marks)), around)
+        turns, rewriters = self._bodies(run, list(itertools.pairwise(marks)), around, before)
         known = _made_until(run, at)
         first_turn: list[Item] = []
         try:

@@ -96,10 +96,18 @@ _MOST_COMPARED = 1 << 16  # elements
 
 @dataclass(frozen=True, slots=True)
 class Star:
-    """In a list: one tensor for every turn of a loop, in the order of the turns or the other way round."""
+    """In a list: one tensor for every turn of a loop, in the order of the turns or the other way round.
+
+    With `more`, every turn gives these too, right behind the first.
+    """
 
     stacked: int
     backwards: bool = False
+    more: tuple[int, ...] = ()
+
+    @property
+    def names(self) -> tuple[int, ...]:
+        return (self.stacked, *self.more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +281,7 @@ def refs_in(template: Any) -> Iterator[int]:
     elif kind is Piece:
         yield template.pieces
     elif kind is Star:
-        yield template.stacked
+        yield from template.names
     elif kind is Turns:
         yield template.name
     elif kind is Calc:
@@ -328,7 +336,10 @@ def renamed(template: Any, names: Names) -> Any:
             if new is not None:
                 return Ref(new, leaf.kind if type(leaf) is Ref else None) if type(new) is int else new
         kind = type(leaf)
-        if kind is SizeOf or kind is Piece or kind is Star:
+        if kind is Star:
+            stacked, *more = (_held(Piece(name, 0), names).pieces for name in leaf.names)
+            return Star(stacked, leaf.backwards, tuple(more))
+        if kind is SizeOf or kind is Piece:
             return _held(leaf, names)
         return leaf if key is not None else None
 
@@ -338,7 +349,7 @@ def renamed(template: Any, names: Names) -> Any:
 def _held(leaf: Any, names: Names) -> Any:
     """A leaf that says something of a value, said of another one."""
     kind = type(leaf)
-    value = leaf.value if kind is SizeOf else leaf.pieces if kind is Piece else leaf.stacked
+    value = leaf.value if kind is SizeOf else leaf.pieces
     new = names.get(value)
     if new is None:
         return leaf
@@ -348,9 +359,7 @@ def _held(leaf: Any, names: Names) -> Any:
         if type(new) is not Ref:
             raise CannotExplore("it asks for the size of a tensor that a loop takes from a list")
         new = new.value
-    if kind is SizeOf:
-        return SizeOf(new, leaf.axis)
-    return Piece(new, leaf.index) if kind is Piece else Star(new, leaf.backwards)
+    return SizeOf(new, leaf.axis) if kind is SizeOf else Piece(new, leaf.index)
 
 
 Change = Callable[[Any], Any]  # of templates

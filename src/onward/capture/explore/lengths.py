@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..sizes import SYMBOLIC, Size, size_lines
+from ..sizes import SYMBOLIC, size_lines
+from ..source import user_source
 from ..tensor import Traced, computed
 
 if TYPE_CHECKING:
@@ -23,29 +24,50 @@ _JOINS = (aten.stack.default, aten.cat.default)
 
 
 class Lengths:
-    """The loops of one run, and which tensors their turns have made."""
+    """The loops of one run, and which tensors their turns have made, or were made of those."""
 
     def __init__(self, tracer: Tracer) -> None:
         self._tracer = tracer
-        self._counts: dict[int, Size] = {}  # by loop: how many turns it has, if that varies
-        self._turns: dict[int, int] = {}  # of the loops that are going on: how many turns have begun
-        self._ended: dict[int, int] = {}  # of those that have ended: how many there were
-        self._made: dict[int, tuple[int, ...]] = {}  # by tensor: the loops in whose turns it was made, inner ones last
+        self._counts: dict[Any, tuple[int, ...]] = {}  # by loop: how many turns it has, at all probes and points
+        self._lines: dict[Any, frozenset[Any]] = {}  # by loop: where data was asked that says so
+        self._turns: dict[Any, int] = {}  # of the loops that are going on: how many turns have begun
+        self._ended: dict[Any, int] = {}  # of those that have ended: how many there were
+        self._made: dict[int, dict[Any, frozenset[int]]] = {}  # by tensor: the loops, and their turns
 
     def turn(self, loop: int, count: Any, *, is_end: bool) -> None:
-        """A turn of a loop begins, or there is none any more."""
+        """A turn of a loop over a range or an axis begins, or there is none any more."""
         if not isinstance(count, SYMBOLIC):
             return
-        self._counts[loop] = count.node
+        self._counts[loop] = count.node.values
+        self._lines[loop] = size_lines(count.node) if count.node.from_data else frozenset()
+        self._count(loop, is_end)
+
+    def asked(self, loop: Any, *, is_end: bool) -> None:
+        """A loop goes on because the data says so, or ends."""
+        self._count(loop, is_end)
+        if is_end:
+            turns, dims = self._ended[loop], self._tracer.dims
+            values = (turns, *self._tracer.elsewhere.data_sizes.fresh(object(), turns, "turns"))
+            self._counts[loop] = values if len(values) == dims.width else (*values, *dims.unlike_others())
+            self._lines[loop] = frozenset((user_source(),))
+
+    def _count(self, loop: Any, is_end: bool) -> None:
         if is_end:
             self._ended[loop] = self._turns.pop(loop, 0)
         else:
             self._turns[loop] = self._turns.get(loop, 0) + 1
 
-    def made(self, tensor: Traced) -> None:
-        """A tensor is new."""
-        if self._turns:
-            self._made[id(tensor)] = tuple(self._turns)
+    def made(self, tensor: Traced, args: Sequence[Any]) -> None:
+        """A tensor is new, made of others."""
+        if not self._turns and not self._ended:
+            return
+        found = {loop: frozenset((turn,)) for loop, turn in self._turns.items()}
+        for each in args:
+            for loop, turns in self._made.get(id(each), {}).items():
+                if loop in self._ended:
+                    found[loop] = found.get(loop, frozenset()) | turns
+        if found:
+            self._made[id(tensor)] = found
 
     def followed(self, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> Any:
         """The result of `torch.stack` or `torch.cat`, with an axis that follows a loop's turns; others as they are."""
@@ -58,15 +80,16 @@ class Lengths:
             each_turn = -(-len(inside) // turns) if turns else 0
             missing = each_turn * turns - len(inside)  # `out.append(h)` before h is new: the first is from before
             lengths = {self._lengths(op, each, axis) for each in inside}
-            if len(lengths) != 1 or missing > len(outside):
+            seen = frozenset[int]().union(*(self._made[id(each)][loop] for each in inside))
+            if len(lengths) != 1 or missing > len(outside) or len(seen) < turns - missing:
                 continue
             rest = [self._lengths(op, each, axis) for each in outside[missing:]]
             sizes = tuple(
                 each_turn * number * length + sum(others)
-                for number, length, *others in zip(self._counts[loop].values, lengths.pop(), *rest, strict=True)
+                for number, length, *others in zip(self._counts[loop], lengths.pop(), *rest, strict=True)
             )
             if sizes[0] == result.example.size(axis):
-                return self._sized(result, axis, sizes, self._counts[loop])
+                return self._sized(result, axis, sizes, self._lines[loop])
         return result
 
     def _lengths(self, op: Any, part: torch.Tensor, axis: int) -> tuple[int, ...]:
@@ -79,8 +102,7 @@ class Lengths:
             dim = part.size(axis) if part.dim() > axis else 0
         return (dim,) * self._tracer.dims.width if isinstance(dim, int) else dim.values
 
-    def _sized(self, tensor: Traced, axis: int, sizes: tuple[int, ...], count: Size) -> Traced:
-        lines = frozenset(size_lines(count)) if count.from_data else frozenset()
+    def _sized(self, tensor: Traced, axis: int, sizes: tuple[int, ...], lines: frozenset[Any]) -> Traced:
         shape = list(tensor.fact.shape)
         shape[axis] = self._tracer.dims.dim(sizes, lines=lines)
         fact = type(tensor.fact)(tensor.fact.dtype, tuple(shape))

@@ -132,6 +132,7 @@ class Roll:
             args = self.merged([(each.args, dict(each.kwargs)) for each in column])  # type: ignore[union-attr]
             outs = tuple(self._out([each.outs[i] for each in column]) for i in range(len(first.outs)))  # type: ignore[union-attr]
             pieces = self._out([each.pieces for each in column])  # type: ignore[union-attr]
+            self._is_as_long(pieces, first.pieces)
             return Op(first.target, args[0], args[1], outs, first.at, pieces)
         if isinstance(first, Branch):
             if len({len(each.outs) for each in column}) > 1:  # type: ignore[union-attr]
@@ -176,6 +177,8 @@ class Roll:
             (self._inner([e.stacked[i][0] for e in column]), self.merged([e.stacked[i][1] for e in column]))
             for i in range(len(first.stacked))
         )
+        for (name, _), (known, _) in zip(stacked, first.stacked, strict=True):
+            self._is_as_long(name, known)
         return replace(
             first,
             count=self.merged([each.count for each in column]),
@@ -192,6 +195,11 @@ class Roll:
             ),
             turns=self._out([each.turns for each in column]),
         )
+
+    def _is_as_long(self, name: int | None, known: int | None) -> None:
+        """A list in the body is as long as that of a turn."""
+        if name is not None and known in self._lengths:
+            self._lengths[name] = self._lengths[known]
 
     def _inner(self, values: list[Any]) -> int:
         made: int = self._out(values)
@@ -233,9 +241,10 @@ class Roll:
                 raise Unlike("its turns count differently")
             return replace(first, name=self._inner([each.name for each in column]))
         if type(first) is Star:
-            if len({each.backwards for each in column}) > 1:
+            if len({(each.backwards, len(each.more)) for each in column}) > 1:
                 raise Unlike("its turns do different things")
-            return Star(self._inner([each.stacked for each in column]), first.backwards)
+            stacked, *more = (self._inner(list(names)) for names in zip(*(each.names for each in column), strict=True))
+            return Star(stacked, first.backwards, tuple(more))
         if isinstance(first, (list, tuple)):
             if len({len(each) for each in column}) > 1:
                 raise Unlike("it uses a list that grows with every turn")
@@ -416,22 +425,24 @@ class Roll:
         return _key(following)
 
     def _list(self, leaves: list[Any]) -> list[Any]:
-        """A list in which there may be one value of every turn, one after the other."""
-        count = len(self._turns)
+        """A list in which there may be one value of every turn, one after the other, or as many of each."""
         inside = [place for place, leaf in enumerate(leaves) if type(leaf) in (Ref, Piece) and self._is_made(leaf)]
         if len(inside) < 2:
             return [self.after(leaf) for leaf in leaves]
         reason: Unlike | None = None
-        starts = range(max(0, inside[-1] - count + 1), min(inside[0], len(leaves) - count) + 1)
-        for start in reversed(starts):
-            window = leaves[start : start + count]
-            for backwards in (False, True):
+        for each_turn in range(1, len(leaves) // len(self._turns) + 1):
+            count = each_turn * len(self._turns)
+            starts = range(max(0, inside[-1] - count + 1), min(inside[0], len(leaves) - count) + 1)
+            for start, backwards in itertools.product(reversed(starts), (False, True)):
+                window = leaves[start : start + count]
+                window = window[::-1] if backwards else window
                 try:
-                    merged = self._value(window[::-1] if backwards else window)
+                    merged = [self._value(window[place::each_turn]) for place in range(each_turn)]
                 except Unlike as error:
                     reason = error
                     continue
-                star = Star(self._stack(merged)[0], backwards)
+                stacked, *more = (self._stack(each)[0] for each in merged)
+                star = Star(stacked, backwards, tuple(more))
                 return [*(self.after(each) for each in leaves[:start]), star, *map(self.after, leaves[start + count :])]
         raise reason or Unlike("a list behind it holds values of some turns only")
 

@@ -83,6 +83,7 @@ class Recorder:
         self._frames: list[tuple[FrameType, int]] = []
         self._frame_count = self._loops = 0
         self._lengths = Lengths(tracer)
+        self._given: list[Any] = []  # what the operator at work was given
         self.sizes: dict[int, tuple[int, ...]] = {}  # of the tensors, by the numbers that they go by
 
     def start(self, inputs: Sequence[Traced]) -> tuple[int, ...]:
@@ -100,7 +101,7 @@ class Recorder:
         self._templates[id(value)] = Ref(number, kind) if template is None else template
         if isinstance(value, Traced):
             self._of_nodes[value.node] = number
-            self._lengths.made(value)
+            self._lengths.made(value, self._given)
             self.sizes[number] = tuple(value.example.size())
         return number
 
@@ -183,6 +184,7 @@ class Recorder:
             self._templates[id(result)] = template[0]  # whatever stands for the tensor from now on, it is the same one
             self.asked(result) if isinstance(result, Traced) else None
         result = self._lengths.followed(op, args, kwargs, result)
+        self._given = flatten((args, kwargs))[0]
         outs = tuple(self._out(leaf) for leaf in flatten(result)[0])
         self.items.append(Op(op, template, named, outs, at))
         return result
@@ -267,6 +269,7 @@ class Recorder:
             goes_on, times = ways.rules[at.place]
             answer = goes_on if _streak(before, goes_on) < times else not goes_on
             self._begin_turn(at)
+            self._lengths.asked((at.frame, at.place), is_end=answer is not goes_on)
         elif self._hints.get(at.place):
             answer = self._hints[at.place].pop(0)
         elif before and _streak(before, before[-1]) >= _TURNS:

@@ -53,6 +53,7 @@ class _Block:
 
     def __init__(self, lengths: Lengths, fresh: Callable[[], int]) -> None:
         self._lengths, self._fresh = lengths, fresh
+        self._lasts: dict[int, Piece] = {}  # values of lists that go by another name: the first or the last one
 
     def changed(self, items: list[Item], results: Any, known: set[int]) -> tuple[list[Item], Any]:
         found: list[Item] = []
@@ -62,12 +63,13 @@ class _Block:
             if rolled is not None:
                 made, rest, results = rolled
                 found += made
-                known.update(value for each in made for value in made_by(each))
+                for each in made:
+                    self._note(each, known)
                 items, place = rest, 0
                 continue
             item = self._inside(items[place], known)
             found.append(item)
-            known.update(made_by(item))
+            self._note(item, known)
             place += 1
         return found, results
 
@@ -97,8 +99,7 @@ class _Block:
             name, is_backwards = over
             end = begin + length * turns
             bodies = [items[at : at + length] for at in range(begin, end, length)]
-            lasts = self._lasts(items[:begin])
-            bodies = [[self._from_the_list(each, name, is_backwards, lasts) for each in body] for body in bodies]
+            bodies = [[self._from_the_list(each, name, is_backwards) for each in body] for body in bodies]
             rest = items[end:]
             try:
                 roll = Roll(bodies, known, self._fresh(), self._fresh, self._lengths)
@@ -125,35 +126,31 @@ class _Block:
         """The list that is taken from in every turn, and whether it is so from its end."""
         if turns < FEWEST:
             return None
-        lasts = self._lasts(items[:begin])
         for offset in range(length):
-            columns = [dict(_pieces_in(items[begin + offset + turn * length], lasts)) for turn in range(turns)]
-            for name in columns[0]:
-                indices = [column.get(name) for column in columns]
-                if name in self._lengths and None not in indices:
-                    steps = {b - a for a, b in itertools.pairwise(indices)}  # type: ignore[operator]
-                    if steps in ({1}, {-1}):
-                        return name, steps == {-1}
+            columns = [set(_pieces_in(items[begin + offset + turn * length], self._lasts)) for turn in range(turns)]
+            for (name, first), step in itertools.product(sorted(columns[0]), (1, -1)):
+                if name in self._lengths and all(
+                    (name, first + turn * step) in column for turn, column in enumerate(columns)
+                ):
+                    return name, step < 0
         return None
 
-    def _lasts(self, before: Sequence[Item]) -> dict[int, Piece]:
-        """What is taken from a list by another name: its first or its last value."""
-        found: dict[int, Piece] = {}
-        for item in before:
-            if isinstance(item, Last) and item.stacked in self._lengths:
-                found[item.out] = Piece(item.stacked, item.index % self._lengths[item.stacked])
-            if isinstance(item, Loop):
-                for out, following in zip(item.outs, item.nexts, strict=True):
-                    for name, each in item.stacked:
-                        if each == following and name in self._lengths:
-                            found[out] = Piece(name, self._lengths[name] - 1)
-        return found
+    def _note(self, item: Item, known: set[int]) -> None:
+        """An item that later ones may take values of."""
+        known.update(made_by(item))
+        if isinstance(item, Last) and item.stacked in self._lengths:
+            self._lasts[item.out] = Piece(item.stacked, item.index % self._lengths[item.stacked])
+        if isinstance(item, Loop):
+            for out, following in zip(item.outs, item.nexts, strict=True):
+                for name, each in item.stacked:
+                    if each == following and name in self._lengths:
+                        self._lasts[out] = Piece(name, self._lengths[name] - 1)
 
-    def _from_the_list(self, item: Item, name: int, is_backwards: bool, lasts: Mapping[int, Piece]) -> Item:
+    def _from_the_list(self, item: Item, name: int, is_backwards: bool) -> Item:
         """An item that takes what it takes from the list under the list's name, counted from where the loop begins."""
 
         def change(leaf: Any) -> Any:
-            known = lasts.get(leaf.value) if type(leaf) is Ref else leaf
+            known = self._lasts.get(leaf.value) if type(leaf) is Ref else leaf
             if type(known) is not Piece or known.pieces != name or type(known.index) is not int:
                 return None
             return Piece(name, known.index - self._lengths[name]) if is_backwards else known
@@ -195,4 +192,4 @@ def _pieces_in(item: Item, lasts: Mapping[int, Piece]) -> Iterator[tuple[int, in
         return None
 
     item_changed(item, lambda template: replaced(template, change), lambda value: value)
-    return iter(reversed(found))
+    return iter(found)
