@@ -26,7 +26,7 @@ from .items import (
 )
 
 aten = torch.ops.aten
-_DEEPEST = 24  # protobuf reads messages 100 levels deep, and a graph in an attribute of a node takes three of them
+DEEPEST = 24  # protobuf reads messages 100 levels deep, and a graph in an attribute of a node takes three of them
 _JOINS = (aten.stack.default, aten.cat.default, aten.concat.default, aten.hstack.default, aten.vstack.default)
 
 
@@ -112,7 +112,7 @@ def with_turns(one: Any, other: Any, name: int, turns: int) -> Any:
 
 def check_depth(items: Sequence[Item], depth: int = 0) -> None:
     """Refuse branches and loops inside of each other that no runtime could read from a file."""
-    if depth > _DEEPEST:
+    if depth > DEEPEST:
         raise CannotExplore("more branches stand inside of each other than a file can hold")
     for item in items:
         if isinstance(item, Branch):

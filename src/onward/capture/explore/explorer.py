@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .accept import Rejected, accept
-from .bodies import check_depth, check_joins, with_turns, with_whole_lists
+from .bodies import DEEPEST, check_depth, check_joins, with_turns, with_whole_lists
 from .branches import Ambiguous, Meeting, item_pairs, joined, meet, pairs_of
 from .exits import Around, Exits
 from .items import (
@@ -83,7 +83,7 @@ class Explorer:
     unkept: dict[Place, str] = field(default_factory=dict)  # decisions that stay as they are, and why
 
     def __post_init__(self) -> None:
-        self._count = self._work = self._shifted = 0
+        self._count = self._work = self._shifted = self._depth = 0
         self._numbers: dict[int, Item] = {}  # items with numbers in them that a loop has counted
         self._results: dict[int, Any] = {}
         self._endless: dict[Place, bool | None] = {}  # by the place of a question: the answer with which a loop goes on
@@ -275,9 +275,23 @@ class Explorer:
             if isinstance(each, Decision) and each.at.place == decision.at.place and each.at.frame == frame
         ]
         is_long = asked.count(goes_on) >= turns and all(each is goes_on for each in asked[-turns - 1 : -1])
-        return found if is_long else None
+        return found if is_long and not self._is_in_for(found, decision.at.place) else None
+
+    def _is_in_for(self, run: Raw, place: Place) -> bool:
+        """Whether a `for` asks a question, over something that nobody has announced: it may end any time."""
+        asked = [each.at for each in run.items if isinstance(each, Decision) and each.at.place == place]
+        return place not in self._across and all(each.in_for for each in asked)
 
     def _branch(self, run: Raw, at: int, other: Raw, high: int, around: Around | None) -> Found:
+        self._depth += 1
+        try:
+            if self._depth > DEEPEST:
+                raise CannotExplore("more branches stand inside of each other than a file can hold")
+            return self._both_sides(run, at, other, high, around)
+        finally:
+            self._depth -= 1
+
+    def _both_sides(self, run: Raw, at: int, other: Raw, high: int, around: Around | None) -> Found:
         decision = run.items[at]
         assert isinstance(decision, Decision)
         try:
@@ -582,7 +596,7 @@ class Explorer:
         accept(program, base)
         draw = random.Random(0)
         for number in range(16):
-            rules = {place: (True, number % 7) for place in self._fixed_loops()}
+            rules = dict.fromkeys(self._fixed_loops(), (True, number % 7))
             self._accept(program, self._run(Ways(rules=rules, draw=draw)))
         for times in (0, 1, 2, 9):
             if self._rules:

@@ -130,6 +130,7 @@ class At:
     scope: Scope
     call: ModuleCall | None
     is_question: bool = False  # whether Python itself asks there, and no function that it calls
+    in_for: bool = False  # whether the innermost loop around it, in the code of its function, is a `for`
 
 
 @dataclass(frozen=True, eq=False)

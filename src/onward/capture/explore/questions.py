@@ -43,14 +43,18 @@ def _varying(items: Sequence[Item], makers: Makers, loop: Loop | None) -> Iterat
             yield from _varying(item.no.items, known, loop)
         elif isinstance(item, Loop):
             yield from _varying(item.body, known, item)
-        elif isinstance(item, Decision) and item.of_turns and not item.is_kept and not item.is_idle:
-            if not _is_constant(item, known, loop):
-                yield item
+        elif isinstance(item, Decision) and _is_open(item) and not _is_constant(item, known, loop):
+            yield item
+
+
+def _is_open(decision: Decision) -> bool:
+    """Whether a question about the numbers of turns got an answer that nobody has questioned."""
+    return decision.of_turns and not decision.is_kept and not decision.is_idle
 
 
 def _questions(items: Sequence[Item]) -> Iterator[Decision]:
     for item in items:
-        if isinstance(item, Decision) and item.of_turns and not item.is_kept:
+        if isinstance(item, Decision) and _is_open(item):
             yield item
         elif isinstance(item, Branch):
             yield from _questions((*item.yes.items, *item.no.items))

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import dis
-import functools
-import itertools
 import sys
 from collections.abc import Iterator
-from types import CodeType, FrameType, GeneratorType
+from types import FrameType, GeneratorType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -15,6 +12,7 @@ import torch
 from ..python.threads import current
 from ..sizes import SYMBOLIC
 from ..source import is_library
+from .python_loops import is_called_for_a_loop
 
 if TYPE_CHECKING:
     from .recorder import Recorder
@@ -42,15 +40,7 @@ def _is_looped_over() -> bool:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and is_library(frame.f_code):
         frame = frame.f_back
-    return frame is not None and frame.f_lasti in _calls_in_loops(frame.f_code)
-
-
-@functools.lru_cache(maxsize=1024)
-def _calls_in_loops(code: CodeType) -> frozenset[int]:
-    """Where a function calls something only to go through what it gives."""
-    steps = [each for each in dis.get_instructions(code) if each.opname not in ("CACHE", "PRECALL")]
-    called = [(a, b) for a, b in itertools.pairwise(steps) if a.opname.startswith("CALL") and b.opname == "GET_ITER"]
-    return frozenset(place for a, b in called for place in range(a.offset, b.offset))
+    return frame is not None and is_called_for_a_loop(frame.f_code, frame.f_lasti)
 
 
 def _bound(value: Any) -> Any:

@@ -22,6 +22,7 @@ from ..source import is_library, user_source
 from ..tensor import Traced
 from ..tree import flatten
 from .items import At, Calc, CannotExplore, Const, Counter, Decision, Item, Op, Piece, Place, Ref, SizeOf, Turn
+from .python_loops import is_in_for
 from .variables import Variables
 
 if TYPE_CHECKING:
@@ -236,6 +237,9 @@ class Recorder:
 
     def made_up(self, op: Any, args: tuple, kwargs: Mapping[str, Any]) -> Any:
         """A result of the right form, where the data of the example has none."""
+        if op is aten.select.int:  # of a row that there is not
+            tensor, dim = args[0], args[1] % args[0].dim()
+            return tensor.new_ones((*tensor.shape[:dim], *tensor.shape[dim + 1 :]))
         on_meta = tree_map_only(torch.Tensor, lambda each: each.to("meta"), (args, dict(kwargs)))
         result = op(*on_meta[0], **on_meta[1])
         return tree_map_only(torch.Tensor, lambda each: torch.ones_like(each, device="cpu"), result)
@@ -391,7 +395,8 @@ class Recorder:
         place = tuple((_code_key(each.f_code), _position(each)) for each in stack)
         scopes = self._tracer.scopes
         asks = bool(stack) and stack[-1].f_code.co_code[stack[-1].f_lasti] in _QUESTIONS
-        return At(place, frames[-1][1] if frames else 0, user_source(), scopes.current, scopes.call, asks)
+        in_for = bool(stack) and is_in_for(stack[-1].f_code, stack[-1].f_lasti)
+        return At(place, frames[-1][1] if frames else 0, user_source(), scopes.current, scopes.call, asks, in_for)
 
     def finish(self) -> None:
         """Let go of the frames and of the tensors."""

@@ -7,21 +7,23 @@ in the runs that follow, numbers that are followed.
 
 from __future__ import annotations
 
-import ctypes
 import itertools
-import sys
+import operator
 from collections.abc import Sequence
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any
 
+import torch
+
+from ..python.frames import write_variables
 from ..sizes import SYMBOLIC
 from .items import At, CannotExplore, Counter, Place
 
 if TYPE_CHECKING:
     from .recorder import Recorder
 
-_WRITES_THROUGH = sys.version_info >= (3, 13)  # whether Python takes over what is written to the variables of a frame
 _NUMBERS = (int, float)
+_MOST_HELD = 256  # numbers of one container that are looked at
 
 
 class Variables:
@@ -31,6 +33,7 @@ class Variables:
         self._recorder = recorder
         self._seen: dict[tuple[Place, int, str], list[tuple[int, Any]]] = {}  # each with the call of the function
         self._growing: dict[int, list[Any]] = {}  # by identity: lists whose lengths are followed
+        self._held: dict[Any, tuple[Any, dict[Any, Any]]] = {}
 
     def look(
         self, at: At, frames: Sequence[tuple[FrameType, int]], counters: frozenset[Counter], *, in_turn: bool
@@ -45,6 +48,7 @@ class Variables:
             names = frame.f_locals
             followed = {}
             for name, value in names.items():
+                self._check_held(at.place, name, value, in_turn)
                 number = self._number(value)
                 if number is None:
                     continue
@@ -60,7 +64,16 @@ class Variables:
                         raise CannotExplore(f"`{name}` changes from turn to turn in a way that is not followed")
                     followed[name] = self._recorder.index(number)
             if followed:
-                _write(frame, names, followed)
+                write_variables(frame, followed)
+
+    def _check_held(self, place: Place, name: str, value: Any, in_turn: bool) -> None:
+        """Refuse numbers in a list, a dict or an object that change from turn to turn: they are not followed."""
+        held = _numbers_in(value)
+        key = (place, id(value))
+        before = self._held.get(key)
+        self._held[key] = (value, held)
+        if in_turn and before is not None and any(held.get(each, old) != old for each, old in before[1].items()):
+            raise CannotExplore(f"a number that `{name}` holds changes from turn to turn, which is not followed")
 
     def _number(self, value: Any) -> Any:
         """The number in a variable, unless data says which one it is; of a list, its length."""
@@ -88,10 +101,19 @@ class Variables:
     def forget(self) -> None:
         """Let go of what belongs to the model."""
         self._growing.clear()
+        self._held.clear()
 
 
-def _write(frame: FrameType, names: Any, changed: dict[str, Any]) -> None:
-    """Give variables of a function that is running other values."""
-    names.update(changed)
-    if not _WRITES_THROUGH:
-        ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))
+def _numbers_in(value: Any) -> dict[Any, Any]:
+    """The plain numbers in a list, in a dict, or in the attributes of an object; of an iterator, what is left of it."""
+    if hasattr(type(value), "__length_hint__"):
+        return {"left": operator.length_hint(value)}
+    if type(value) is list:
+        pairs: Any = enumerate(value[:_MOST_HELD])
+    elif type(value) is dict:
+        pairs = itertools.islice(value.items(), _MOST_HELD)
+    elif isinstance(value, (torch.Tensor, type, ModuleType)) or not hasattr(value, "__dict__"):
+        return {}
+    else:
+        pairs = itertools.islice(vars(value).items(), _MOST_HELD)
+    return {key: number for key, number in pairs if type(number) in _NUMBERS}
