@@ -168,8 +168,19 @@ def _saturated() -> torch.nn.LSTM:
         (lambda x: x @ x.mT, torch.tensor([[1.0, 0.7, -0.5], [0.5, 0.2, 1.0]]), True),
         (lambda x: x[0] @ x[1], torch.tensor([[1.0, 0.7, -0.5], [0.5, 1e-4, 1.0]]), False),
     ],
-    ids=["lstm", "shut lstm", "gelu", "gelu of nothing", "distances", "equal rows", "few equal rows", "sum",
-         "sum of nothing", "products", "product of nothing"],
+    ids=[
+        "lstm",
+        "shut lstm",
+        "gelu",
+        "gelu of nothing",
+        "distances",
+        "equal rows",
+        "few equal rows",
+        "sum",
+        "sum of nothing",
+        "products",
+        "product of nothing",
+    ],
 )
 def test_noise_moves_what_rounding_moves(function: Any, x: torch.Tensor, stable: bool) -> None:
     def result() -> torch.Tensor:

@@ -150,6 +150,8 @@ def gelu(g: Emitter, x: Value, approximate: str = "none") -> Value:
         share = g.op.Div(x, g.like(x, math.sqrt(2)))
         gate = g.op.Add(erf(g, share) if g.dtype(x) is torch.float64 else g.op.Erf(share), one)
         return g.op.Mul(g.op.Mul(x, gate), half)
+    if g.rank(x) == 0:  # onnxruntime 1.31 fuses it into FastGelu, which refuses a scalar
+        return g.reshape(gelu(g, g.reshape(x, [1]), approximate), [])
     cube = g.op.Mul(g.op.Pow(x, g.like(x, 3)), g.like(x, 0.044715))
     gate = g.op.Add(g.op.Tanh(g.op.Mul(g.op.Add(x, cube), g.like(x, math.sqrt(2 / math.pi)))), one)
     return g.op.Mul(g.op.Mul(x, half), gate)
