@@ -43,6 +43,14 @@ _NORMS = frozenset({
     "_native_batch_norm_legit", "cudnn_batch_norm", "_fused_rms_norm",
 })  # fmt: skip
 
+# They add many numbers up in an order of their own, so they are off by a rounding error of what they add, and not of
+# what they return, which may be all but zero.
+_SUMS = frozenset({
+    "sum", "mean", "nansum", "cumsum", "logcumsumexp", "mm", "bmm", "addmm", "baddbmm", "addbmm", "mv", "addmv", "dot",
+    "vdot", "convolution", "mkldnn_convolution", "linear", "_trilinear", "avg_pool2d", "avg_pool3d",
+    "_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "trace", "_scaled_dot_product_flash_attention_for_cpu",
+})  # fmt: skip
+
 
 class Noise(TorchDispatchMode):
     """Every float result is off by about a rounding error; of equal numbers one is the larger.
@@ -70,6 +78,8 @@ class Noise(TorchDispatchMode):
             args = tree_map(self._apart, args)
         if name in _NORMS:
             args = (self._moved(args[0].clone()) if isinstance(args[0], torch.Tensor) else args[0], *args[1:])
+        if name in _SUMS:
+            args = tree_map(lambda each: self._moved(each.clone()) if isinstance(each, torch.Tensor) else each, args)
         if name == "_euclidean_dist":
             return self._distances(*args)
         scale = args[0].double().abs().clamp(min=1) if name in _ABSOLUTE_TIMES_X else 1.0

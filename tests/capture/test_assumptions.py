@@ -408,3 +408,13 @@ def test_a_branch_is_tried_with_more_than_one_set_of_values() -> None:
 
     with pytest.warns(CaptureWarning, match="a branch depends on the size of axis 'rows'"):
         traced(function, example, {"x": {0: "rows"}})
+
+
+@pytest.mark.parametrize("small", [[-0.0147, 0.7246], [0.7246, -0.0147], [0.004, -0.003]])
+def test_a_branch_that_a_rounding_hides_near_zero_is_tried_with_other_values(small: list[float]) -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        y = x - x.mean() if x.shape[0] != 1 else x * 0.5
+        return (y.abs().sqrt() * 3).to(torch.int16)
+
+    with pytest.warns(CaptureWarning, match="the file holds where `batch != 1` is True"):
+        traced(function, torch.tensor(small), {"x": {0: "batch"}})

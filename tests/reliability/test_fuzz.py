@@ -163,8 +163,24 @@ def _saturated() -> torch.nn.LSTM:
         (lambda x: torch.cdist(x, x[:20] + 1), torch.randn(30, 4), True),
         (lambda x: torch.cdist(x, x), torch.randn(30, 4), False),
         (lambda x: torch.cdist(x, x), torch.randn(20, 4), True),
+        (lambda x: x.sum((0, -1)), torch.linspace(-1, 2, 12).reshape(3, 4), True),
+        (lambda x: x.sum((0, -1)), torch.cat([torch.linspace(-1, 1, 12), torch.tensor([7e-4])]).reshape(1, 13), False),
+        (lambda x: x @ x.mT, torch.tensor([[1.0, 0.7, -0.5], [0.5, 0.2, 1.0]]), True),
+        (lambda x: x[0] @ x[1], torch.tensor([[1.0, 0.7, -0.5], [0.5, 1e-4, 1.0]]), False),
     ],
-    ids=["lstm", "shut lstm", "gelu", "gelu of nothing", "distances", "equal rows", "few equal rows"],
+    ids=[
+        "lstm",
+        "shut lstm",
+        "gelu",
+        "gelu of nothing",
+        "distances",
+        "equal rows",
+        "few equal rows",
+        "sum",
+        "sum of nothing",
+        "products",
+        "product of nothing",
+    ],
 )
 def test_noise_moves_what_rounding_moves(function: Any, x: torch.Tensor, stable: bool) -> None:
     def result() -> torch.Tensor:

@@ -47,7 +47,8 @@ def multi_head_attention(tracer: Tracer, func: Any, args: tuple, kwargs: dict[st
         attended, weights = _attend(given, query, key, value, heads), None
     merged = attended.transpose(1, 2).flatten(2)
     result = functional.linear(merged, given["out_proj_weight"], given["out_proj_bias"])
-    return result.transpose(0, 1), weights
+    # In memory it lies as PyTorch's result does, so that views of it are views here.
+    return result.transpose(0, 1).contiguous(), weights
 
 
 def _counts(argument: Any) -> bool:

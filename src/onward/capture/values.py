@@ -80,7 +80,8 @@ def is_ordered(tensor: torch.Tensor) -> bool:
     return bool((wide[..., 1:] >= wide[..., :-1]).all()) and bool((wide[..., 0] < wide[..., -1]).any())
 
 
-_FACTORS = (2.0, -1.0, 3.0, -2.0, 1.0)  # fresh values are smaller than those that they are drawn from
+# Fresh values are smaller than those that they are drawn from; the large factors get small numbers past a rounding.
+_FACTORS = (2.0, -1.0, 3.0, -2.0, 1.0, 30.0, -100.0)
 
 
 def drawn(
@@ -94,7 +95,7 @@ def drawn(
         return tuple(tensors)
     if originals:
         pairs = zip(tensors, originals, strict=True)
-        tensors = [each if own is None else _not_all_alike(each, own, draw) for each, own in pairs]
+        tensors = [each if own is None else _of_the_original(each, own, draw) for each, own in pairs]
     if draw == 1:
         return tuple(fresh(each, place) for place, each in enumerate(tensors, 1))
     others = [given for _, given in varied(tensors)]
@@ -105,9 +106,17 @@ def drawn(
     return tuple(fresh(each, len(tensors) * draw + place) for place, each in enumerate(scaled))
 
 
-def _not_all_alike(tensor: torch.Tensor, original: torch.Tensor, seed: int) -> torch.Tensor:
-    """Whole numbers that are all alike, and may hide what a model does with them (all 0, in a column of ids): others of
-    the example's, or the next number where it has no others."""
+def _of_the_original(tensor: torch.Tensor, original: torch.Tensor, seed: int) -> torch.Tensor:
+    """Values that may hide what a model does with them are replaced by others of the example's.
+
+    Whole numbers do so where they are all alike (all 0, in a column of ids); the next number is used where the example
+    has no others. Floating point numbers do so where they are few of many: the only one that is left may be near zero.
+    """
+    if _is_continuous(original):
+        if tensor.numel() >= original.numel() or is_ordered(original):
+            return tensor
+        flat, draw = original.detach().reshape(-1), torch.Generator().manual_seed(seed)
+        return flat[torch.randint(flat.numel(), tensor.shape, generator=draw)]
     if tensor.dtype not in _BITS.values() or not tensor.numel() or tensor.unique().numel() > 1:
         return tensor
     values = original.unique()

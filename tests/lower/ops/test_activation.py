@@ -73,6 +73,7 @@ FAR = [
     if name not in ("silu", "hardswish", "mish", "gelu")  # -inf times zero: eager's own answer differs between kernels
 ]
 
+LIMITS = (0.1, 0.3, 0.7, 0.9)  # half-precision numbers lie beside them, and only some of them are beyond
 weight3, weight1 = f32(3, seed=1).abs(), torch.tensor([0.3])
 VARIANTS = [
     case("relu keeps nan", F.relu, [torch.tensor([math.nan, -1.0, 1.0])]),
@@ -85,6 +86,15 @@ VARIANTS = [
          [f32(3, 4).double()], opsets=(9, 11, 12, 13, 18, 26)),
     case("bfloat16", lambda x: (F.relu(x), F.gelu(x), F.silu(x), F.softmax(x, -1), F.hardtanh(x)),
          [floats(3, 4, dtype=torch.bfloat16)], opsets=(13, 17, 26)),
+    *(case(f"limits of {dtype}", lambda x: (*(F.threshold(x, each, 5.0) for each in LIMITS),
+                                            *(F.hardshrink(x, each) for each in LIMITS),
+                                            *(F.softplus(x, 1, each) for each in LIMITS)),
+           [torch.tensor([*LIMITS, *(-each for each in LIMITS)], dtype=dtype)], opsets=FEW)
+      for dtype in (torch.float16, torch.float32, torch.float64)),
+    case("limits of bfloat16", lambda x: (*(F.threshold(x, each, 5.0) for each in LIMITS),
+                                          *(F.hardshrink(x, each) for each in LIMITS),
+                                          *(F.softplus(x, 1, each) for each in LIMITS)),
+         [torch.tensor([*LIMITS, *(-each for each in LIMITS)], dtype=torch.bfloat16)], opsets=(13, 17, 26)),
     *(case(f"prelu, one slope, rank {rank}", F.prelu, [f32(*[2, 3, 4, 5, 2][:rank]), weight1],
            dynamic=BATCH if rank else None, opsets=ALL_OPSETS if rank in (2, 4) else FEW) for rank in range(6)),
     *(case(f"prelu, a slope per channel, rank {rank}", F.prelu, [f32(*[2, 3, 4, 5, 2][:rank]), weight3],
@@ -110,6 +120,7 @@ VARIANTS = [
          lambda x: (F.dropout2d(x, 0.5, False) + 1, F.alpha_dropout(x, 0.5, False) + 1,
                     F.feature_alpha_dropout(x, 0.5, False) * 2, F.dropout(x, 0.0, True) - 1),
          [image], opsets=SOME_OPSETS),
+    case("gelu of a number", lambda x: x + F.gelu(x.sum()) - F.gelu(x[0, 0], approximate="tanh"), [x]),
     case("in place", lambda x: F.relu_(F.hardtanh_(F.elu_(x.clone()))), [x], opsets=FEW),
 ]  # fmt: skip
 

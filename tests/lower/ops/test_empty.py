@@ -38,6 +38,7 @@ ANY = {0: {0: "batch", 1: "length"}}
 SIZES = (0, 1, 5)
 
 AT_ANOTHER_SIZE = [
+    case("circular pad", lambda x: F.pad(x[1:], (1, 1), mode="circular"), [f32(3, 1, 4)], dynamic=BATCH, sizes=(1, 5)),
     case("running products", lambda x: (x.cumprod(0), x.cumprod(1)), [f32(2, 3)], dynamic=ANY, sizes=SIZES, opsets=FEW),
     case("running products of a batch", lambda x: x.cumprod(1), [f32(2, 3)], dynamic=BATCH, sizes=SIZES, opsets=FEW),
     case("running products along a batch", lambda x: x.cumprod(0), [f32(2, 3)], dynamic=BATCH, sizes=SIZES, opsets=FEW),

@@ -9,6 +9,8 @@ import pytest
 import torch
 from torch import nn
 
+import onward
+
 from ..harness import bools, case, check, f32, run
 
 FEW = (9, 13, 18, 26)
@@ -113,3 +115,20 @@ def test_no_needless_movement():
     assert counts["Reshape"] == 2
     assert counts["Transpose"] == 3
     assert sum(counts.values()) == 16
+
+
+class _ScaledInPlace(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(6, 2)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        attended = self.attention(x, x, x)[0] * 1
+        flat = attended.flatten()
+        flat *= 2
+        return attended, flat
+
+
+def test_a_view_of_the_result_is_a_view() -> None:
+    """PyTorch's result is contiguous, so `flatten` gives a view of it, and a write into that view changes both."""
+    onward.export(_ScaledInPlace().eval(), (f32(2, 3, 6),), verify=True)

@@ -169,6 +169,7 @@ class _Walk:
                 for row, (_, each) in zip(rows, loop.stacked, strict=True):
                     missing = type(each) is Ref and each.value not in inner
                     row.append(None if missing else self._leaf(each, inner))
+                turn += 1
                 break
             state = [self._leaf(each, inner) for each in loop.nexts]
             for row, (_, each) in zip(rows, loop.stacked, strict=True):
@@ -191,7 +192,7 @@ class _Walk:
         count = self._plain(loop.count, env)
         if type(count) is not int:
             raise Rejected("the model does not say how many turns a loop has")
-        return count
+        return count - loop.skipped
 
     def _turn(self, mark: int | None) -> Turn:
         """The next turn of a loop; those of a loop that goes along with it are passed over."""

@@ -9,13 +9,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .accept import Rejected, accept
-from .bodies import check_joins, with_turns, with_whole_lists
+from .bodies import DEEPEST, check_depth, check_joins, with_turns, with_whole_lists
 from .branches import Ambiguous, Meeting, item_pairs, joined, meet, pairs_of
 from .exits import Around, Exits
 from .items import (
     Block,
     Branch,
     CannotExplore,
+    Counter,
     Decision,
     Flag,
     Item,
@@ -25,6 +26,7 @@ from .items import (
     Program,
     Raw,
     Ref,
+    TooFew,
     Turn,
     Unlike,
     item_renamed,
@@ -33,6 +35,8 @@ from .items import (
     renamed,
 )
 from .loops import Roll
+from .questions import answers_that_vary, questions_that_vary
+from .ranges import FEW
 from .recorder import Rules, Ways
 from .renaming import Behind, Names, Rewriters, Shift, applied, said
 from .repeats import with_loops_over_lists
@@ -42,6 +46,7 @@ Runner = Callable[[Ways, Sizes], Raw]
 
 _TURNS = 4  # of a loop that is to be rolled
 _LONG = 150  # turns after which a loop is taken to have no end of its own
+_MOST_STARTS = 24
 _MOST_RUNS = 200
 _MOST_WORK = 40_000  # items of all runs together
 _MOST_LATER = 10  # decisions behind a branch whose values are looked for in both runs
@@ -77,10 +82,11 @@ class Explorer:
     run: Runner
     sizes: Sizes = field(default_factory=dict)
     others: Sequence[Sizes] = ()  # sizes at which the program is checked
+    wide: Sizes = field(default_factory=dict)  # sizes at which every loop gets as few turns as it takes
     unkept: dict[Place, str] = field(default_factory=dict)  # decisions that stay as they are, and why
 
     def __post_init__(self) -> None:
-        self._count = self._work = self._shifted = 0
+        self._count = self._work = self._shifted = self._depth = 0
         self._numbers: dict[int, Item] = {}  # items with numbers in them that a loop has counted
         self._results: dict[int, Any] = {}
         self._lengths: dict[int, int] = {}  # of lists, by the values that stand for them
@@ -88,6 +94,13 @@ class Explorer:
         self._started: set[tuple[bool, ...]] = set()
         self._named = 1 << 50
         self._known: dict[Any, Raw] = {}
+        self._rules: Rules = {}
+        self._counters: frozenset[Counter] = frozenset()
+        self._asked: frozenset[Place] = frozenset()
+        self._across: frozenset[Place] = frozenset()
+        self._fixed: set[Place] = set()  # loops over plain numbers
+        self._has_few_turns = False  # whether loops over ranges and axes get as many turns as others
+        self._unrolled: set[Place] = set()  # loops over plain numbers whose turns are not alike
 
     # --- runs --------------------------------------------------------------------------------------------------------
     def fresh(self) -> int:
@@ -95,7 +108,10 @@ class Explorer:
         return self._named
 
     def _run(self, ways: Ways, sizes: Sizes | None = None) -> Raw:
+        if sizes is None and self._has_few_turns:
+            sizes, ways = self.wide, replace(ways, turns=_TURNS)
         sizes = self.sizes if sizes is None else sizes
+        ways = replace(ways, counters=ways.counters | self._counters, asked=self._asked, across=self._across)
         key = (ways.key, tuple(sizes.items()))
         if ways.draw is None and key in self._known:
             return self._known[key]
@@ -110,22 +126,30 @@ class Explorer:
 
     def program(self) -> Program:
         """The structured program, accepted by runs that went other ways."""
-        rules: Rules = {}
         answers: tuple[bool, ...] = ()
-        for _ in range(12):
-            self._rules = rules
+        for _ in range(_MOST_STARTS):
             self._numbers.clear()
             self._results.clear()
-            base = self._run(Ways(answers, rules))
+            base = self._run(Ways(answers, self._rules))
             if base.error is not None:
                 raise CannotExplore(f"it fails when it is run again: {base.error}") from base.error
             try:
                 items, rewriters = self._region(base, 0, len(base.items))
+                self._check_questions(items)
                 results = said(self._results.get(id(base), base.results), rewriters)
                 return self._checked(items, results, base)
             except Again as again:
-                rules = again.rules
+                self._rules = again.rules
                 answers = answers if again.answers is None else again.answers
+            except TooFew:  # a loop may begin where another one is: `for j in range(i + 1, n)`
+                if self._has_few_turns:
+                    raise
+                self._has_few_turns = True
+            except (Unlike, Rejected):
+                fixed = self._fixed_loops()
+                if not fixed:
+                    raise
+                self._unroll(fixed)
         raise CannotExplore("its decisions depend on each other in a way that is not followed")
 
     def _checked(self, items: list[Item], results: Any, base: Raw) -> Program:
@@ -136,6 +160,7 @@ class Explorer:
             try:
                 whole = with_whole_lists(each)
                 check_joins(whole)
+                check_depth(whole)
                 program = Program(tuple(whole), tuple(given), base.form, base.inputs)
                 self._check(program, base)
                 return program
@@ -145,6 +170,29 @@ class Explorer:
                     break
         assert reason is not None
         raise reason
+
+    def _fixed_loops(self) -> list[Place]:
+        """The loops over plain numbers that are to be rolled."""
+        return [place for place in self._rules if place in self._fixed]
+
+    def _unroll(self, places: Sequence[Place]) -> None:
+        """Write the turns of loops one by one: they are not alike."""
+        self._unrolled.update(places)
+        self._rules = {place: rule for place, rule in self._rules.items() if place not in self._unrolled}
+        self._known.clear()
+
+    def _check_questions(self, items: Sequence[Item]) -> None:
+        """Questions about the numbers of turns that got one answer: ask them where the answer would change."""
+        self._ask_if_any(list(questions_that_vary(items)))
+
+    def _ask(self, decisions: Sequence[Decision]) -> None:
+        """From now on, questions about the numbers of turns are decisions with two sides."""
+        for each in decisions:
+            if each.at.place in self.unkept or each.at.place in self._asked:
+                raise CannotExplore(f"the answer to `{each.expression}` is not the same in all turns")
+        self._asked |= {each.at.place for each in decisions}
+        self._known.clear()
+        raise Again(self._rules)
 
     # --- a part of a run ---------------------------------------------------------------------------------------------
     def _region(
@@ -187,11 +235,24 @@ class Explorer:
         if decision.at.place in self._rules:
             return self._while(run, at, high, before)
         other = self._flipped(run, at)
-        if _asked_again(run, at) or _asked_again(other, at):
-            goes_on = self._goes_on_with(run, at)
+        again = [_asked_again(each, at) for each in (run, other)]
+        if any(each is not None for each in again):
+            goes_on = self._goes_on_with(run, at) if True in again else self._across_calls(run, at)
             if goes_on is not None:
                 raise Again({**self._rules, decision.at.place: (goes_on, _TURNS)})
         return self._branch(run, at, other, high, around, before)
+
+    def _across_calls(self, run: Raw, at: int) -> bool | None:
+        """The answer with which a function that asks is called again and again; None if there is none."""
+        place = run.items[at].at.place
+        if place not in self._endless:
+            before = self._across
+            self._across |= {place}
+            if self._goes_on_with(run, at) is None:
+                self._across = before
+            else:
+                self._known.clear()
+        return self._endless[place]
 
     def _flipped(self, run: Raw, at: int, hints: Any = None) -> Raw:
         """The run with the other answer to one decision, and behind it with the answers of the run, or of another."""
@@ -219,17 +280,48 @@ class Explorer:
         return self._endless[place]
 
     def _has_no_end(self, run: Raw, at: int, goes_on: bool) -> bool:
+        """Whether a question is asked again and again: as it is for some turns, and for many if no variable ends it."""
+        short = self._asked_for(run, at, goes_on, FEW + 1, frozenset())
+        if short is None:
+            return False
+        counters = frozenset(each for each in short.changing if each[0] == run.items[at].at.place)
+        if self._asked_for(run, at, goes_on, _LONG, counters) is None:
+            return False
+        if not counters <= self._counters:
+            self._counters |= counters
+            self._known.clear()
+        return True
+
+    def _asked_for(self, run: Raw, at: int, goes_on: bool, turns: int, counters: frozenset[Counter]) -> Raw | None:
+        """A run in which a question is asked that many times in a row; None if it is not."""
         decision = run.items[at]
-        rules = {**self._rules, decision.at.place: (goes_on, _LONG)}
-        long = self._run(Ways(run.answers[: _number(run, at)], rules))
+        rules = {**self._rules, decision.at.place: (goes_on, turns)}
+        ways = Ways(run.answers[: _number(run, at)], rules, counters=counters, is_steady=bool(counters))
+        found = self._run(ways)
+        frame = 0 if decision.at.place in self._across else decision.at.frame
         asked = [
             each.answer
-            for each in long.items
-            if isinstance(each, Decision) and each.at.place == decision.at.place and each.at.frame == decision.at.frame
+            for each in found.items
+            if isinstance(each, Decision) and each.at.place == decision.at.place and each.at.frame == frame
         ]
-        return asked.count(goes_on) >= _LONG and all(each is goes_on for each in asked[-_LONG - 1 : -1])
+        is_long = asked.count(goes_on) >= turns and all(each is goes_on for each in asked[-turns - 1 : -1])
+        return found if is_long and not self._is_in_for(found, decision.at.place) else None
+
+    def _is_in_for(self, run: Raw, place: Place) -> bool:
+        """Whether a `for` asks a question, over something that nobody has announced: it may end any time."""
+        asked = [each.at for each in run.items if isinstance(each, Decision) and each.at.place == place]
+        return place not in self._across and all(each.in_for for each in asked)
 
     def _branch(self, run: Raw, at: int, other: Raw, high: int, around: Around | None, before: Rewriters) -> Found:
+        self._depth += 1
+        try:
+            if self._depth > DEEPEST:
+                raise CannotExplore("more branches stand inside of each other than a file can hold")
+            return self._both_sides(run, at, other, high, around, before)
+        finally:
+            self._depth -= 1
+
+    def _both_sides(self, run: Raw, at: int, other: Raw, high: int, around: Around | None, before: Rewriters) -> Found:
         decision = run.items[at]
         assert isinstance(decision, Decision)
         try:
@@ -347,6 +439,7 @@ class Explorer:
         bounds = list(itertools.pairwise(asked))
         around = Around(run, ends[0] + 1, {})
         turns, rewriters = self._bodies(run, bounds, around, before)
+        self._ask_if_any(answers_that_vary(turns))
         roll = Roll(turns, _made_until(run, at), self.fresh(), self.fresh, self._lengths)
         predicates = [said(run.items[place].predicate, rewriters) for place in asked]  # type: ignore[union-attr]
         going = roll.merged(predicates[1:])
@@ -354,9 +447,8 @@ class Explorer:
         behind: Rewriters = (Behind(roll, rewriters),)
         roll.look(*self._rest(run, ends[0] + 1, rewriters), first.at)
         exits = self._exits(run, ends[0] + 1, around, roll, behind)
-        turns_name = self._count_behind(run, at, ends[0], goes_on, len(bounds))
+        self._count_behind(run, at, ends[0], goes_on, roll)
         loop = roll.loop(
-            turns=turns_name,
             count=None,
             condition=predicates[0],
             going=going,
@@ -367,15 +459,15 @@ class Explorer:
         )
         return [loop, *roll.lasts(), *exits.items], exits.cut, (*behind, *exits.names)
 
-    def _count_behind(self, run: Raw, at: int, end: int, goes_on: bool, turns: int) -> int | None:
+    def _count_behind(self, run: Raw, at: int, end: int, goes_on: bool, roll: Roll) -> None:
         """Find plain numbers behind a loop that every turn has changed by the same: with one turn more they differ."""
-        decision = run.items[at]
+        decision, turns = run.items[at], roll.count
         rules = {**self._rules, decision.at.place: (goes_on, turns + 1)}
         other = self._run(Ways(run.answers[: _number(run, at)], rules, _hints(run, end)))
         rest, more = run.items[end + 1 :], other.items[len(other.items) - len(run.items) + end + 1 :]
         if other.error is not None or len(other.items) < len(run.items) or len(other.results) != len(run.results):
-            return None
-        name, found = self.fresh(), {}
+            return
+        name, found = roll.turns or self.fresh(), {}
         for mine, theirs in zip(rest, more, strict=True):
             if isinstance(mine, Op) and isinstance(theirs, Op) and mine.target is theirs.target:
                 args = with_turns((mine.args, dict(mine.kwargs)), (theirs.args, dict(theirs.kwargs)), name, turns)
@@ -385,7 +477,8 @@ class Explorer:
         if results is not None:
             self._results[id(run)] = results
         self._numbers.update(found)
-        return name if found or results is not None else None
+        if found or results is not None:
+            roll.turns = name
 
     def _without_turns(self, run: Raw, at: int, end: int, goes_on: bool, rewriters: Rewriters) -> dict[int, Any]:
         """What stands for the values of the last turn if there is no turn at all."""
@@ -468,12 +561,20 @@ class Explorer:
         assert isinstance(first, Turn)
         marks = [place for place, each in enumerate(run.items) if isinstance(each, Turn) and each.loop == first.loop]
         ends = [place for place in marks if run.items[place].is_end]  # type: ignore[union-attr]
-        if first.number or not ends or ends[0] >= high or first.is_static:  # of a loop that goes along with another one
+        is_fixed = first.is_static
+        if is_fixed and not first.number and first.at.place not in self._rules:
+            self._shorten(run, first, at, ends)
+        if first.number or (is_fixed and first.at.place not in self._rules):  # of a loop that goes along with another
+            return [], at + 1, ()
+        if not ends:
+            self._stay(run, at)
+        if not ends or ends[0] >= high:
             return [], at + 1, ()
         around = Around(run, ends[0] + 1, {})
         turns, rewriters = self._bodies(run, list(itertools.pairwise(marks)), around, before)
         known = _made_until(run, at)
         first_turn: list[Item] = []
+        self._ask_if_any(answers_that_vary(turns[1:]))
         try:
             roll = Roll(turns, known, self.fresh(), self.fresh, self._lengths)
         except Unlike:  # the first turn may be special: `if h is None`
@@ -497,19 +598,45 @@ class Explorer:
         )
         return [*first_turn, loop, *roll.lasts(), *exits.items], exits.cut, (*behind, *exits.names)
 
+    def _shorten(self, run: Raw, first: Turn, at: int, ends: Sequence[int]) -> None:
+        """Have a loop over plain numbers rolled if there are decisions in its turns: there may be many of them."""
+        self._fixed.add(first.at.place)
+        inside = run.items[at : ends[0] if ends else len(run.items)]
+        decides = any(isinstance(each, Decision) and each.is_kept for each in inside)
+        if decides and first.at.place not in self._unrolled:
+            self._known.clear()
+            raise Again({**self._rules, first.at.place: (True, _TURNS)})
+
+    def _stay(self, run: Raw, at: int) -> None:
+        """The example leaves a loop: look at a run that stays in it to the end."""
+        last = [place for place in range(at, len(run.items)) if isinstance(run.items[place], Turn)][-1]
+        for place in range(last, len(run.items)):
+            item = run.items[place]
+            if isinstance(item, Decision) and item.is_kept and item.at.place not in self.unkept:
+                answers = (*run.answers[: _number(run, place)], not item.answer)
+                if answers not in self._started:
+                    self._started.add(answers)
+                    raise Again(self._rules, answers)
+
+    def _ask_if_any(self, decisions: Sequence[Decision]) -> None:
+        if decisions:
+            self._ask(decisions)
+
     # --- the check ---------------------------------------------------------------------------------------------------
     def _check(self, program: Program, base: Raw) -> None:
         """Runs that went other ways must be runs of the program."""
         accept(program, base)
         draw = random.Random(0)
         for number in range(16):
-            self._accept(program, self._run(Ways(draw=draw)))
-            del number
+            rules = dict.fromkeys(self._fixed_loops(), (True, number % 7))
+            self._accept(program, self._run(Ways(rules=rules, draw=draw), self.sizes))
         for times in (0, 1, 2, 9):
             if self._rules:
                 rules = {place: (goes_on, times) for place, (goes_on, _) in self._rules.items()}
-                self._accept(program, self._run(Ways((), rules)))
-        for sizes in self.others:
+                self._accept(program, self._run(Ways((), rules), self.sizes))
+            if self._has_few_turns:
+                self._accept(program, self._run(Ways((), self._rules, turns=times), self.wide))
+        for sizes in (self.sizes, *self.others):
             self._accept(program, self._run(Ways((), self._rules), sizes))
         for raw in list(self._known.values()):
             self._accept(program, raw)
@@ -533,12 +660,11 @@ def _hints(run: Raw, at: int) -> tuple[tuple[Place, tuple[bool, ...]], ...]:
     return tuple((place, tuple(answers)) for place, answers in found.items())
 
 
-def _asked_again(run: Raw, at: int) -> bool:
-    first = run.items[at]
-    return any(
-        isinstance(each, Decision) and each.at.place == first.at.place and each.at.frame == first.at.frame
-        for each in run.items[at + 1 :]
-    )
+def _asked_again(run: Raw, at: int) -> bool | None:
+    """Whether a question is asked again in the same call of a function, or only in others; None if it is not."""
+    first = run.items[at].at
+    later = [each.at for each in run.items[at + 1 :] if isinstance(each, Decision) and each.at.place == first.place]
+    return any(each.frame == first.frame for each in later) if later else None
 
 
 def _made_until(run: Raw, at: int) -> set[int]:

@@ -16,6 +16,7 @@ from torch._ops import HigherOrderOperator, OpOverload
 from ..facts import ModuleCall, Scope, Source
 
 Place = tuple[tuple[int, Any], ...]  # of every frame of the user's, the outermost first: its code, and where in it
+Counter = tuple[Place, int, str]  # a question, and a variable in one of the frames around it
 
 
 class CannotExplore(Exception):
@@ -28,6 +29,10 @@ class Ragged(CannotExplore):
 
 class Unlike(CannotExplore):
     """The turns of a loop do different things."""
+
+
+class TooFew(Unlike):
+    """A loop has too few turns to see what they have in common."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +142,7 @@ class At:
     scope: Scope
     call: ModuleCall | None
     is_question: bool = False  # whether Python itself asks there, and no function that it calls
+    in_for: bool = False  # whether the innermost loop around it, in the code of its function, is a `for`
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,6 +168,7 @@ class Decision:
     is_kept: bool = True  # whether its other answer is to be explored
     is_idle: bool = False  # whether both answers lead to the same
     made: int = 0  # how many values there were before it
+    of_turns: bool = False  # whether sizes and the numbers of turns decide, and no data
 
 
 @dataclass(frozen=True, eq=False)
@@ -271,6 +278,7 @@ class Raw:
     inputs: tuple[int, ...] = ()
     sizes: Mapping[int, tuple[int, ...]] = field(default_factory=dict)  # of its tensors
     shifts: tuple[tuple[int, int], ...] = ()  # from which number on values are counted from another number
+    changing: frozenset[Counter] = frozenset()  # variables that had another value whenever a question was asked again
 
 
 def refs_in(template: Any) -> Iterator[int]:

@@ -38,6 +38,7 @@ from .items import (
     Ref,
     SizeOf,
     Star,
+    TooFew,
     Turns,
     Unlike,
     item_changed,
@@ -74,7 +75,7 @@ class Roll:
         lengths: dict[int, int] | None = None,
     ) -> None:
         if len(turns) < FEWEST:
-            raise Unlike("the loop has too few turns to see what they have in common")
+            raise TooFew("the loop has too few turns to see what they have in common")
         self._turns, self._number, self._fresh = turns, number, fresh
         self._lengths = {} if lengths is None else lengths  # of lists, by the values that stand for them
         self._made: dict[int, tuple[int, Any]] = {}  # by value: the turn that made it, and where in the turn
@@ -85,6 +86,7 @@ class Roll:
         self._singly: dict[Any, set[int]] = {}
         self._outs: dict[int, int] = {}  # carried values behind the loop
         self.starts: dict[int, Any] = {}  # what stands for values of the last turn where there is no turn at all
+        self.turns: int | None = None  # the name of the number of turns behind the loop, if anybody asks
         self._is_closed = False  # whether it is known what is taken from it
         seen = set(known)
         for turn, items in enumerate(turns):
@@ -485,7 +487,8 @@ class Roll:
                     lasts[key] = Last(self._stack(leaf)[0], -1, self._fresh(), self._at)
                 return Ref(lasts[key].out)
             if type(leaf) is Counted and leaf.loop == self._number:
-                raise Unlike("it goes on with the number of the turn at which it was left")
+                self.turns = self.turns or self._fresh()  # it counts the turn in which it was left, too
+                return Turns(self.turns, leaf.start - leaf.step, leaf.step)
             if type(leaf) in (SizeOf, Star, Piece) and any(value in inside for value in refs_in(leaf)):
                 raise Unlike("it asks for sizes of what a turn has made after it was left")
             if type(leaf) is not Ref or leaf.value not in inside:
@@ -512,7 +515,6 @@ class Roll:
         expression: str,
         flags: Sequence[tuple[int, int]] = (),
         skipped: int = 0,
-        turns: int | None = None,
         is_silent: bool = False,
     ) -> Loop:
         """Everything that was found; after `look`."""
@@ -532,7 +534,7 @@ class Roll:
             tuple(self._stacked.values()),
             at,
             expression,
-            turns,
+            self.turns,
             skipped,
             tuple(flags),
             is_silent,

@@ -78,13 +78,20 @@ def threshold(g: Emitter, x: Value, limit: Number, value: Number) -> Value:
     """threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor"""
     if limit == value:
         return relu(g, x) if limit == 0 else g.clip(x, limit, None)
-    return g.op.Where(g.less_or_equal(x, g.like(x, limit)), g.like(x, value), x)
+    wide = _compared(g, x)
+    return g.op.Where(g.less_or_equal(wide, g.like(wide, limit)), g.like(x, value), x)
+
+
+def _compared(g: Emitter, x: Value) -> Value:
+    """What PyTorch compares with a limit: a half-precision value in float32, so that the limit is not rounded."""
+    return g.cast(x, torch.float32) if g.dtype(x) in (torch.float16, torch.bfloat16) else x
 
 
 @lowers(aten.hardshrink.default)
 def hardshrink(g: Emitter, x: Value, lambd: float = 0.5) -> Value:
     """hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor"""
-    return _shrunk(g, x, lambd, 0.0)
+    rounded = torch.tensor(lambd, dtype=g.dtype(x)).item()  # PyTorch rounds the limit here, unlike in softshrink
+    return _shrunk(g, x, rounded, 0.0)
 
 
 @lowers(aten.softshrink.default)
@@ -143,6 +150,8 @@ def gelu(g: Emitter, x: Value, approximate: str = "none") -> Value:
         share = g.op.Div(x, g.like(x, math.sqrt(2)))
         gate = g.op.Add(erf(g, share) if g.dtype(x) is torch.float64 else g.op.Erf(share), one)
         return g.op.Mul(g.op.Mul(x, gate), half)
+    if g.rank(x) == 0:  # onnxruntime 1.31 fuses it into FastGelu, which refuses a scalar
+        return g.reshape(gelu(g, g.reshape(x, [1]), approximate), [])
     cube = g.op.Mul(g.op.Pow(x, g.like(x, 3)), g.like(x, 0.044715))
     gate = g.op.Add(g.op.Tanh(g.op.Mul(g.op.Add(x, cube), g.like(x, math.sqrt(2 / math.pi)))), one)
     return g.op.Mul(g.op.Mul(x, half), gate)
@@ -204,7 +213,8 @@ def softplus(g: Emitter, x: Value, beta: float = 1, threshold: float = 20) -> Va
     result = scaled(g, _softplus(g, steep), 1 / beta)
     if threshold >= _CLOSE_ENOUGH and g.dtype(x) is not torch.float64:
         return result
-    return g.op.Where(g.op.Greater(steep, g.like(x, threshold)), x, result)
+    wide = scaled(g, _compared(g, x), beta)
+    return g.op.Where(g.op.Greater(wide, g.like(wide, threshold)), x, result)
 
 
 def _softplus(g: Emitter, x: Value) -> Value:

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from onward.capture.facts import Dim
+from onward.capture.facts import Dim, SymDim
 
 from ..bridge import as_dim
 from ..emitter import Emitter, Number, Size, SizeValue, Value
@@ -138,7 +138,10 @@ def _pad_from_inside(g: Emitter, x: Value, pad: Sequence[Size], mode: str) -> Va
     if not any(_reaches_cut(g.known_dims(x)[axis], pair, mode) for axis, pair in pairs.items()):
         x, pairs = _crop(g, x, pairs)
         fixed = all(isinstance(p, int) for pair in pairs.values() for p in pair)
-        if g.opset >= 19 or (mode != "wrap" and (fixed or g.opset >= 11)):
+        # onnxruntime 1.31 does not wrap a tensor without elements around.
+        empty = any(isinstance(dim, SymDim) and g.may_be_empty(dim) for dim in g.known_dims(x))
+        has_operator = g.opset >= 19 and not empty if mode == "wrap" else fixed or g.opset >= 11
+        if has_operator:
             return g.pad(x, _onnx_pads(g.rank(x), pairs), mode)
     return _pad_by_gather(g, x, pairs, mode)
 
