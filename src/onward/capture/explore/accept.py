@@ -31,6 +31,7 @@ from .items import (
     Star,
     Turn,
     Turns,
+    refs_in,
 )
 
 
@@ -131,7 +132,13 @@ class _Walk:
             self.match(branch.predicate, asked.predicate, env)
             block = branch.yes if asked.answer else branch.no
         inner = dict(env)
-        self.items(block.items, inner)
+        try:
+            self.items(block.items, inner)
+        except _Left:  # the file goes on to the end of the turn: what was there before is what the side gives
+            for out, result in zip(branch.outs, block.results, strict=True):
+                if all(value in inner for value in refs_in(result)):
+                    env[out] = self._leaf(result, inner)
+            raise
         for out, result in zip(branch.outs, block.results, strict=True):
             env[out] = self._leaf(result, inner)
 
@@ -249,10 +256,15 @@ class _Walk:
             return None if None in operands else template.function(*operands)
         return self._leaf(template, env) if type(template) in (Counted, Turns) else template
 
-    def _rows(self, name: int, env: dict[int, Any]) -> list[Any]:
-        """The values of a list, one by one."""
+    def _rows(self, name: int, env: dict[int, Any], depth: int = 1) -> list[Any]:
+        """The values of a list, one by one, or those of the lists in it."""
         row = self._leaf(Ref(name), env)
-        return [Piece(row.value, index) for index in range(self._lengths[row.value])] if type(row) is Ref else row
+        if type(row) is Ref:
+            return [Piece(row.value, index) for index in range(self._lengths[row.value])]
+        for _ in range(depth - 1):
+            row = [each for inner in row for each in inner]
+        found: list[Any] = row
+        return found
 
     def match(self, template: Any, seen: Any, env: dict[int, Any]) -> None:
         """Raise Rejected unless the template says what was seen."""
@@ -264,7 +276,7 @@ class _Walk:
             expanded: list[Any] = []
             for each in template:
                 if type(each) is Star:
-                    rows = [self._rows(name, env) for name in each.names]
+                    rows = [self._rows(name, env, each.depth) for name in each.names]
                     row = [leaf for turn in zip(*rows, strict=True) for leaf in turn]
                     expanded += [("in the run", leaf) for leaf in (row[::-1] if each.backwards else row)]
                 else:

@@ -103,12 +103,14 @@ _MOST_COMPARED = 1 << 16  # elements
 class Star:
     """In a list: one tensor for every turn of a loop, in the order of the turns or the other way round.
 
-    With `more`, every turn gives these too, right behind the first.
+    With `more`, every turn gives these too, right behind the first. With a depth of 2, every turn gives a list that an
+    inner loop has filled, and these follow each other.
     """
 
     stacked: int
     backwards: bool = False
     more: tuple[int, ...] = ()
+    depth: int = 1
 
     @property
     def names(self) -> tuple[int, ...]:
@@ -346,7 +348,7 @@ def renamed(template: Any, names: Names) -> Any:
         kind = type(leaf)
         if kind is Star:
             stacked, *more = (_held(Piece(name, 0), names).pieces for name in leaf.names)
-            return Star(stacked, leaf.backwards, tuple(more))
+            return Star(stacked, leaf.backwards, tuple(more), leaf.depth)
         if kind is SizeOf or kind is Piece:
             return _held(leaf, names)
         return leaf if key is not None else None

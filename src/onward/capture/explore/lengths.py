@@ -74,8 +74,9 @@ class Lengths:
         if op not in _JOINS or not isinstance(result, Traced):
             return result
         axis = (args[1] if len(args) > 1 else kwargs.get("dim", 0)) % result.dim()
-        for loop, turns in self._ended.items():
-            inside = [each for each in args[0] if loop in self._made.get(id(each), ())]
+        holds = {loop: [each for each in args[0] if loop in self._made.get(id(each), ())] for loop in self._ended}
+        for loop, inside in sorted(holds.items(), key=lambda each: -len(each[1])):
+            turns = self._ended[loop]
             outside = [each for each in args[0] if loop not in self._made.get(id(each), ())]
             each_turn = -(-len(inside) // turns) if turns else 0
             missing = each_turn * turns - len(inside)  # `out.append(h)` before h is new: the first is from before
@@ -84,13 +85,21 @@ class Lengths:
             if len(lengths) != 1 or missing > len(outside) or len(seen) < turns - missing:
                 continue
             rest = [self._lengths(op, each, axis) for each in outside[missing:]]
+            columns = (self._counts[loop], self._in_every_turn(loop, each_turn, holds), lengths.pop(), *rest)
             sizes = tuple(
-                each_turn * number * length + sum(others)
-                for number, length, *others in zip(self._counts[loop], lengths.pop(), *rest, strict=True)
+                number * inner * length + sum(others) for number, inner, length, *others in zip(*columns, strict=True)
             )
             if sizes[0] == result.example.size(axis):
                 return self._sized(result, axis, sizes, self._lines[loop])
         return result
+
+    def _in_every_turn(self, loop: Any, each_turn: int, holds: Mapping[Any, Sequence[Any]]) -> tuple[int, ...]:
+        """How many tensors every turn of a loop has left: those of an inner loop, if each turn has gone through one."""
+        inner = [each for each in holds if each != loop and len(holds[each]) == self._ended[each] == each_turn]
+        counts = {self._counts[each] for each in inner}
+        if len(inner) == self._ended[loop] and len(counts) == 1:
+            return counts.pop()
+        return (each_turn,) * self._tracer.dims.width
 
     def _lengths(self, op: Any, part: torch.Tensor, axis: int) -> tuple[int, ...]:
         """How long a part is, at all probes and points."""

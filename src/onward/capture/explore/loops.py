@@ -243,10 +243,10 @@ class Roll:
                 raise Unlike("its turns count differently")
             return replace(first, name=self._inner([each.name for each in column]))
         if type(first) is Star:
-            if len({(each.backwards, len(each.more)) for each in column}) > 1:
+            if len({(each.backwards, len(each.more), each.depth) for each in column}) > 1:
                 raise Unlike("its turns do different things")
             stacked, *more = (self._inner(list(names)) for names in zip(*(each.names for each in column), strict=True))
-            return Star(stacked, first.backwards, tuple(more))
+            return Star(stacked, first.backwards, tuple(more), first.depth)
         if isinstance(first, (list, tuple)):
             if len({len(each) for each in column}) > 1:
                 raise Unlike("it uses a list that grows with every turn")
@@ -428,7 +428,7 @@ class Roll:
 
     def _list(self, leaves: list[Any]) -> list[Any]:
         """A list in which there may be one value of every turn, one after the other, or as many of each."""
-        inside = [place for place, leaf in enumerate(leaves) if type(leaf) in (Ref, Piece) and self._is_made(leaf)]
+        inside = [place for place, leaf in enumerate(leaves) if self._is_made(_of_star(leaf))]
         if len(inside) < 2:
             return [self.after(leaf) for leaf in leaves]
         reason: Unlike | None = None
@@ -439,12 +439,14 @@ class Roll:
                 window = leaves[start : start + count]
                 window = window[::-1] if backwards else window
                 try:
+                    depth = _depth_of(window, each_turn)
+                    window = list(map(_of_star, window))
                     merged = [self._value(window[place::each_turn]) for place in range(each_turn)]
                 except Unlike as error:
                     reason = error
                     continue
                 stacked, *more = (self._stack(each)[0] for each in merged)
-                star = Star(stacked, backwards, tuple(more))
+                star = Star(stacked, backwards, tuple(more), depth)
                 return [*(self.after(each) for each in leaves[:start]), star, *map(self.after, leaves[start + count :])]
         raise reason or Unlike("a list behind it holds values of some turns only")
 
@@ -555,6 +557,21 @@ def _numbered(loop: Loop, number: int) -> Loop:
         return replaced(template, leaf)
 
     return replace(item_changed(loop, change, lambda value: value), number=number)
+
+
+def _of_star(leaf: Any) -> Any:
+    """What stands for a value in a list, or for the list of an inner loop in it."""
+    return Ref(leaf.stacked) if type(leaf) is Star else leaf
+
+
+def _depth_of(window: Sequence[Any], each_turn: int) -> int:
+    """How deep lists are nested that all turns give, or 1 if all give values."""
+    lists = [each for each in window if type(each) is Star]
+    if not lists:
+        return 1
+    if len(lists) < len(window) or each_turn > 1 or any(each.more or each.backwards for each in lists):
+        raise Unlike("a list behind it holds other lists of every turn")
+    return 1 + max(each.depth for each in lists)
 
 
 def _place(item: Any) -> Any:

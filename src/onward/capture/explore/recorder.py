@@ -219,15 +219,16 @@ class Recorder:
             return None
         x = args[0]
         dim, given = _LISTS[op](*args, **kwargs)
+        count = given
         if not x.fact.rank or (isinstance(x.fact.shape[dim], int) and not isinstance(given, SYMBOLIC)):
             return None
         if isinstance(given, SYMBOLIC):
-            return None
+            given = given.node.values[0]
         length = x.example.size(dim)
         with self._tracer.model_again():
             if op is aten.unbind.int:
                 return [x.select(dim, index) for index in range(length)]
-            if op is aten.chunk.default and number_of_chunks(length, given) == given:
+            if op is aten.chunk.default and type(count) is int and number_of_chunks(length, count) == count:
                 return None
             each = given if op is aten.split.Tensor else max(1, -(-length // given))
             return [

@@ -116,23 +116,23 @@ class _Replay:
                 parts.append(self._put_back(op, axis, leaf.backwards, rows[0]))
                 continue
             if len(rows) == 1 and op.target is aten.stack.default:
-                whole = self._rows(rows[0])
+                whole = self._rows(rows[0], leaf.depth)
                 axis = axis % whole.dim()
                 parts.append((whole.flip(0) if leaf.backwards else whole).movedim(0, axis))
                 continue
             found = []
             for each in rows[::-1] if leaf.backwards else rows:
-                made, axis = _to_cat(op.target, self._rows(each), axis)
+                made, axis = _to_cat(op.target, self._rows(each, leaf.depth), axis)
                 found.append(made.flip(0) if leaf.backwards else made)
             each_turn = found[0] if len(found) == 1 else torch.cat(found, axis + 1)
             parts.append(each_turn.movedim(0, axis).flatten(axis, axis + 1))
         return parts[0] if len(parts) == 1 else torch.cat(parts, axis)
 
-    def _rows(self, rows: Any) -> torch.Tensor:
+    def _rows(self, rows: Any, depth: int) -> torch.Tensor:
         """The tensors of a list along a first axis."""
         if not isinstance(rows, tuple):
             made: torch.Tensor = rows
-            return made
+            return made.flatten(0, depth - 1) if depth > 1 else made
         tensor, along, each = rows
         if each is not None:
             raise CannotExplore("it puts parts of a tensor together with what the turns of a loop have made")
@@ -155,7 +155,8 @@ class _Replay:
         if not any(isinstance(each, SYMBOLIC) for each in values):
             return function(*values)
         sizes = [each.node if isinstance(each, SYMBOLIC) else constant(self._tracer, each) for each in values]
-        return symbol(computed(function, *sizes))
+        made = computed(function, *sizes)
+        return made.values[0] if made.is_uniform else symbol(made)
 
     # --- values ------------------------------------------------------------------------------------------------------
     def value(self, template: Any, env: Env) -> Any:
