@@ -10,7 +10,6 @@ _SIZES = "a size and data decide together"
 NOT_YET = {
     "sorted_items": _NUMBERS,
     "gcd_of_python_numbers": _NUMBERS,
-    "count_of_bits": "only the number of turns is returned, and no input seems to reach it",
     "view_made_in_a_branch": _MEMORY,
     "insertion_sort": _MEMORY,
     "while_with_or": "a loop that two questions keep going",
