@@ -20,6 +20,5 @@ NOT_YET = {
     "bubble_sort": "too many ways through nested loops",
     "binary_search_with_tensors": "another number of turns than the example's is refused",
     "adaptive_step_size": "a plain number changes from turn to turn, and not by the same",
-    "repeat_by_counts": "numbers of a tensor are read out one by one",
 }
 SILENT: frozenset[str] = frozenset()
