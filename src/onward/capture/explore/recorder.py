@@ -22,6 +22,7 @@ from ..source import is_library, user_source
 from ..tensor import Traced
 from ..tree import flatten
 from .items import At, Calc, CannotExplore, Const, Decision, Item, Op, Piece, Place, Ref, SizeOf, Turn
+from .lengths import Lengths, as_long_as_the_loop, list_joined
 
 if TYPE_CHECKING:
     from ..tracer import Tracer
@@ -74,6 +75,7 @@ class Recorder:
         self._alive: list[Any] = []
         self._of_nodes: dict[fx.Node, int] = {}
         self._piece_counts: dict[int, Any] = {}
+        self._lengths = Lengths()
         self._asked: dict[Any, list[bool]] = {}  # by the call of a function, and the place in it
         self._first: dict[Place, bool] = {}
         self._places: dict[Any, Place] = {}
@@ -92,6 +94,7 @@ class Recorder:
         """A number for a new value."""
         number = self.made
         self.made += 1
+        self._lengths.made(number)
         self._alive.append(value)
         kind = type(value.values[0]) if isinstance(value, Size) else None
         self._templates[id(value)] = Ref(number, kind) if template is None else template
@@ -162,6 +165,10 @@ class Recorder:
         try:
             pieces = self._pieces(op, args, kwargs)
             result = call() if pieces is None else pieces
+            joined = list_joined(op, template)
+            more = None if joined is None else self._lengths.missing(joined, self._piece_counts)
+            if more is not None:
+                result = as_long_as_the_loop(self._tracer, op, args, dict(kwargs), result, more)
         finally:
             self.inside = False
         if pieces is not None:
@@ -320,6 +327,7 @@ class Recorder:
         if not self.is_off:
             template = self.encode(count)
             is_static = not isinstance(count, SYMBOLIC)
+            self._lengths.turn(loop, number, count, is_end=is_end)
             self.items.append(Turn(loop, number, template, is_static, is_end, self._at()))
 
     def count_of(self, pieces: Sequence[torch.Tensor]) -> Any:
