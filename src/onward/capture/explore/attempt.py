@@ -187,6 +187,7 @@ def _raw(request: Request, plan: Plan, ways: Ways, sizes: Sizes, of_sizes: bool)
         tuple(recorder.answers),
         tuple(said),
     )
+    found.readings = tuple(recorder.readings.made)
     return found
 
 

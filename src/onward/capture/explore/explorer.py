@@ -30,9 +30,11 @@ from .items import (
     item_renamed,
     leaf_key,
     made_by,
+    refs_in,
     renamed,
 )
 from .loops import Roll
+from .readings import as_hints
 from .recorder import Rules, Ways
 from .renaming import Behind, Names, Rewriters, Shift, applied, said
 
@@ -297,7 +299,7 @@ class Explorer:
                 continue
             for a, b in (pair for pairs in columns for pair in pairs or ()):
                 key = leaf_key(a)
-                if type(key) is int and key not in known:
+                if any(value not in known for value in refs_in(a)):
                     continue
                 if key in meeting.values:
                     if leaf_key(meeting.values[key]) != leaf_key(b):
@@ -501,13 +503,13 @@ def _number(run: Raw, at: int) -> int:
     return sum(isinstance(each, Decision) and each.is_kept for each in run.items[:at])
 
 
-def _hints(run: Raw, at: int) -> tuple[tuple[Place, tuple[bool, ...]], ...]:
-    """The answers that a run gave behind an item, by their places."""
+def _hints(run: Raw, at: int) -> tuple[tuple[Any, tuple[Any, ...]], ...]:
+    """The answers that a run gave behind an item, by their places, and all that it has read from data."""
     found: dict[Place, list[bool]] = {}
     for item in run.items[at + 1 :]:
         if isinstance(item, Decision) and item.is_kept:
             found.setdefault(item.at.place, []).append(item.answer)
-    return tuple((place, tuple(answers)) for place, answers in found.items())
+    return (*((place, tuple(answers)) for place, answers in found.items()), *as_hints(run.readings))
 
 
 def _asked_again(run: Raw, at: int) -> bool:

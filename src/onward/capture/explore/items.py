@@ -260,6 +260,7 @@ class Raw:
     error: Exception | None = None
     said: tuple[Any, ...] = ()  # what the model would have warned of
     inputs: tuple[int, ...] = ()
+    readings: tuple[Any, ...] = ()  # what it has read from its data
     shifts: tuple[tuple[int, int], ...] = ()  # from which number on values are counted from another number
 
 

@@ -32,12 +32,19 @@ class Lengths:
         self._made: dict[int, dict[int, int]] = {}  # by value: the turns that it was made in, by loop
 
     def turn(self, loop: int, number: int, count: Any, *, is_end: bool) -> None:
-        """A turn begins, or there is none any more."""
+        """A turn begins, or there is none any more; loops inside of the turn before have been left."""
+        while loop in self._open and next(reversed(self._open)) != loop:
+            self._open.popitem()
         if is_end:
             self._open.pop(loop, None)
             self._counts[loop] = (number, count)
         else:
             self._open[loop] = number
+
+    @property
+    def turns(self) -> tuple[int, ...]:
+        """The numbers of the turns that the run is in."""
+        return tuple(self._open.values())
 
     def made(self, value: int) -> None:
         if self._open:

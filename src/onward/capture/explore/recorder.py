@@ -23,6 +23,7 @@ from ..tensor import Traced
 from ..tree import flatten
 from .items import At, Calc, CannotExplore, Const, Decision, Item, Op, Piece, Place, Ref, SizeOf, Turn
 from .lengths import Lengths, as_long_as_the_loop, list_joined
+from .readings import Readings, is_reading, with_rows
 
 if TYPE_CHECKING:
     from ..tracer import Tracer
@@ -49,7 +50,7 @@ class Ways:
 
     answers: tuple[bool, ...] = ()
     rules: Rules = field(default_factory=dict)
-    hints: tuple[tuple[Place, tuple[bool, ...]], ...] = ()
+    hints: tuple[tuple[Any, tuple[Any, ...]], ...] = ()  # answers by their places, and readings
     draw: random.Random | None = None
     plain_indices: bool = False  # whether the turns of loops are counted with plain numbers
 
@@ -64,7 +65,8 @@ class Recorder:
 
     def __init__(self, tracer: Tracer, ways: Ways, of_sizes: bool) -> None:
         self._tracer, self._ways, self._of_sizes = tracer, ways, of_sizes
-        self._hints = {place: list(answers) for place, answers in ways.hints}
+        self._hints = {place: list(answers) for place, answers in ways.hints if not is_reading(place)}
+        self.readings = Readings(ways.hints)
         self.items: list[Item] = []
         self.answers: list[bool] = []
         self.made = 0
@@ -231,6 +233,17 @@ class Recorder:
         operands = tuple(map(self._number, size.origin.operands))
         at = self._at()
         self.items.append(Op(size.origin.function, operands, {}, (self._name(size),), at))
+
+    def rows(self, result: Any) -> Any:
+        """What an operator found whose result is as long as data says."""
+        if not isinstance(result, torch.Tensor) or not result.dim():
+            return result
+        return with_rows(result, self.read(result.size(0)))
+
+    def read(self, natural: Any) -> Any:
+        """A number that the model reads from its data."""
+        place, turns = self._at().place, self._lengths.turns
+        return self.readings.read(place, turns, natural, astray=self.is_astray)
 
     def made_up(self, op: Any, args: tuple, kwargs: Mapping[str, Any]) -> Any:
         """A result of the right form, where the data of the example has none."""
