@@ -25,6 +25,7 @@ from . import (
     h01_values,
     h01_writes,
     h02_algorithms,
+    h02_limits,
     h02_while,
     h03_for,
     h03_nested,
@@ -35,7 +36,7 @@ from .h_rows import SECONDS, Outcome, Row, judge
 
 TABLES = {
     "h01": (h01_branches, h01_calls, h01_values, h01_writes),
-    "h02": (h02_while, h02_algorithms),
+    "h02": (h02_while, h02_limits, h02_algorithms),
     "h03": (h03_for, h03_nested, h03_recurrent),
     "h05": (h05_not_kept,),
 }

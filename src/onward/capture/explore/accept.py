@@ -102,7 +102,7 @@ class _Walk:
             elif isinstance(item, Decision):
                 asked = self._next(Decision)
                 if not item.is_idle and not is_same(asked.answer, item.answer):
-                    of_sizes = not item.is_kept and isinstance(item.answer, bool)
+                    of_sizes = not item.is_kept and not item.of_turns and isinstance(item.answer, bool)
                     reason = f"a question that is not kept gets another answer ({item.at.source})"
                     raise OtherSize(reason) if of_sizes else Rejected(reason)
                 self.match(item.predicate, asked.predicate, env)

@@ -10,13 +10,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .accept import OtherSize, Rejected, accept
-from .bodies import check_joins, with_turns, with_whole_lists
+from .bodies import check_depth, check_joins, with_turns, with_whole_lists
 from .branches import Ambiguous, Meeting, item_pairs, joined, meet, pairs_of
 from .exits import Around, Exits
 from .items import (
     Block,
     Branch,
     CannotExplore,
+    Counter,
     Decision,
     Flag,
     Item,
@@ -37,6 +38,8 @@ from .items import (
     replaced,
 )
 from .loops import Roll
+from .questions import answers_that_vary, questions_that_vary
+from .ranges import FEW
 from .readings import as_hints
 from .recorder import Rules, Ways
 from .renaming import Behind, Names, Rewriters, Shift, applied, said
@@ -46,6 +49,7 @@ Runner = Callable[[Ways, Sizes], Raw]
 
 _TURNS = 4  # of a loop that is to be rolled
 _LONG = 150  # turns after which a loop is taken to have no end of its own
+_MOST_STARTS = 24
 _MOST_RUNS = 200
 _MOST_WORK = 40_000  # items of all runs together
 _MOST_LATER = 10  # decisions behind a branch whose values are looked for in both runs
@@ -91,6 +95,12 @@ class Explorer:
         self._started: set[tuple[bool, ...]] = set()
         self._named = 1 << 50
         self._known: dict[Any, Raw] = {}
+        self._rules: Rules = {}
+        self._counters: frozenset[Counter] = frozenset()
+        self._asked: frozenset[Place] = frozenset()
+        self._across: frozenset[Place] = frozenset()
+        self._fixed: set[Place] = set()  # loops over plain numbers
+        self._unrolled: set[Place] = set()  # loops over plain numbers whose turns are not alike
 
     # --- runs --------------------------------------------------------------------------------------------------------
     def fresh(self) -> int:
@@ -99,6 +109,7 @@ class Explorer:
 
     def _run(self, ways: Ways, sizes: Sizes | None = None) -> Raw:
         sizes = self.sizes if sizes is None else sizes
+        ways = replace(ways, counters=ways.counters | self._counters, asked=self._asked, across=self._across)
         key = (ways.key, tuple(sizes.items()))
         if ways.draw is None and key in self._known:
             return self._known[key]
@@ -113,27 +124,55 @@ class Explorer:
 
     def program(self) -> Program:
         """The structured program, accepted by runs that went other ways."""
-        rules: Rules = {}
         answers: tuple[bool, ...] = ()
-        for _ in range(12):
-            self._rules = rules
+        for _ in range(_MOST_STARTS):
             self._numbers.clear()
             self._results.clear()
-            base = self._run(Ways(answers, rules))
+            base = self._run(Ways(answers, self._rules))
             if base.error is not None:
                 raise CannotExplore(f"it fails when it is run again: {base.error}") from base.error
             try:
                 items, rewriters = self._region(base, 0, len(base.items))
+                self._check_questions(items)
                 results = said(self._results.get(id(base), base.results), rewriters)
                 items = with_whole_lists(items)
                 check_joins(items)
+                check_depth(items)
                 program = Program(tuple(items), tuple(results), base.form, base.inputs)
                 self._check(program, base)
                 return program
             except Again as again:
-                rules = again.rules
+                self._rules = again.rules
                 answers = answers if again.answers is None else again.answers
+            except (Unlike, Rejected):
+                fixed = self._fixed_loops()
+                if not fixed:
+                    raise
+                self._unroll(fixed)
         raise CannotExplore("its decisions depend on each other in a way that is not followed")
+
+    def _fixed_loops(self) -> list[Place]:
+        """The loops over plain numbers that are to be rolled."""
+        return [place for place in self._rules if place in self._fixed]
+
+    def _unroll(self, places: Sequence[Place]) -> None:
+        """Write the turns of loops one by one: they are not alike."""
+        self._unrolled.update(places)
+        self._rules = {place: rule for place, rule in self._rules.items() if place not in self._unrolled}
+        self._known.clear()
+
+    def _check_questions(self, items: Sequence[Item]) -> None:
+        """Questions about the numbers of turns that got one answer: ask them where the answer would change."""
+        self._ask_if_any(list(questions_that_vary(items)))
+
+    def _ask(self, decisions: Sequence[Decision]) -> None:
+        """From now on, questions about the numbers of turns are decisions with two sides."""
+        for each in decisions:
+            if each.at.place in self.unkept or each.at.place in self._asked:
+                raise CannotExplore(f"the answer to `{each.expression}` is not the same in all turns")
+        self._asked |= {each.at.place for each in decisions}
+        self._known.clear()
+        raise Again(self._rules)
 
     # --- a part of a run ---------------------------------------------------------------------------------------------
     def _region(self, run: Raw, low: int, high: int, around: Around | None = None) -> tuple[list[Item], Rewriters]:
@@ -171,11 +210,24 @@ class Explorer:
         if decision.at.place in self._rules:
             return self._while(run, at, high)
         other = self._flipped(run, at)
-        if _asked_again(run, at) or _asked_again(other, at):
-            goes_on = self._goes_on_with(run, at)
+        again = [_asked_again(each, at) for each in (run, other)]
+        if any(each is not None for each in again):
+            goes_on = self._goes_on_with(run, at) if True in again else self._across_calls(run, at)
             if goes_on is not None:
                 raise Again({**self._rules, decision.at.place: (goes_on, _TURNS)})
         return self._branch(run, at, other, high, around)
+
+    def _across_calls(self, run: Raw, at: int) -> bool | None:
+        """The answer with which a function that asks is called again and again; None if there is none."""
+        place = run.items[at].at.place
+        if place not in self._endless:
+            before = self._across
+            self._across |= {place}
+            if self._goes_on_with(run, at) is None:
+                self._across = before
+            else:
+                self._known.clear()
+        return self._endless[place]
 
     def _flipped(self, run: Raw, at: int, hints: Any = None) -> Raw:
         """The run with the other answer to one decision, and behind it with the answers of the run, or of another."""
@@ -203,15 +255,32 @@ class Explorer:
         return self._endless[place]
 
     def _has_no_end(self, run: Raw, at: int, goes_on: bool) -> bool:
+        """Whether a question is asked again and again: as it is for some turns, and for many if no variable ends it."""
+        short = self._asked_for(run, at, goes_on, FEW + 1, frozenset())
+        if short is None:
+            return False
+        counters = frozenset(each for each in short.changing if each[0] == run.items[at].at.place)
+        if self._asked_for(run, at, goes_on, _LONG, counters) is None:
+            return False
+        if not counters <= self._counters:
+            self._counters |= counters
+            self._known.clear()
+        return True
+
+    def _asked_for(self, run: Raw, at: int, goes_on: bool, turns: int, counters: frozenset[Counter]) -> Raw | None:
+        """A run in which a question is asked that many times in a row; None if it is not."""
         decision = run.items[at]
-        rules = {**self._rules, decision.at.place: (goes_on, _LONG)}
-        long = self._run(Ways(run.answers[: _number(run, at)], rules))
+        rules = {**self._rules, decision.at.place: (goes_on, turns)}
+        ways = Ways(run.answers[: _number(run, at)], rules, counters=counters, is_steady=bool(counters))
+        found = self._run(ways)
+        frame = 0 if decision.at.place in self._across else decision.at.frame
         asked = [
             each.answer
-            for each in long.items
-            if isinstance(each, Decision) and each.at.place == decision.at.place and each.at.frame == decision.at.frame
+            for each in found.items
+            if isinstance(each, Decision) and each.at.place == decision.at.place and each.at.frame == frame
         ]
-        return asked.count(goes_on) >= _LONG and all(each is goes_on for each in asked[-_LONG - 1 : -1])
+        is_long = asked.count(goes_on) >= turns and all(each is goes_on for each in asked[-turns - 1 : -1])
+        return found if is_long else None
 
     def _branch(self, run: Raw, at: int, other: Raw, high: int, around: Around | None) -> Found:
         decision = run.items[at]
@@ -349,6 +418,7 @@ class Explorer:
         bounds = list(itertools.pairwise(asked))
         around = Around(run, ends[0] + 1, {})
         turns, rewriters = self._bodies(run, bounds, around)
+        self._ask_if_any(answers_that_vary(turns))
         roll = Roll(turns, _made_until(run, at), self.fresh(), self.fresh)
         predicates = [said(run.items[place].predicate, rewriters) for place in asked]  # type: ignore[union-attr]
         going = roll.merged(predicates[1:])
@@ -469,12 +539,20 @@ class Explorer:
         assert isinstance(first, Turn)
         marks = [place for place, each in enumerate(run.items) if isinstance(each, Turn) and each.loop == first.loop]
         ends = [place for place in marks if run.items[place].is_end]  # type: ignore[union-attr]
-        if first.number or not ends or ends[0] >= high or first.is_static:  # of a loop that goes along with another one
+        is_fixed = first.is_static
+        if is_fixed and not first.number and first.at.place not in self._rules:
+            self._shorten(run, first, at, ends)
+        if first.number or (is_fixed and first.at.place not in self._rules):  # of a loop that goes along with another
+            return [], at + 1, ()
+        if not ends:
+            self._stay(run, at)
+        if not ends or ends[0] >= high:
             return [], at + 1, ()
         around = Around(run, ends[0] + 1, {})
         turns, rewriters = self._bodies(run, list(itertools.pairwise(marks)), around)
         known = _made_until(run, at)
         first_turn: list[Item] = []
+        self._ask_if_any(answers_that_vary(turns[1:]))
         try:
             roll = Roll(turns, known, self.fresh(), self.fresh)
         except Unlike:  # the first turn may be special: `if h is None`
@@ -497,14 +575,38 @@ class Explorer:
         )
         return [*first_turn, loop, *roll.lasts(), *exits.items], exits.cut, (*behind, *exits.names)
 
+    def _shorten(self, run: Raw, first: Turn, at: int, ends: Sequence[int]) -> None:
+        """Have a loop over plain numbers rolled if there are decisions in its turns: there may be many of them."""
+        self._fixed.add(first.at.place)
+        inside = run.items[at : ends[0] if ends else len(run.items)]
+        decides = any(isinstance(each, Decision) and each.is_kept for each in inside)
+        if decides and first.at.place not in self._unrolled:
+            self._known.clear()
+            raise Again({**self._rules, first.at.place: (True, _TURNS)})
+
+    def _stay(self, run: Raw, at: int) -> None:
+        """The example leaves a loop: look at a run that stays in it to the end."""
+        last = [place for place in range(at, len(run.items)) if isinstance(run.items[place], Turn)][-1]
+        for place in range(last, len(run.items)):
+            item = run.items[place]
+            if isinstance(item, Decision) and item.is_kept and item.at.place not in self.unkept:
+                answers = (*run.answers[: _number(run, place)], not item.answer)
+                if answers not in self._started:
+                    self._started.add(answers)
+                    raise Again(self._rules, answers)
+
+    def _ask_if_any(self, decisions: Sequence[Decision]) -> None:
+        if decisions:
+            self._ask(decisions)
+
     # --- the check ---------------------------------------------------------------------------------------------------
     def _check(self, program: Program, base: Raw) -> None:
         """Runs that went other ways must be runs of the program."""
         accept(program, base)
         draw = random.Random(0)
         for number in range(16):
-            self._accept(program, self._run(Ways(draw=draw)))
-            del number
+            rules = {place: (True, number % 7) for place in self._fixed_loops()}
+            self._accept(program, self._run(Ways(rules=rules, draw=draw)))
         for times in (0, 1, 2, 9):
             if self._rules:
                 rules = {place: (goes_on, times) for place, (goes_on, _) in self._rules.items()}
@@ -536,12 +638,11 @@ def _hints(run: Raw, at: int) -> tuple[tuple[Any, tuple[Any, ...]], ...]:
     return (*((place, tuple(answers)) for place, answers in found.items()), *as_hints(run.readings))
 
 
-def _asked_again(run: Raw, at: int) -> bool:
-    first = run.items[at]
-    return any(
-        isinstance(each, Decision) and each.at.place == first.at.place and each.at.frame == first.at.frame
-        for each in run.items[at + 1 :]
-    )
+def _asked_again(run: Raw, at: int) -> bool | None:
+    """Whether a question is asked again in the same call of a function, or only in others; None if it is not."""
+    first = run.items[at].at
+    later = [each.at for each in run.items[at + 1 :] if isinstance(each, Decision) and each.at.place == first.place]
+    return any(each.frame == first.frame for each in later) if later else None
 
 
 def _made_until(run: Raw, at: int) -> set[int]:

@@ -16,6 +16,7 @@ from torch._ops import HigherOrderOperator, OpOverload
 from ..facts import ModuleCall, Scope, Source
 
 Place = tuple[tuple[int, Any], ...]  # of every frame of the user's, the outermost first: its code, and where in it
+Counter = tuple[Place, int, str]  # a question, and a variable in one of the frames around it
 
 
 class CannotExplore(Exception):
@@ -154,6 +155,7 @@ class Decision:
     is_kept: bool = True  # whether its other answer is to be explored
     is_idle: bool = False  # whether both answers lead to the same
     made: int = 0  # how many values there were before it
+    of_turns: bool = False  # whether sizes and the numbers of turns decide, and no data
 
 
 @dataclass(frozen=True, eq=False)
@@ -262,6 +264,7 @@ class Raw:
     inputs: tuple[int, ...] = ()
     readings: tuple[Any, ...] = ()  # what it has read from its data
     shifts: tuple[tuple[int, int], ...] = ()  # from which number on values are counted from another number
+    changing: frozenset[Counter] = frozenset()  # variables that had another value whenever a question was asked again
 
 
 def refs_in(template: Any) -> Iterator[int]:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..sizes import SYMBOLIC
 from ..tensor import Traced
 from .items import Piece, Ref
 
@@ -56,14 +55,14 @@ class Lengths:
         `counts` says how many pieces an operator gave.
         """
         for place, leaf in enumerate(leaves):
-            if type(leaf) is Piece and isinstance(counts.get(leaf.pieces), SYMBOLIC):
+            if type(leaf) is Piece and isinstance(counts.get(leaf.pieces), torch.SymInt):
                 pieces = [each.index for each in leaves if type(each) is Piece and each.pieces == leaf.pieces]
                 count = counts[leaf.pieces]
                 length = count.node.values[0]
                 return (place, count - length) if sorted(pieces) == list(range(length)) else None
             for loop in self._turns_of(leaf):
                 length, count = self._counts.get(loop, (0, None))
-                if isinstance(count, SYMBOLIC) and length > 1 and self._has_every_turn(leaves, loop, length):
+                if isinstance(count, torch.SymInt) and length > 1 and self._has_every_turn(leaves, loop, length):
                     return place, count - length
         return None
 

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import dis
+import functools
+import itertools
+import sys
 from collections.abc import Iterator
-from types import GeneratorType
+from types import CodeType, FrameType, GeneratorType
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from ..python.threads import current
 from ..sizes import SYMBOLIC
+from ..source import is_library
 
 if TYPE_CHECKING:
     from .recorder import Recorder
+
+FEW = 8  # turns of a loop over plain numbers that are written one by one
 
 
 def counting(plain: Any, *args: Any) -> Any:
@@ -25,8 +32,25 @@ def counting(plain: Any, *args: Any) -> Any:
     if not all(isinstance(each, (int, *SYMBOLIC)) for each in args):
         return plain(*args)
     if not any(isinstance(each, SYMBOLIC) for each in args):
-        return plain(*args)
+        found = plain(*args)
+        return Fixed(found, recorder) if len(found) > FEW and _is_looped_over() else found
     return Counting(plain, recorder, *args)
+
+
+def _is_looped_over() -> bool:
+    """Whether the code that calls a function goes through the result at once, and does nothing else with it."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and is_library(frame.f_code):
+        frame = frame.f_back
+    return frame is not None and frame.f_lasti in _calls_in_loops(frame.f_code)
+
+
+@functools.lru_cache(maxsize=1024)
+def _calls_in_loops(code: CodeType) -> frozenset[int]:
+    """Where a function calls something only to go through what it gives."""
+    steps = [each for each in dis.get_instructions(code) if each.opname not in ("CACHE", "PRECALL")]
+    called = [(a, b) for a, b in itertools.pairwise(steps) if a.opname.startswith("CALL") and b.opname == "GET_ITER"]
+    return frozenset(place for a, b in called for place in range(a.offset, b.offset))
 
 
 def _bound(value: Any) -> Any:
@@ -92,6 +116,22 @@ class Counting:
 
     def __contains__(self, value: Any) -> bool:
         return value in self._plain
+
+
+class Fixed:
+    """A range of plain numbers in a `for`, which may have fewer turns in a run that is explored."""
+
+    def __init__(self, plain: range, recorder: Recorder) -> None:
+        self._plain, self._recorder = plain, recorder
+
+    def __iter__(self) -> Iterator[Any]:
+        recorder, loop, count = self._recorder, self._recorder.new_loop(), len(self._plain)
+        wanted = recorder.turns_here()
+        for number in range(count if wanted is None else wanted):
+            recorder.turn(loop, number, count)
+            index = self._plain.start + self._plain.step * number
+            yield index if wanted is None else recorder.index(index)
+        recorder.turn(loop, count if wanted is None else wanted, count, is_end=True)
 
 
 class Pieces(tuple):

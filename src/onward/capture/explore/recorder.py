@@ -7,7 +7,7 @@ import operator
 import random
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +21,10 @@ from ..sizes import SYMBOLIC, AxisOf, Computed, NumberOf, Size, symbol, written
 from ..source import is_library, user_source
 from ..tensor import Traced
 from ..tree import flatten
-from .items import At, Calc, CannotExplore, Const, Decision, Item, Op, Piece, Place, Ref, SizeOf, Turn
+from .items import At, Calc, CannotExplore, Const, Counter, Decision, Item, Op, Piece, Place, Ref, SizeOf, Turn
 from .lengths import Lengths, as_long_as_the_loop, list_joined
 from .readings import Readings, is_reading, with_rows
+from .variables import Variables
 
 if TYPE_CHECKING:
     from ..tracer import Tracer
@@ -33,7 +34,7 @@ Rules = Mapping[Place, tuple[bool, int]]  # for the questions of loops: the answ
 
 _TURNS = 5  # how often a question may be asked at one place before it gets the other answer
 _MOST_ITEMS = 20_000  # of one run
-_MOST_ANSWERS = 2_000
+_MOST_ANSWERS = 5_000
 _LISTS: dict[Any, Callable[..., tuple[int, Any]]] = {  # by operator: the axis, and what says how long the pieces are
     aten.unbind.int: lambda x, dim=0: (dim, None),
     aten.split.Tensor: lambda x, size, dim=0: (dim, size),
@@ -53,11 +54,17 @@ class Ways:
     hints: tuple[tuple[Any, tuple[Any, ...]], ...] = ()  # answers by their places, and readings
     draw: random.Random | None = None
     plain_indices: bool = False  # whether the turns of loops are counted with plain numbers
+    counters: frozenset[Counter] = frozenset()  # variables that are followed from a question on
+    asked: frozenset[Place] = frozenset()  # questions about the numbers of turns that are decisions
+    across: frozenset[Place] = frozenset()  # questions of functions that a loop calls: all calls are one
+    is_steady: bool = False  # whether all other questions about the numbers of turns get one answer at one place
 
     @property
     def key(self) -> Any:
         """The same for ways that are the same."""
-        return self.answers, tuple(sorted(self.rules.items(), key=repr)), self.hints, self.plain_indices
+        rules = tuple(sorted(self.rules.items(), key=repr))
+        follows = self.plain_indices, self.counters, self.asked, self.across, self.is_steady
+        return self.answers, rules, self.hints, follows
 
 
 class Recorder:
@@ -78,10 +85,12 @@ class Recorder:
         self._of_nodes: dict[fx.Node, int] = {}
         self._piece_counts: dict[int, Any] = {}
         self._lengths = Lengths()
+        self._answered: dict[int, tuple[Place, Any, bool]] = {}  # by what was asked: where, and the answer
         self._asked: dict[Any, list[bool]] = {}  # by the call of a function, and the place in it
         self._first: dict[Place, bool] = {}
         self._places: dict[Any, Place] = {}
         self._indices: set[fx.Node] = set()
+        self.variables = Variables(self)
         self._root: FrameType | None = None
         self._frames: list[tuple[FrameType, int]] = []
         self._frame_count = self._loops = 0
@@ -252,22 +261,41 @@ class Recorder:
         return tree_map_only(torch.Tensor, lambda each: torch.ones_like(each, device="cpu"), result)
 
     # --- decisions ---------------------------------------------------------------------------------------------------
-    def decide(self, predicate: Any, answer: Any, expression: str, *, of_sizes: bool = False) -> Any:
+    def decide(
+        self, predicate: Any, answer: Any, expression: str, *, of_sizes: bool = False, of_turns: bool = False
+    ) -> Any:
         """Python asks for a plain answer, and gets one."""
         if self.is_off:
             return answer
         at = self._at()
         if not at.place:
             raise CannotExplore("it asks in code that has no lines")
+        known = self._answered.get(id(predicate))
+        if known is not None and known[0] != at.place and known[1] is getattr(predicate, "node", None):
+            return known[2]  # what a function returns after `a or b` is asked once more by its caller
+        if at.place in self._ways.across:
+            at = replace(at, frame=0)
         if len(self.answers) > _MOST_ANSWERS:
             raise CannotExplore("it asks again and again, whatever the answers are")
         template = self.encode(predicate)
         is_kept = isinstance(answer, bool) and (self._of_sizes or not of_sizes)
+        is_kept = is_kept and (not of_turns or at.place in self._ways.asked)
         made = self.made
         if is_kept:
             answer = self._answer(at, answer)
             self.answers.append(answer)
-        self.items.append(Decision(template, answer, at, expression, is_kept, made=made))
+        elif of_turns and self._ways.is_steady:
+            natural, answer = answer, self._first.setdefault(at.place, answer)
+            self.is_astray |= answer is not natural
+        self.items.append(Decision(template, answer, at, expression, is_kept, made=made, of_turns=of_turns))
+        if isinstance(answer, bool):
+            self._alive.append(predicate)
+            self._answered[id(predicate)] = (at.place, getattr(predicate, "node", None), answer)
+        if is_kept:
+            rule = self._ways.rules.get(at.place)
+            before = self._asked[at.frame, at.place[-1:]][:-1]
+            in_turn = rule is not None and _streak(before, rule[0]) > 0
+            self.variables.look(at, self._frames, self._ways.counters, in_turn=in_turn)
         return answer
 
     def _answer(self, at: At, natural: bool) -> bool:
@@ -304,7 +332,9 @@ class Recorder:
         """Python asks for the number that a size is."""
         answer = size.values[0]
         if not size.is_bool():
-            return self.decide(size, answer, written(size)) if not self._is_index(size) else answer
+            return answer if self.is_without_data(size) else self.decide(size, answer, written(size))
+        if self._is_index(size):
+            return self.decide(size, bool(answer), written(size), of_turns=True)
         of_data = size.from_data or self._tracer.decisions.varies_with_data(size)
         return self.decide(size, bool(answer), written(size), of_sizes=not of_data)
 
@@ -329,10 +359,14 @@ class Recorder:
 
     def _is_index(self, size: Size) -> bool:
         """Whether a number is computed from numbers of turns, and from no data."""
+        return size.from_data and self.is_without_data(size)
+
+    def is_without_data(self, size: Size) -> bool:
+        """Whether a number is computed from sizes, numbers of turns and variables alone."""
         if isinstance(size.origin, NumberOf):
             return size.origin.node in self._indices
         if isinstance(size.origin, Computed):
-            return all(self._is_index(each) for each in size.origin.operands)
+            return all(self.is_without_data(each) for each in size.origin.operands)
         return True
 
     def turn(self, loop: int, number: int, count: Any, *, is_end: bool = False) -> None:
@@ -342,6 +376,11 @@ class Recorder:
             is_static = not isinstance(count, SYMBOLIC)
             self._lengths.turn(loop, number, count, is_end=is_end)
             self.items.append(Turn(loop, number, template, is_static, is_end, self._at()))
+
+    def turns_here(self) -> int | None:
+        """How many turns the loop that begins here is to have, in place of those that are written."""
+        rule = None if self.is_off else self._ways.rules.get(self._at().place)
+        return None if rule is None else rule[1]
 
     def count_of(self, pieces: Sequence[torch.Tensor]) -> Any:
         """How many pieces an operator gave, as a number that follows the size; None if it follows none."""
@@ -378,6 +417,7 @@ class Recorder:
     def finish(self) -> None:
         """Let go of the frames and of the tensors."""
         self._frames, self._root = [], None
+        self.variables.forget()
         self._alive.clear()
         self._templates.clear()
 

@@ -70,10 +70,11 @@ class _Replay:
         elif isinstance(item, Loop):
             self._loop(item, env)
         elif isinstance(item, Last):
-            env[item.out] = env[item.stacked].select(0, item.index)
+            row = env[item.stacked].select(0, item.index)
+            env[item.out] = row.item() if ("number", item.stacked) in env else row
         elif isinstance(item, Exit):
             env["left", item.number] = self._as_tensor(self._truth(item.predicate, env, item.leaves))
-        elif isinstance(item, Decision) and not item.is_idle:
+        elif isinstance(item, Decision) and not item.is_idle and not item.of_turns:
             asked = self.value(item.predicate, env)
             answer = bool(asked) if isinstance(item.answer, bool) else type(item.answer)(asked)
             if answer != item.answer:
@@ -233,8 +234,10 @@ class _Replay:
                 left.append(now)
                 going = now.logical_not() if going is True else self._as_tensor(going).logical_and(now.logical_not())
             counted = [] if loop.turns is None else [turn + 1]
+            numbers.update(out for out, each in loop.stacked if not _is_tensor(self.value(each, inner)))
             return going, [*nexts, *left, *counted], [self._slice(each, inner) for _, each in loop.stacked]
 
+        numbers: set[int] = set()
         start += [torch.tensor(False) for _ in loop.flags]
         names = [*loop.outs, *(name for _, name in loop.flags)]
         if loop.turns is not None:
@@ -243,16 +246,28 @@ class _Replay:
         ends, stacked = capture_loop(self._tracer, limit, condition, start, step)
         env.update(zip(names, ends, strict=True))
         env.update((out, rows) for (out, _), rows in zip(loop.stacked, stacked, strict=True))
+        env.update((("number", out), True) for out in numbers)
 
     def _slice(self, template: Any, env: Env) -> torch.Tensor:
         """What a turn leaves, which must have one size in all turns."""
         value = self.value(template, env)
         if not isinstance(value, torch.Tensor):
-            return torch.scalar_tensor(value)
+            return torch.scalar_tensor(value, dtype=_dtype_of(value))
         outside = self._tracer.levels[:-1]
         if isinstance(value, Traced) and not is_known_outside(self._tracer, outside, value.fact):
             raise Ragged("what its turns leave has another size in every turn")
         return value
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, torch.Tensor)
+
+
+def _dtype_of(number: Any) -> torch.dtype:
+    """What holds every number of a kind."""
+    if isinstance(number, (bool, torch.SymBool)):
+        return torch.bool
+    return torch.int64 if isinstance(number, (int, torch.SymInt)) else torch.float64
 
 
 def _exits(items: Sequence[Item]) -> list[int]:
