@@ -184,6 +184,7 @@ def _raw(request: Request, plan: Plan, ways: Ways, sizes: Sizes, of_sizes: bool)
             recorder.finish()
     found.items, found.answers, found.said = recorder.items, tuple(recorder.answers), tuple(said)
     found.changing = recorder.variables.changing()
+    found.readings = tuple(recorder.readings.made)
     return found
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .accept import Rejected, accept
+from .accept import OtherSize, Rejected, accept
 from .bodies import DEEPEST, check_depth, check_joins, with_turns, with_whole_lists
 from .branches import Ambiguous, Meeting, item_pairs, joined, meet, pairs_of
 from .exits import Around, Exits
@@ -26,16 +27,20 @@ from .items import (
     Program,
     Raw,
     Ref,
+    SizeOf,
     Turn,
     Unlike,
     item_renamed,
     leaf_key,
     made_by,
+    refs_in,
     renamed,
+    replaced,
 )
 from .loops import Roll
 from .questions import answers_that_vary, questions_that_vary
 from .ranges import FEW
+from .readings import as_hints
 from .recorder import Rules, Ways
 from .renaming import Behind, Names, Rewriters, Shift, applied, said
 
@@ -369,7 +374,10 @@ class Explorer:
         known = _made_until(run, cut)
         for place in later[:_MOST_LATER]:
             try:
-                one, two = self._flipped(run, place), self._flipped(other, place - cut + there)
+                one = self._flipped(run, place)
+                if self._is_seen(run, place, one, known, meeting):
+                    continue
+                two = self._flipped(other, place - cut + there)
             except CannotExplore:
                 continue
             rest = one.items[place + 1 :], two.items[place - cut + there + 1 :]
@@ -380,13 +388,28 @@ class Explorer:
                 continue
             for a, b in (pair for pairs in columns for pair in pairs or ()):
                 key = leaf_key(a)
-                if type(key) is int and key not in known:
+                if any(value not in known for value in refs_in(a)):
                     continue
                 if key in meeting.values:
                     if leaf_key(meeting.values[key]) != leaf_key(b):
                         raise Ambiguous("one tensor stands for two")
                 elif key is not None:
                     meeting.values[key], meeting.leaves[key] = b, a
+
+    def _is_seen(self, run: Raw, at: int, other: Raw, known: set[int], meeting: Meeting) -> bool:
+        """Whether all that the other side of a later decision takes from before is known to stand for something."""
+        try:
+            side = meet(run, other, at)
+        except CannotExplore:
+            return False
+        items = other.items[at + 1 : len(other.items) - side.common]
+        taken = [leaf for item in items if isinstance(item, Op) for leaf in _leaves((item.args, item.kwargs))]
+        taken += [leaf for item in items if isinstance(item, Decision) for leaf in _leaves(item.predicate)]
+        taken += [leaf for item in items if isinstance(item, Turn) for leaf in _leaves(item.count)]
+        taken += [there for key, there in side.values.items() if leaf_key(there) != key]
+        return all(
+            leaf_key(leaf) in meeting.values or any(value not in known for value in refs_in(leaf)) for leaf in taken
+        )
 
     # --- loops -------------------------------------------------------------------------------------------------------
     def _while(self, run: Raw, at: int, high: int) -> Found:
@@ -602,10 +625,13 @@ class Explorer:
             if self._rules:
                 rules = {place: (goes_on, times) for place, (goes_on, _) in self._rules.items()}
                 self._accept(program, self._run(Ways((), rules)))
-        for sizes in self.others:
-            self._accept(program, self._run(Ways((), self._rules), sizes))
-        for raw in list(self._known.values()):
-            self._accept(program, raw)
+        for other in self.others:
+            with contextlib.suppress(OtherSize):  # what the file does there is tried out when the program is settled
+                self._accept(program, self._run(Ways((), self._rules), other))
+        here = tuple(self.sizes.items())
+        for (_, sizes), raw in list(self._known.items()):
+            if sizes == here:
+                self._accept(program, raw)
 
     def _accept(self, program: Program, raw: Raw) -> None:
         if raw.error is None:
@@ -617,13 +643,13 @@ def _number(run: Raw, at: int) -> int:
     return sum(isinstance(each, Decision) and each.is_kept for each in run.items[:at])
 
 
-def _hints(run: Raw, at: int) -> tuple[tuple[Place, tuple[bool, ...]], ...]:
-    """The answers that a run gave behind an item, by their places."""
+def _hints(run: Raw, at: int) -> tuple[tuple[Any, tuple[Any, ...]], ...]:
+    """The answers that a run gave behind an item, by their places, and all that it has read from data."""
     found: dict[Place, list[bool]] = {}
     for item in run.items[at + 1 :]:
         if isinstance(item, Decision) and item.is_kept:
             found.setdefault(item.at.place, []).append(item.answer)
-    return tuple((place, tuple(answers)) for place, answers in found.items())
+    return (*((place, tuple(answers)) for place, answers in found.items()), *as_hints(run.readings))
 
 
 def _asked_again(run: Raw, at: int) -> bool | None:
@@ -637,6 +663,21 @@ def _made_until(run: Raw, at: int) -> set[int]:
     found = set(run.inputs)
     for item in run.items[:at]:
         found.update(made_by(item))
+    return found
+
+
+def _leaves(template: Any) -> list[Any]:
+    """The leaves of a template that stand for tensors or numbers."""
+    found: list[Any] = []
+
+    def note(leaf: Any) -> Any:
+        leaf = Ref(leaf.value) if type(leaf) is SizeOf else leaf
+        if leaf_key(leaf) is None:
+            return None
+        found.append(leaf)
+        return leaf
+
+    replaced(template, note)
     return found
 
 

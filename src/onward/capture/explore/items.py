@@ -263,6 +263,7 @@ class Raw:
     error: Exception | None = None
     said: tuple[Any, ...] = ()  # what the model would have warned of
     inputs: tuple[int, ...] = ()
+    readings: tuple[Any, ...] = ()  # what it has read from its data
     shifts: tuple[tuple[int, int], ...] = ()  # from which number on values are counted from another number
     changing: frozenset[Counter] = frozenset()  # variables that had another value whenever a question was asked again
 

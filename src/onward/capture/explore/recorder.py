@@ -22,7 +22,9 @@ from ..source import is_library, user_source
 from ..tensor import Traced
 from ..tree import flatten
 from .items import At, Calc, CannotExplore, Const, Counter, Decision, Item, Op, Piece, Place, Ref, SizeOf, Turn
+from .lengths import Lengths, as_long_as_the_loop, list_joined
 from .python_loops import is_in_for
+from .readings import Readings, is_reading, with_rows
 from .variables import Variables
 
 if TYPE_CHECKING:
@@ -50,7 +52,7 @@ class Ways:
 
     answers: tuple[bool, ...] = ()
     rules: Rules = field(default_factory=dict)
-    hints: tuple[tuple[Place, tuple[bool, ...]], ...] = ()
+    hints: tuple[tuple[Any, tuple[Any, ...]], ...] = ()  # answers by their places, and readings
     draw: random.Random | None = None
     plain_indices: bool = False  # whether the turns of loops are counted with plain numbers
     counters: frozenset[Counter] = frozenset()  # variables that are followed from a question on
@@ -71,7 +73,8 @@ class Recorder:
 
     def __init__(self, tracer: Tracer, ways: Ways, of_sizes: bool) -> None:
         self._tracer, self._ways, self._of_sizes = tracer, ways, of_sizes
-        self._hints = {place: list(answers) for place, answers in ways.hints}
+        self._hints = {place: list(answers) for place, answers in ways.hints if not is_reading(place)}
+        self.readings = Readings(ways.hints)
         self.items: list[Item] = []
         self.answers: list[bool] = []
         self.made = 0
@@ -82,6 +85,7 @@ class Recorder:
         self._alive: list[Any] = []
         self._of_nodes: dict[fx.Node, int] = {}
         self._piece_counts: dict[int, Any] = {}
+        self._lengths = Lengths()
         self._answered: dict[int, tuple[Place, Any, bool]] = {}  # by what was asked: where, and the answer
         self._asked: dict[Any, list[bool]] = {}  # by the call of a function, and the place in it
         self._first: dict[Place, bool] = {}
@@ -102,6 +106,7 @@ class Recorder:
         """A number for a new value."""
         number = self.made
         self.made += 1
+        self._lengths.made(number)
         self._alive.append(value)
         kind = type(value.values[0]) if isinstance(value, Size) else None
         self._templates[id(value)] = Ref(number, kind) if template is None else template
@@ -172,6 +177,10 @@ class Recorder:
         try:
             pieces = self._pieces(op, args, kwargs)
             result = call() if pieces is None else pieces
+            joined = list_joined(op, template)
+            more = None if joined is None else self._lengths.missing(joined, self._piece_counts)
+            if more is not None:
+                result = as_long_as_the_loop(self._tracer, op, args, dict(kwargs), result, more)
         finally:
             self.inside = False
         if pieces is not None:
@@ -234,6 +243,17 @@ class Recorder:
         operands = tuple(map(self._number, size.origin.operands))
         at = self._at()
         self.items.append(Op(size.origin.function, operands, {}, (self._name(size),), at))
+
+    def rows(self, result: Any) -> Any:
+        """What an operator found whose result is as long as data says."""
+        if not isinstance(result, torch.Tensor) or not result.dim():
+            return result
+        return with_rows(result, self.read(result.size(0)))
+
+    def read(self, natural: Any) -> Any:
+        """A number that the model reads from its data."""
+        place, turns = self._at().place, self._lengths.turns
+        return self.readings.read(place, turns, natural, astray=self.is_astray)
 
     def made_up(self, op: Any, args: tuple, kwargs: Mapping[str, Any]) -> Any:
         """A result of the right form, where the data of the example has none."""
@@ -358,6 +378,7 @@ class Recorder:
         if not self.is_off:
             template = self.encode(count)
             is_static = not isinstance(count, SYMBOLIC)
+            self._lengths.turn(loop, number, count, is_end=is_end)
             self.items.append(Turn(loop, number, template, is_static, is_end, self._at()))
 
     def turns_here(self) -> int | None:
