@@ -88,6 +88,8 @@ class Recorder:
         self._lengths = Lengths()
         self._answered: dict[int, tuple[Place, Any, bool]] = {}  # by what was asked: where, and the answer
         self._asked: dict[Any, list[bool]] = {}  # by the call of a function, and the place in it
+        self._moments: dict[Any, int] = {}  # when each of these was asked last, by the number of answers until then
+        self._turn_moments: dict[int, int] = {}  # when the turn of a loop began
         self._first: dict[Place, bool] = {}
         self._places: dict[Any, Place] = {}
         self._indices: set[fx.Node] = set()
@@ -303,10 +305,14 @@ class Recorder:
         return answer
 
     def _answer(self, at: At, natural: bool) -> bool:
-        before = self._asked.setdefault((at.frame, at.place[-1:]), [])
-        self._places[at.frame, at.place[-1:]] = at.place
+        key = (at.frame, at.place[-1:])
+        before = self._asked.setdefault(key, [])
+        self._places[key] = at.place
         number = len(self.answers)
         ways = self._ways
+        if at.place in ways.rules and before and before[-1] is ways.rules[at.place][0]:
+            self._count_anew(self._moments[key] + 1)
+        self._moments[key] = number
         if number < len(ways.answers):
             answer = ways.answers[number]
         elif at.place in ways.rules:
@@ -331,6 +337,12 @@ class Recorder:
         for key, before in self._asked.items():
             if key != (at.frame, at.place[-1:]) and self._places.get(key) not in self._ways.rules:
                 before.clear()
+
+    def _count_anew(self, since: int) -> None:
+        """A turn is over: loops inside of it begin anew in the next one, even if something else has ended them."""
+        for key, moment in self._moments.items():
+            if moment >= since:
+                self._asked[key].clear()
 
     def commit(self, size: Size) -> Any:
         """Python asks for the number that a size is."""
@@ -378,6 +390,9 @@ class Recorder:
         if not self.is_off:
             template = self.encode(count)
             is_static = not isinstance(count, SYMBOLIC)
+            if loop in self._turn_moments:
+                self._count_anew(self._turn_moments[loop])
+            self._turn_moments[loop] = len(self.answers)
             self._lengths.turn(loop, number, count, is_end=is_end)
             self.items.append(Turn(loop, number, template, is_static, is_end, self._at()))
 
