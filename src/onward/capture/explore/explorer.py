@@ -14,6 +14,7 @@ from .bodies import DEEPEST, check_depth, check_joins, with_turns, with_whole_li
 from .branches import Ambiguous, Meeting, item_pairs, joined, meet, pairs_of
 from .exits import Around, Exits
 from .items import (
+    At,
     Block,
     Branch,
     CannotExplore,
@@ -458,11 +459,14 @@ class Explorer:
         decision = run.items[at]
         rules = {**self._rules, decision.at.place: (goes_on, turns + 1)}
         other = self._run(Ways(run.answers[: _number(run, at)], rules, _hints(run, end)))
-        rest, more = run.items[end + 1 :], other.items[len(other.items) - len(run.items) + end + 1 :]
-        if other.error is not None or len(other.items) < len(run.items) or len(other.results) != len(run.results):
+        ends = [place for place, each in enumerate(other.items) if _stops(each, decision.at, goes_on) and place >= end]
+        if other.error is not None or not ends or len(other.results) != len(run.results):
             return None
+        rest, more = run.items[end + 1 :], other.items[ends[0] + 1 :]
         name, found = self.fresh(), {}
-        for mine, theirs in zip(rest, more, strict=True):
+        for mine, theirs in zip(rest, more, strict=False):
+            if type(mine) is not type(theirs) or mine.at.place != theirs.at.place:
+                break  # further on, the runs have nothing in common any more
             if isinstance(mine, Op) and isinstance(theirs, Op) and mine.target is theirs.target:
                 args = with_turns((mine.args, dict(mine.kwargs)), (theirs.args, dict(theirs.kwargs)), name, turns)
                 if args is not None:
@@ -527,7 +531,7 @@ class Explorer:
             if len(ways) != roll.count:
                 raise CannotExplore("it leaves a loop at some of its turns only")
             for way in ways:
-                leaves.update(way.meeting.leaves)
+                leaves.update((key, leaf) for key, leaf in way.meeting.leaves.items() if way.changes(key))
         results = tuple(said(said(leaf, names), behind) for leaf in leaves.values())
         block = Block(tuple(rest), results)
         known = _made_until(run, len(run.items))
@@ -657,6 +661,12 @@ def _asked_again(run: Raw, at: int) -> bool | None:
     first = run.items[at].at
     later = [each.at for each in run.items[at + 1 :] if isinstance(each, Decision) and each.at.place == first.place]
     return any(each.frame == first.frame for each in later) if later else None
+
+
+def _stops(item: Item, at: At, goes_on: bool) -> bool:
+    """Whether an item is the question of a loop with the answer that ends it."""
+    asks = isinstance(item, Decision) and (item.at.place, item.at.frame) == (at.place, at.frame)
+    return asks and item.answer is not goes_on  # type: ignore[union-attr]
 
 
 def _made_until(run: Raw, at: int) -> set[int]:
