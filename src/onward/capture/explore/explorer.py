@@ -563,7 +563,7 @@ class Explorer:
         if first.number or (is_fixed and first.at.place not in self._rules):  # of a loop that goes along with another
             return [], at + 1, ()
         if not ends:
-            self._stay(run, at)
+            self._stay(run, marks)
         if not ends or ends[0] >= high:
             return [], at + 1, ()
         around = Around(run, ends[0] + 1, {})
@@ -602,14 +602,16 @@ class Explorer:
             self._known.clear()
             raise Again({**self._rules, first.at.place: (True, _TURNS)})
 
-    def _stay(self, run: Raw, at: int) -> None:
-        """The example leaves a loop: look at a run that stays in it to the end."""
-        last = [place for place in range(at, len(run.items)) if isinstance(run.items[place], Turn)][-1]
-        for place in range(last, len(run.items)):
+    def _stay(self, run: Raw, marks: Sequence[int]) -> None:
+        """The example leaves a loop: start from a run that stays in it."""
+        loop = run.items[marks[0]].loop  # type: ignore[union-attr]
+        for place in range(marks[-1], len(run.items)):
             item = run.items[place]
             if isinstance(item, Decision) and item.is_kept and item.at.place not in self.unkept:
                 answers = (*run.answers[: _number(run, place)], not item.answer)
-                if answers not in self._started:
+                other = self._run(Ways(answers, self._rules))
+                more = [each for each in other.items if isinstance(each, Turn) and each.loop == loop]
+                if len(more) > len(marks) and other.error is None and answers not in self._started:
                     self._started.add(answers)
                     raise Again(self._rules, answers)
 
