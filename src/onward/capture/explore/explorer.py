@@ -49,7 +49,7 @@ Sizes = Mapping[str, int]
 Runner = Callable[[Ways, Sizes], Raw]
 
 _TURNS = 4  # of a loop that is to be rolled
-_LONG = 60  # turns after which a loop is taken to have no end of its own
+_LONG = 30  # turns after which a loop is taken to have no end of its own
 _MOST_STARTS = 24
 _MOST_RUNS = 200
 _MOST_WORK = 40_000  # items of all runs together
