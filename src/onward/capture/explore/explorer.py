@@ -29,6 +29,7 @@ from .items import (
     Raw,
     Ref,
     SizeOf,
+    TooFew,
     Turn,
     Unlike,
     item_renamed,
@@ -44,6 +45,7 @@ from .ranges import FEW
 from .readings import as_hints
 from .recorder import Rules, Ways
 from .renaming import Behind, Names, Rewriters, Shift, applied, said
+from .repeats import with_loops_over_lists
 
 Sizes = Mapping[str, int]
 Runner = Callable[[Ways, Sizes], Raw]
@@ -86,12 +88,14 @@ class Explorer:
     run: Runner
     sizes: Sizes = field(default_factory=dict)
     others: Sequence[Sizes] = ()  # sizes at which the program is checked
+    wide: Sizes = field(default_factory=dict)  # sizes at which every loop gets as few turns as it takes
     unkept: dict[Place, str] = field(default_factory=dict)  # decisions that stay as they are, and why
 
     def __post_init__(self) -> None:
         self._count = self._work = self._shifted = self._depth = 0
         self._numbers: dict[int, Item] = {}  # items with numbers in them that a loop has counted
         self._results: dict[int, Any] = {}
+        self._lengths: dict[int, int] = {}  # of lists, by the values that stand for them
         self._endless: dict[Place, bool | None] = {}  # by the place of a question: the answer with which a loop goes on
         self._started: set[tuple[bool, ...]] = set()
         self._named = 1 << 50
@@ -101,6 +105,7 @@ class Explorer:
         self._asked: frozenset[Place] = frozenset()
         self._across: frozenset[Place] = frozenset()
         self._fixed: set[Place] = set()  # loops over plain numbers
+        self._has_few_turns = False  # whether loops over ranges and axes get as many turns as others
         self._unrolled: set[Place] = set()  # loops over plain numbers whose turns are not alike
 
     # --- runs --------------------------------------------------------------------------------------------------------
@@ -109,6 +114,8 @@ class Explorer:
         return self._named
 
     def _run(self, ways: Ways, sizes: Sizes | None = None) -> Raw:
+        if sizes is None and self._has_few_turns:
+            sizes, ways = self.wide, replace(ways, turns=_TURNS)
         sizes = self.sizes if sizes is None else sizes
         ways = replace(ways, counters=ways.counters | self._counters, asked=self._asked, across=self._across)
         key = (ways.key, tuple(sizes.items()))
@@ -136,21 +143,39 @@ class Explorer:
                 items, rewriters = self._region(base, 0, len(base.items))
                 self._check_questions(items)
                 results = said(self._results.get(id(base), base.results), rewriters)
-                items = with_whole_lists(items)
-                check_joins(items)
-                check_depth(items)
-                program = Program(tuple(items), tuple(results), base.form, base.inputs)
-                self._check(program, base)
-                return program
+                return self._checked(items, results, base)
             except Again as again:
                 self._rules = again.rules
                 answers = answers if again.answers is None else again.answers
+            except TooFew:  # a loop may begin where another one is: `for j in range(i + 1, n)`
+                if self._has_few_turns:
+                    raise
+                self._has_few_turns = True
             except (Unlike, Rejected):
                 fixed = self._fixed_loops()
                 if not fixed:
                     raise
                 self._unroll(fixed)
         raise CannotExplore("its decisions depend on each other in a way that is not followed")
+
+    def _checked(self, items: list[Item], results: Any, base: Raw) -> Program:
+        """The program with loops over lists, or without where the model takes single values of them."""
+        rolled = with_loops_over_lists(items, results, set(base.inputs), self._lengths, self.fresh)
+        reason: CannotExplore | None = None
+        for each, given in (rolled, (items, results)):
+            try:
+                whole = with_whole_lists(each)
+                check_joins(whole)
+                check_depth(whole)
+                program = Program(tuple(whole), tuple(given), base.form, base.inputs)
+                self._check(program, base)
+                return program
+            except (Rejected, Unlike) as error:
+                reason = reason or error
+                if len(each) == len(items):  # there were no such loops
+                    break
+        assert reason is not None
+        raise reason
 
     def _fixed_loops(self) -> list[Place]:
         """The loops over plain numbers that are to be rolled."""
@@ -176,10 +201,13 @@ class Explorer:
         raise Again(self._rules)
 
     # --- a part of a run ---------------------------------------------------------------------------------------------
-    def _region(self, run: Raw, low: int, high: int, around: Around | None = None) -> tuple[list[Item], Rewriters]:
+    def _region(
+        self, run: Raw, low: int, high: int, around: Around | None = None, before: Rewriters = ()
+    ) -> tuple[list[Item], Rewriters]:
         """A part of a run with its decisions kept, and what the values it has made are called behind it.
 
-        `around` is the loop of which the part is a turn, or a part of one.
+        `around` is the loop of which the part is a turn, or a part of one. `before` has the names that were given to
+        values before the part, which the turns of a loop are compared with.
         """
         items: list[Item] = []
         rewriters: Rewriters = ()
@@ -187,14 +215,16 @@ class Explorer:
         while place < high:
             item = run.items[place]
             if isinstance(item, Turn):
-                made, place, more = self._turns(run, place, high)
+                made, place, more = self._turns(run, place, high, (*before, *rewriters))
             elif isinstance(item, Decision) and item.is_kept and item.at.place not in self.unkept:
                 try:
-                    made, place, more = self._decision(run, place, high, around)
+                    made, place, more = self._decision(run, place, high, around, (*before, *rewriters))
                 except OtherSideFails as fails:
                     self.unkept[item.at.place] = str(fails)
                     made, place, more = [item], place + 1, ()
             else:
+                if isinstance(item, Op) and item.pieces is not None:
+                    self._lengths[item.pieces] = len(item.outs)
                 made, place, more = [self._numbers.get(id(item), item)], place + 1, ()
             items += [applied(each, rewriters) for each in made]
             rewriters += more
@@ -205,18 +235,18 @@ class Explorer:
         return self._region(run, low, high)
 
     # --- decisions ---------------------------------------------------------------------------------------------------
-    def _decision(self, run: Raw, at: int, high: int, around: Around | None) -> Found:
+    def _decision(self, run: Raw, at: int, high: int, around: Around | None, before: Rewriters) -> Found:
         decision = run.items[at]
         assert isinstance(decision, Decision)
         if decision.at.place in self._rules:
-            return self._while(run, at, high)
+            return self._while(run, at, high, before)
         other = self._flipped(run, at)
         again = [_asked_again(each, at) for each in (run, other)]
         if any(each is not None for each in again):
             goes_on = self._goes_on_with(run, at) if True in again else self._across_calls(run, at)
             if goes_on is not None:
                 raise Again({**self._rules, decision.at.place: (goes_on, _TURNS)})
-        return self._branch(run, at, other, high, around)
+        return self._branch(run, at, other, high, around, before)
 
     def _across_calls(self, run: Raw, at: int) -> bool | None:
         """The answer with which a function that asks is called again and again; None if there is none."""
@@ -288,16 +318,16 @@ class Explorer:
         asked = [each.at for each in run.items if isinstance(each, Decision) and each.at.place == place]
         return place not in self._across and all(each.in_for for each in asked)
 
-    def _branch(self, run: Raw, at: int, other: Raw, high: int, around: Around | None) -> Found:
+    def _branch(self, run: Raw, at: int, other: Raw, high: int, around: Around | None, before: Rewriters) -> Found:
         self._depth += 1
         try:
             if self._depth > DEEPEST:
                 raise CannotExplore("more branches stand inside of each other than a file can hold")
-            return self._both_sides(run, at, other, high, around)
+            return self._both_sides(run, at, other, high, around, before)
         finally:
             self._depth -= 1
 
-    def _both_sides(self, run: Raw, at: int, other: Raw, high: int, around: Around | None) -> Found:
+    def _both_sides(self, run: Raw, at: int, other: Raw, high: int, around: Around | None, before: Rewriters) -> Found:
         decision = run.items[at]
         assert isinstance(decision, Decision)
         try:
@@ -314,13 +344,13 @@ class Explorer:
                     return [around.leave(self.part, run, at, other)], at + 1, ()
                 raise Escapes(cut)
             try:
-                mine, my_names = self._region(run, at + 1, cut, around)
+                mine, my_names = self._region(run, at + 1, cut, around, before)
             except Escapes as escapes:
                 most = min(most - 1, len(run.items) - escapes.end)
                 continue
             try:
                 moved = None if around is None else around.moved(len(other.items) - len(run.items))
-                theirs, their_names = self._region(other, at + 1, there, moved)
+                theirs, their_names = self._region(other, at + 1, there, moved, before)
             except Escapes as escapes:
                 most = min(most - 1, len(other.items) - escapes.end)
                 continue
@@ -413,7 +443,7 @@ class Explorer:
         )
 
     # --- loops -------------------------------------------------------------------------------------------------------
-    def _while(self, run: Raw, at: int, high: int) -> Found:
+    def _while(self, run: Raw, at: int, high: int, before: Rewriters) -> Found:
         """A loop that goes on as long as the answer to one question is the same."""
         first = run.items[at]
         assert isinstance(first, Decision)
@@ -432,18 +462,17 @@ class Explorer:
         asked = asked[: asked.index(ends[0]) + 1]
         bounds = list(itertools.pairwise(asked))
         around = Around(run, ends[0] + 1, {})
-        turns, rewriters = self._bodies(run, bounds, around)
+        turns, rewriters = self._bodies(run, bounds, around, before)
         self._ask_if_any(answers_that_vary(turns))
-        roll = Roll(turns, _made_until(run, at), self.fresh(), self.fresh)
+        roll = Roll(turns, _made_until(run, at), self.fresh(), self.fresh, self._lengths)
         predicates = [said(run.items[place].predicate, rewriters) for place in asked]  # type: ignore[union-attr]
         going = roll.merged(predicates[1:])
         roll.starts = self._without_turns(run, at, ends[0], goes_on, rewriters)
         behind: Rewriters = (Behind(roll, rewriters),)
         roll.look(*self._rest(run, ends[0] + 1, rewriters), first.at)
         exits = self._exits(run, ends[0] + 1, around, roll, behind)
-        turns_name = self._count_behind(run, at, ends[0], goes_on, len(bounds))
+        self._count_behind(run, at, ends[0], goes_on, roll)
         loop = roll.loop(
-            turns=turns_name,
             count=None,
             condition=predicates[0],
             going=going,
@@ -454,16 +483,16 @@ class Explorer:
         )
         return [loop, *roll.lasts(), *exits.items], exits.cut, (*behind, *exits.names)
 
-    def _count_behind(self, run: Raw, at: int, end: int, goes_on: bool, turns: int) -> int | None:
+    def _count_behind(self, run: Raw, at: int, end: int, goes_on: bool, roll: Roll) -> None:
         """Find plain numbers behind a loop that every turn has changed by the same: with one turn more they differ."""
-        decision = run.items[at]
+        decision, turns = run.items[at], roll.count
         rules = {**self._rules, decision.at.place: (goes_on, turns + 1)}
         other = self._run(Ways(run.answers[: _number(run, at)], rules, _hints(run, end)))
         ends = [place for place, each in enumerate(other.items) if _stops(each, decision.at, goes_on) and place >= end]
         if other.error is not None or not ends or len(other.results) != len(run.results):
-            return None
+            return
         rest, more = run.items[end + 1 :], other.items[ends[0] + 1 :]
-        name, found = self.fresh(), {}
+        name, found = roll.turns or self.fresh(), {}
         for mine, theirs in zip(rest, more, strict=False):
             if type(mine) is not type(theirs) or mine.at.place != theirs.at.place:
                 break  # further on, the runs have nothing in common any more
@@ -475,7 +504,8 @@ class Explorer:
         if results is not None:
             self._results[id(run)] = results
         self._numbers.update(found)
-        return name if found or results is not None else None
+        if found or results is not None:
+            roll.turns = name
 
     def _without_turns(self, run: Raw, at: int, end: int, goes_on: bool, rewriters: Rewriters) -> dict[int, Any]:
         """What stands for the values of the last turn if there is no turn at all."""
@@ -501,20 +531,21 @@ class Explorer:
         return found
 
     def _bodies(
-        self, run: Raw, bounds: Sequence[tuple[int, int]], around: Around
+        self, run: Raw, bounds: Sequence[tuple[int, int]], around: Around, before: Rewriters
     ) -> tuple[list[list[Item]], Rewriters]:
+        """The turns of a loop, and the names that they and what came before them have given."""
         turns: list[list[Item]] = []
         rewriters: Rewriters = ()
         for begin, end in bounds:
             around.begin(begin, rewriters)
             try:
-                items, more = self._region(run, begin + 1, end, around)
+                items, more = self._region(run, begin + 1, end, around, (*before, *rewriters))
             except Escapes as escapes:
                 raise CannotExplore("it leaves two loops at once") from escapes
             around.finish(more)
-            turns.append([applied(each, rewriters) for each in items])
+            turns.append([applied(each, (*before, *rewriters)) for each in items])
             rewriters += more
-        return turns, rewriters
+        return turns, (*before, *rewriters)
 
     def _exits(self, run: Raw, end: int, around: Around, roll: Roll, behind: Rewriters) -> Exits:
         """What comes behind a loop that may be left at some places of its turns."""
@@ -551,7 +582,7 @@ class Explorer:
         """What comes behind a loop, with the names that the loop's own branches have given."""
         return [applied(each, rewriters) for each in run.items[place:]], said(run.results, rewriters)
 
-    def _turns(self, run: Raw, at: int, high: int) -> Found:
+    def _turns(self, run: Raw, at: int, high: int, before: Rewriters) -> Found:
         """A loop over a range or an axis."""
         first = run.items[at]
         assert isinstance(first, Turn)
@@ -567,17 +598,18 @@ class Explorer:
         if not ends or ends[0] >= high:
             return [], at + 1, ()
         around = Around(run, ends[0] + 1, {})
-        turns, rewriters = self._bodies(run, list(itertools.pairwise(marks)), around)
+        turns, rewriters = self._bodies(run, list(itertools.pairwise(marks)), around, before)
         known = _made_until(run, at)
         first_turn: list[Item] = []
         self._ask_if_any(answers_that_vary(turns[1:]))
         try:
-            roll = Roll(turns, known, self.fresh(), self.fresh)
+            roll = Roll(turns, known, self.fresh(), self.fresh, self._lengths)
         except Unlike:  # the first turn may be special: `if h is None`
             if around.exits or len(turns) < 4:
                 raise
             first_turn = turns[0]
-            roll = Roll(turns[1:], known | _made_until(run, marks[1]), self.fresh(), self.fresh)
+            known |= _made_until(run, marks[1])
+            roll = Roll(turns[1:], known, self.fresh(), self.fresh, self._lengths)
         behind: Rewriters = (Behind(roll, rewriters),)
         roll.look(*self._rest(run, ends[0] + 1, rewriters), first.at)
         exits = self._exits(run, ends[0] + 1, around, roll, behind)
@@ -626,17 +658,19 @@ class Explorer:
         draw = random.Random(0)
         for number in range(16):
             rules = dict.fromkeys(self._fixed_loops(), (True, number % 7))
-            self._accept(program, self._run(Ways(rules=rules, draw=draw)))
+            self._accept(program, self._run(Ways(rules=rules, draw=draw), self.sizes))
         for times in (0, 1, 2, 9):
             if self._rules:
                 rules = {place: (goes_on, times) for place, (goes_on, _) in self._rules.items()}
-                self._accept(program, self._run(Ways((), rules)))
-        for other in self.others:
+                self._accept(program, self._run(Ways((), rules), self.sizes))
+            if self._has_few_turns:
+                self._accept(program, self._run(Ways((), self._rules, turns=times), self.wide))
+        for other in (self.sizes, *self.others):
             with contextlib.suppress(OtherSize):  # what the file does there is tried out when the program is settled
                 self._accept(program, self._run(Ways((), self._rules), other))
-        here = tuple(self.sizes.items())
+        here = {tuple(sizes.items()) for sizes in (self.sizes, self.wide)}
         for (_, sizes), raw in list(self._known.items()):
-            if sizes == here:
+            if sizes in here:
                 self._accept(program, raw)
 
     def _accept(self, program: Program, raw: Raw) -> None:
