@@ -95,7 +95,8 @@ def _if(b: Builder, state: _State, depth: int) -> list[str]:
 def _counted_while(b: Builder, state: _State, depth: int) -> list[str]:
     """A loop that data ends, and a counter at the latest."""
     count, most = f"count_{b.rng.randrange(1000)}", b.rng.randrange(2, 7)
-    asked = (f"{count} < {most}", _question(b, state))
+    question = _question(b, state)
+    asked = (f"{count} < {most}", f"({question})" if " or " in question else question)
     asked = asked if b.rng.random() < 0.7 else asked[::-1]
     used = [f"{state.s} = {state.s} + {count}"] if b.rng.random() < 0.3 else []
     body = [*_block(b, state, depth), *used, f"{count} += 1"]
