@@ -9,7 +9,7 @@ import numpy
 import torch
 
 from ..tables import registrar
-from .explore.ranges import announced
+from .explore.ranges import announced, numbers_along
 from .queries import freeze_sizes
 from .sizes import SYMBOLIC
 from .source import user_source
@@ -341,6 +341,10 @@ def _depends_on_inputs(tracer: Tracer, *values: Any) -> bool:
 def to_list(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """`sizes.tolist()` of a few numbers: each of them is a number that Python may go on computing with."""
     tensor = args[0]
+    if tracer.recorder is not None and isinstance(tensor, Traced) and not tensor.fact.is_static:
+        found = numbers_along(tracer.recorder, tensor)
+        if found is not None:
+            return found
     if not isinstance(tensor, Traced) or not tensor.fact.is_static or tensor.example.numel() > _MOST_NUMBERS:
         return read_out(tracer, func, args, kwargs)
     if is_made_of_weights(tracer.node_of(tensor)):

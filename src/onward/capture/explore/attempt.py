@@ -50,11 +50,15 @@ def explored(request: Request, plan: Plan, *, of_sizes: bool = False) -> Capture
 
 def _as_free_as_it_goes(request: Request, plan: Plan, of_sizes: bool, *, plain_indices: bool) -> CapturedProgram:
     """With numbers from data varying freely; where the model refuses that, with less and less freedom."""
+    free, with_lists = plan, False
     while True:
         try:
-            return _explored(request, plan, of_sizes, plain_indices=plain_indices)
+            return _explored(request, plan, of_sizes, plain_indices=plain_indices, with_lists=with_lists)
         except CannotExplore as error:
             rejected, freedom = error.__cause__, None
+            if isinstance(error, Ragged) and plan.freedom.slices_fit and not with_lists:
+                plan, with_lists = free, True
+                continue
             if isinstance(error, Ragged) and not plan.freedom.slices_fit:
                 freedom = dataclasses.replace(plan.freedom, slices_fit=True)
             elif isinstance(rejected, ProbeRejected):
@@ -64,7 +68,9 @@ def _as_free_as_it_goes(request: Request, plan: Plan, of_sizes: bool, *, plain_i
             plan = dataclasses.replace(plan, freedom=freedom)
 
 
-def _explored(request: Request, plan: Plan, of_sizes: bool, *, plain_indices: bool) -> CapturedProgram:
+def _explored(
+    request: Request, plan: Plan, of_sizes: bool, *, plain_indices: bool, with_lists: bool
+) -> CapturedProgram:
     said: dict[Any, Said] = {}  # by kind and line: what Python did with values that no decision shows
 
     def run_once(ways: Ways, sizes: Sizes) -> Raw:
@@ -85,7 +91,7 @@ def _explored(request: Request, plan: Plan, of_sizes: bool, *, plain_indices: bo
     form = program.form
 
     def instead(tracer: Any, inputs: Sequence[Any]) -> Any:
-        return replay(tracer, program, inputs), form
+        return replay(tracer, program, inputs, with_lists=with_lists), form
 
     try:
         with warnings_held() as again:

@@ -401,6 +401,9 @@ class Roll:
             if not self._is_closed:
                 self._states["behind", leaf.value] = state
                 return Ref(self._ends(state))
+        delayed = self._delayed(leaf) if turn == last - 1 else None
+        if delayed is not None:
+            return Ref(self._ends(delayed))
         if any(type(part) is bool for part in where):
             raise Unlike("what one side of a branch in it has made is used behind it")
         if turn not in (0, last) or len(self._used(where)) > 2:
@@ -411,6 +414,21 @@ class Roll:
             stacked, _ = self._stack(Ref(self._name(where)))
             self._lasts[key] = Last(stacked, 0 if turn == 0 else -1, self._fresh(), self._at)
         return Ref(self._lasts[key].out)
+
+    def _delayed(self, leaf: Ref) -> _State | None:
+        """What was carried into the last turn, as something that is carried itself; None if nothing is known of it.
+
+        `if new == old: return old` in a loop that goes on with `old = new` takes it.
+        """
+        last = len(self._turns) - 1
+        if leaf.value not in self.starts or self._is_closed:
+            return None
+        for state in self._states.values():
+            if len(state.leaves) > last and _key(state.leaves[last]) == _key(leaf):
+                found = _State((self.starts[leaf.value],), self._fresh(), Ref(state.name))
+                self._states["behind", leaf.value] = found
+                return found
+        return None
 
     def _used(self, where: Any) -> set[int]:
         """The turns whose values from one place are used one by one behind the loop."""

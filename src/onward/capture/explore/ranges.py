@@ -143,6 +143,37 @@ class Pieces(tuple):
         self.recorder.turn(loop, turns, self.count, is_end=True)
 
 
+class Numbers(list):
+    """`x.tolist()` along an axis: a list of the tensors in x, each of which is read when it is taken out of it."""
+
+    source: Pieces
+
+    def __iter__(self) -> Iterator[Any]:
+        for each in self.source:
+            yield each.item()
+
+    def __getitem__(self, index: Any) -> Any:
+        found = list.__getitem__(self, index)
+        return [each.item() for each in found] if isinstance(index, slice) else found.item()
+
+    def __reversed__(self) -> Iterator[Any]:
+        for each in list.__reversed__(self):
+            yield each.item()
+
+
+def numbers_along(recorder: Recorder, tensor: Any) -> Numbers | None:
+    """The numbers in a tensor whose only axis varies; None if it has none, or others."""
+    if recorder.is_off or tensor.dim() != 1:
+        return None
+    pieces = tensor.unbind(0)
+    count = recorder.count_of(pieces)
+    if count is None:
+        return None
+    made = Numbers(pieces)
+    made.source = announced(recorder, pieces, count)
+    return made
+
+
 def announced(recorder: Recorder, pieces: Any, count: Any) -> Any:
     """The pieces as such a loop."""
     made = Pieces(pieces)

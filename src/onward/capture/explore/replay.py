@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ..control import capture_branch, capture_loop
+from ..facts import ListFact, TensorFact
 from ..script.lists import is_known_outside
 from ..sizes import SYMBOLIC, computed, constant, symbol
 from ..source import at_source
 from ..tensor import Traced
+from ..traced_list import TracedList
 from ..tree import flatten
 from .items import (
     Branch,
@@ -44,17 +46,17 @@ aten = torch.ops.aten
 Env = dict[Any, Any]
 
 
-def replay(tracer: Tracer, program: Program, inputs: Sequence[Any]) -> list[Any]:
-    """The leaves of what the model returns."""
-    run = _Replay(tracer)
+def replay(tracer: Tracer, program: Program, inputs: Sequence[Any], *, with_lists: bool = False) -> list[Any]:
+    """The leaves of what the model returns. `with_lists` has loops leave tensors of different sizes, as lists."""
+    run = _Replay(tracer, with_lists)
     env: Env = dict(zip(program.inputs, inputs, strict=True))
     run.items(program.items, env)
     return [run.value(each, env) for each in program.results]
 
 
 class _Replay:
-    def __init__(self, tracer: Tracer) -> None:
-        self._tracer = tracer
+    def __init__(self, tracer: Tracer, with_lists: bool) -> None:
+        self._tracer, self._with_lists = tracer, with_lists
 
     def items(self, items: Sequence[Item], env: Env) -> None:
         for item in items:
@@ -70,7 +72,7 @@ class _Replay:
         elif isinstance(item, Loop):
             self._loop(item, env)
         elif isinstance(item, Last):
-            row = env[item.stacked].select(0, item.index)
+            row = _row(env[item.stacked], item.index)
             env[item.out] = row.item() if ("number", item.stacked) in env else row
         elif isinstance(item, Exit):
             env["left", item.number] = self._as_tensor(self._truth(item.predicate, env, item.leaves))
@@ -112,6 +114,9 @@ class _Replay:
                 parts.append(made.squeeze(0))
                 continue
             rows = [env[name] for name in leaf.names]
+            if isinstance(rows[0], TracedList):
+                parts.append(_joined_list(op, axis, leaf, rows[0]))
+                continue
             if len(rows) == 1 and isinstance(rows[0], tuple) and rows[0][2] is not None:
                 parts.append(self._put_back(op, axis, leaf.backwards, rows[0]))
                 continue
@@ -172,6 +177,8 @@ class _Replay:
             tensor, axis, each = env[template.value]
             length = tensor.size(axis)
             return length if each is None else self._number(ceiling, (length, each), env)
+        if kind is SizeOf and isinstance(env.get(template.value), TracedList):
+            return env[template.value].length()
         if kind is SizeOf:
             return self.value(Ref(template.value), env).size(template.axis)
         if kind is Calc:
@@ -192,8 +199,8 @@ class _Replay:
 
     def _piece(self, piece: Piece, env: Env) -> Any:
         index = self.value(piece.index, env)
-        if isinstance(env[piece.pieces], torch.Tensor):  # what the turns of a loop have left
-            return env[piece.pieces].select(0, index)
+        if isinstance(env[piece.pieces], (torch.Tensor, TracedList)):  # what the turns of a loop have left
+            return _row(env[piece.pieces], index)
         tensor, axis, each = env[piece.pieces]
         if type(each) is int and each == 1:
             return tensor.select(axis, index).unsqueeze(axis)
@@ -247,6 +254,7 @@ class _Replay:
         limit = None if loop.count is None else self.value(loop.count, env) - loop.skipped
         condition = True if loop.condition is None else self._truth(loop.condition, env, loop.goes_on)
         start = [self.value(each, env) for each in loop.start]
+        lists: dict[int, ListFact] = {}  # what the turns leave in different sizes, by its name
 
         def step(turn: Any, carried: Any) -> Any:
             inner = {**env, **dict(zip(loop.state, carried, strict=False)), ("turn", loop.number): turn}
@@ -262,7 +270,13 @@ class _Replay:
                 going = now.logical_not() if going is True else self._as_tensor(going).logical_and(now.logical_not())
             counted = [] if loop.turns is None else [turn + 1]
             numbers.update(out for out, each in loop.stacked if not _is_tensor(self.value(each, inner)))
-            return going, [*nexts, *left, *counted], [self._slice(each, inner) for _, each in loop.stacked]
+            slices, longer = [], []
+            for name, each in loop.stacked:
+                if name not in lists:
+                    slices.append(self._slice(name, each, inner))
+            for known, name in zip(carried[len(carried) - len(lists) :], lists, strict=True):
+                longer.append(known.inserted(None, self.value(dict(loop.stacked)[name], inner)))
+            return going, [*nexts, *left, *counted, *longer], slices
 
         numbers: set[int] = set()
         start += [torch.tensor(False) for _ in loop.flags]
@@ -270,20 +284,56 @@ class _Replay:
         if loop.turns is not None:
             start.append(0)
             names.append(loop.turns)
-        ends, stacked = capture_loop(self._tracer, limit, condition, start, step)
-        env.update(zip(names, ends, strict=True))
-        env.update((out, rows) for (out, _), rows in zip(loop.stacked, stacked, strict=True))
+        while True:
+            try:
+                empty = [TracedList.empty(self._tracer, fact) for fact in lists.values()]
+                ends, stacked = capture_loop(self._tracer, limit, condition, [*start, *empty], step)
+                break
+            except _DifferentSizes as error:
+                lists[error.name] = error.fact
+        env.update(zip([*names, *lists], ends, strict=True))
+        even = [out for out, _ in loop.stacked if out not in lists]
+        env.update(zip(even, stacked, strict=True))
         env.update((("number", out), True) for out in numbers)
 
-    def _slice(self, template: Any, env: Env) -> torch.Tensor:
+    def _slice(self, name: int, template: Any, env: Env) -> torch.Tensor:
         """What a turn leaves, which must have one size in all turns."""
         value = self.value(template, env)
         if not isinstance(value, torch.Tensor):
             return torch.scalar_tensor(value, dtype=_dtype_of(value))
         outside = self._tracer.levels[:-1]
         if isinstance(value, Traced) and not is_known_outside(self._tracer, outside, value.fact):
-            raise Ragged("what its turns leave has another size in every turn")
+            if not self._with_lists:
+                raise Ragged("what its turns leave has another size in every turn")
+            fact = value.fact
+            known = (TensorFact(fact.dtype, (dim,)) for dim in fact.shape)
+            shape = [
+                dim if is_known_outside(self._tracer, outside, each) else None
+                for dim, each in zip(fact.shape, known, strict=True)
+            ]
+            raise _DifferentSizes(name, ListFact(fact.dtype, tuple(shape)))
         return value
+
+
+class _DifferentSizes(Exception):
+    """What the turns of a loop leave has another size in every turn: it has to be a list."""
+
+    def __init__(self, name: int, fact: ListFact) -> None:
+        super().__init__(name)
+        self.name, self.fact = name, fact
+
+
+def _row(rows: torch.Tensor | TracedList, index: Any) -> Any:
+    """One of the tensors that the turns of a loop have left."""
+    return rows.get(index) if isinstance(rows, TracedList) else rows.select(0, index)
+
+
+def _joined_list(op: Op, axis: int, star: Star, rows: TracedList) -> torch.Tensor:
+    """Tensors of different sizes, put together."""
+    if star.backwards or star.more or star.depth > 1 or op.target not in (*_CATS, aten.stack.default):
+        raise CannotExplore("it puts tensors of different sizes together in another order than they were made")
+    joined = rows.cat(axis) if op.target in _CATS else rows.stack(axis)
+    return joined
 
 
 def _is_tensor(value: Any) -> bool:
