@@ -288,10 +288,18 @@ def pieces(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> An
     recorder = tracer.recorder
     if recorder is None or recorder.is_off or not args or not isinstance(args[0], Traced) or not args[0].dim():
         return NotImplemented
-    found = args[0].unbind(0) if func is torch.Tensor.__iter__ else func(*args, **kwargs)
+    if func in (torch.chunk, torch.Tensor.chunk):
+        found = _chunks(*args, **kwargs)
+    else:
+        found = args[0].unbind(0) if func is torch.Tensor.__iter__ else func(*args, **kwargs)
     count = recorder.count_of(found)
     found = found if count is None else announced(recorder, found, count)
     return iter(found) if func is torch.Tensor.__iter__ else found
+
+
+def _chunks(x: Any, chunks: Any, dim: int = 0) -> Any:
+    """`torch.chunk`, whose number of parts may follow a size: PyTorch itself takes a plain one only."""
+    return torch.split(x, -(-x.shape[dim] // chunks), dim) if isinstance(chunks, SYMBOLIC) else x.chunk(chunks, dim)
 
 
 @intercepts(torch.equal, torch.Tensor.equal)

@@ -31,11 +31,16 @@ from .items import (
     Star,
     Turn,
     Turns,
+    refs_in,
 )
 
 
 class Rejected(CannotExplore):
     """The run did something else."""
+
+
+class OtherSize(Rejected):
+    """The run was made at a size on the other side of a branch on sizes, and the program has one side of it."""
 
 
 def accept(program: Program, run: Raw) -> None:
@@ -60,7 +65,7 @@ class _Left(Exception):
 
 class _Walk:
     def __init__(self, run: Raw) -> None:
-        self._items, self._place = run.items, 0
+        self._items, self._place, self._sizes = run.items, 0, run.sizes
         self._lengths: dict[int, int] = {}  # how many pieces an operator gave
         self._turns: dict[int, int] = {}  # of the loops that are being walked: the number of the turn
 
@@ -98,7 +103,9 @@ class _Walk:
             elif isinstance(item, Decision):
                 asked = self._next(Decision)
                 if not item.is_idle and not is_same(asked.answer, item.answer):
-                    raise Rejected(f"a question that is not kept gets another answer ({item.at.source})")
+                    of_sizes = not item.is_kept and not item.of_turns and isinstance(item.answer, bool)
+                    reason = f"a question that is not kept gets another answer ({item.at.source})"
+                    raise OtherSize(reason) if of_sizes else Rejected(reason)
                 self.match(item.predicate, asked.predicate, env)
 
     def _op(self, op: Op, env: dict[int, Any]) -> None:
@@ -110,6 +117,9 @@ class _Walk:
         self.match(op.kwargs, done.kwargs, env)
         if done.pieces is not None:
             self._lengths[done.pieces] = len(done.outs)
+        elif op.pieces is not None:  # there is no axis there that it follows
+            env[op.pieces] = [Ref(value) for value in done.outs if value is not None]
+            return
         outs = ((op.pieces, done.pieces),) if op.pieces is not None else zip(op.outs, done.outs, strict=True)
         for name, value in outs:
             if (name is None) != (value is None):
@@ -128,7 +138,13 @@ class _Walk:
             self.match(branch.predicate, asked.predicate, env)
             block = branch.yes if asked.answer else branch.no
         inner = dict(env)
-        self.items(block.items, inner)
+        try:
+            self.items(block.items, inner)
+        except _Left:  # the file goes on to the end of the turn: what was there before is what the side gives
+            for out, result in zip(branch.outs, block.results, strict=True):
+                if all(value in inner for value in refs_in(result)):
+                    env[out] = self._leaf(result, inner)
+            raise
         for out, result in zip(branch.outs, block.results, strict=True):
             env[out] = self._leaf(result, inner)
 
@@ -139,8 +155,12 @@ class _Walk:
         turn, mark = 0, None
         asked = loop.condition
         inner = dict(env)
+        count = self._silent_count(loop, env)
         while True:
-            if loop.count is not None:
+            if count is not None:
+                if turn >= count:
+                    break
+            elif loop.count is not None:
                 found = self._turn(mark)
                 mark = found.loop
                 self.match(loop.count, found.count, env)
@@ -162,6 +182,7 @@ class _Walk:
                 for row, (_, each) in zip(rows, loop.stacked, strict=True):
                     missing = type(each) is Ref and each.value not in inner
                     row.append(None if missing else self._leaf(each, inner))
+                turn += 1
                 break
             state = [self._leaf(each, inner) for each in loop.nexts]
             for row, (_, each) in zip(rows, loop.stacked, strict=True):
@@ -172,6 +193,19 @@ class _Walk:
         if loop.turns is not None:
             env[loop.turns] = turn
         env.update((out, row) for (out, _), row in zip(loop.stacked, rows, strict=True))
+
+    def _silent_count(self, loop: Loop, env: dict[int, Any]) -> int | None:
+        """How many turns a loop has that the run does not announce; None for one that it does."""
+        if loop.count is None:
+            return None
+        if not loop.is_silent:
+            coming = self._items[self._place] if self._place < len(self._items) else None
+            if isinstance(coming, Turn):
+                return None
+        count = self._plain(loop.count, env)
+        if type(count) is not int:
+            raise Rejected("the model does not say how many turns a loop has")
+        return count - loop.skipped
 
     def _turn(self, mark: int | None) -> Turn:
         """The next turn of a loop; those of a loop that goes along with it are passed over."""
@@ -201,6 +235,8 @@ class _Walk:
             return Piece(rows.value, index)
         if type(template) is SizeOf:
             tensor = self._leaf(Ref(template.value), env)
+            if type(tensor) is list:
+                return len(tensor)
             return SizeOf(tensor.value, template.axis) if type(tensor) is Ref else None
         if type(template) is Turns:
             return template.start + template.step * self._leaf(Ref(template.name), env)
@@ -210,6 +246,31 @@ class _Walk:
         if type(template) is Counted:
             return template.start + template.step * self._turns[template.loop]
         return template
+
+    def _plain(self, template: Any, env: dict[int, Any]) -> Any:
+        """The number that a number computed from sizes is in the run; None if the run does not say."""
+        if type(template) is SizeOf:
+            leaf = self._leaf(template, env)
+            if type(leaf) is SizeOf:
+                if leaf.value in self._lengths and leaf.axis == 0:
+                    return self._lengths[leaf.value]
+                size = self._sizes.get(leaf.value)
+                return None if size is None else size[leaf.axis]
+            return leaf
+        if type(template) is Calc:
+            operands = [self._plain(each, env) for each in template.operands]
+            return None if None in operands else template.function(*operands)
+        return self._leaf(template, env) if type(template) in (Counted, Turns) else template
+
+    def _rows(self, name: int, env: dict[int, Any], depth: int = 1) -> list[Any]:
+        """The values of a list, one by one, or those of the lists in it."""
+        row = self._leaf(Ref(name), env)
+        if type(row) is Ref:
+            return [Piece(row.value, index) for index in range(self._lengths[row.value])]
+        for _ in range(depth - 1):
+            row = [each for inner in row for each in inner]
+        found: list[Any] = row
+        return found
 
     def match(self, template: Any, seen: Any, env: dict[int, Any]) -> None:
         """Raise Rejected unless the template says what was seen."""
@@ -221,9 +282,8 @@ class _Walk:
             expanded: list[Any] = []
             for each in template:
                 if type(each) is Star:
-                    row = self._leaf(Ref(each.stacked), env)
-                    if type(row) is Ref:
-                        row = [Piece(row.value, index) for index in range(self._lengths[row.value])]
+                    rows = [self._rows(name, env, each.depth) for name in each.names]
+                    row = [leaf for turn in zip(*rows, strict=True) for leaf in turn]
                     expanded += [("in the run", leaf) for leaf in (row[::-1] if each.backwards else row)]
                 else:
                     expanded.append(each)
@@ -231,6 +291,8 @@ class _Walk:
                 _is_equal(a[1], b) if type(a) is tuple and a[:1] == ("in the run",) else self._matches(a, b, env)
                 for a, b in zip(expanded, seen, strict=True)
             )
+        if type(template) in (SizeOf, Calc) and type(seen) is int:  # there is no axis there that it follows
+            return self._plain(template, env) == seen
         if type(template) in (Ref, Piece, SizeOf, Counted, Turns):
             return _is_equal(self._leaf(template, env), seen)
         if type(template) is Calc:

@@ -24,6 +24,7 @@ from .replay import replay
 
 Sizes = Mapping[str, int]
 _TURNS_WANTED = 5  # of loops over axes
+_WIDE = 13  # the size of axes along which loops get as few turns as it takes
 
 
 class NothingToKeep(CannotExplore):
@@ -74,7 +75,7 @@ def _explored(request: Request, plan: Plan, of_sizes: bool, *, plain_indices: bo
         return raw
 
     longer = _longer(request)
-    explorer = Explorer(run_once, longer, _others(request, longer))
+    explorer = Explorer(run_once, longer, _others(request, longer), _wide(request))
     program = explorer.program()
     if not kept(program.items) and not has_lists(program.items):
         fails = [f"with the other answer the model raises {each}" for each in explorer.unkept.values()]
@@ -112,6 +113,13 @@ def _longer(request: Request) -> dict[str, int]:
     """Sizes at which a loop over an axis has some turns."""
     example = request.example_sizes()
     wanted = {axis: max(size, _TURNS_WANTED) if size < _TURNS_WANTED else size for axis, size in example.items()}
+    return wanted if request.space.allows(wanted) else example
+
+
+def _wide(request: Request) -> Sizes:
+    """Sizes at which loops inside of each other have some turns, each beginning where the outer one is."""
+    example = request.example_sizes()
+    wanted = {axis: max(size, _WIDE) for axis, size in example.items()}
     return wanted if request.space.allows(wanted) else example
 
 
@@ -182,11 +190,10 @@ def _raw(request: Request, plan: Plan, ways: Ways, sizes: Sizes, of_sizes: bool)
         finally:
             tracer.recorder = None
             recorder.finish()
-    found.items, found.answers, found.said = (
-        recorder.items,
-        tuple(recorder.answers),
-        tuple(said),
-    )
+    found.items, found.answers, found.said = recorder.items, tuple(recorder.answers), tuple(said)
+    found.changing = recorder.variables.changing()
+    found.readings = tuple(recorder.readings.made)
+    found.sizes = recorder.sizes
     return found
 
 

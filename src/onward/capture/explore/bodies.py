@@ -11,6 +11,7 @@ from .items import (
     Block,
     Branch,
     Calc,
+    CannotExplore,
     Exit,
     Flag,
     Item,
@@ -25,6 +26,7 @@ from .items import (
 )
 
 aten = torch.ops.aten
+DEEPEST = 24  # protobuf reads messages 100 levels deep, and a graph in an attribute of a node takes three of them
 _JOINS = (aten.stack.default, aten.cat.default, aten.concat.default, aten.hstack.default, aten.vstack.default)
 
 
@@ -106,6 +108,18 @@ def with_turns(one: Any, other: Any, name: int, turns: int) -> Any:
 
     made = walk(one, other)
     return made if found else None
+
+
+def check_depth(items: Sequence[Item], depth: int = 0) -> None:
+    """Refuse branches and loops inside of each other that no runtime could read from a file."""
+    if depth > DEEPEST:
+        raise CannotExplore("more branches stand inside of each other than a file can hold")
+    for item in items:
+        if isinstance(item, Branch):
+            check_depth(item.yes.items, depth + 1)
+            check_depth(item.no.items, depth + 1)
+        elif isinstance(item, Loop):
+            check_depth(item.body, depth + 1)
 
 
 def check_joins(items: Sequence[Any]) -> None:

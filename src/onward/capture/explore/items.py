@@ -16,6 +16,7 @@ from torch._ops import HigherOrderOperator, OpOverload
 from ..facts import ModuleCall, Scope, Source
 
 Place = tuple[tuple[int, Any], ...]  # of every frame of the user's, the outermost first: its code, and where in it
+Counter = tuple[Place, int, str]  # a question, and a variable in one of the frames around it
 
 
 class CannotExplore(Exception):
@@ -30,6 +31,10 @@ class Unlike(CannotExplore):
     """The turns of a loop do different things."""
 
 
+class TooFew(Unlike):
+    """A loop has too few turns to see what they have in common."""
+
+
 @dataclass(frozen=True, slots=True)
 class Ref:
     """A tensor, or a number that the graph computes."""
@@ -40,7 +45,7 @@ class Ref:
 
 @dataclass(frozen=True, slots=True)
 class SizeOf:
-    """The size of an axis of a tensor."""
+    """The size of an axis of a tensor; of a list with a value of every turn, axis 0 is how long it is."""
 
     value: int
     axis: int
@@ -96,10 +101,20 @@ _MOST_COMPARED = 1 << 16  # elements
 
 @dataclass(frozen=True, slots=True)
 class Star:
-    """In a list: one tensor for every turn of a loop, in the order of the turns or the other way round."""
+    """In a list: one tensor for every turn of a loop, in the order of the turns or the other way round.
+
+    With `more`, every turn gives these too, right behind the first. With a depth of 2, every turn gives a list that an
+    inner loop has filled, and these follow each other.
+    """
 
     stacked: int
     backwards: bool = False
+    more: tuple[int, ...] = ()
+    depth: int = 1
+
+    @property
+    def names(self) -> tuple[int, ...]:
+        return (self.stacked, *self.more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +144,7 @@ class At:
     scope: Scope
     call: ModuleCall | None
     is_question: bool = False  # whether Python itself asks there, and no function that it calls
+    in_for: bool = False  # whether the innermost loop around it, in the code of its function, is a `for`
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,6 +170,7 @@ class Decision:
     is_kept: bool = True  # whether its other answer is to be explored
     is_idle: bool = False  # whether both answers lead to the same
     made: int = 0  # how many values there were before it
+    of_turns: bool = False  # whether sizes and the numbers of turns decide, and no data
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,6 +230,7 @@ class Loop:
     turns: int | None = None  # the name of the number of turns behind it, if anybody asks
     skipped: int = 0  # turns before the first that it does, of those that are counted
     flags: tuple[tuple[int, int], ...] = ()  # of every exit, in their order: its number, and the name of its flag
+    is_silent: bool = False  # whether a run does not say when a turn begins: that of a loop over a list
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,7 +278,10 @@ class Raw:
     error: Exception | None = None
     said: tuple[Any, ...] = ()  # what the model would have warned of
     inputs: tuple[int, ...] = ()
+    readings: tuple[Any, ...] = ()  # what it has read from its data
+    sizes: Mapping[int, tuple[int, ...]] = field(default_factory=dict)  # of its tensors
     shifts: tuple[tuple[int, int], ...] = ()  # from which number on values are counted from another number
+    changing: frozenset[Counter] = frozenset()  # variables that had another value whenever a question was asked again
 
 
 def refs_in(template: Any) -> Iterator[int]:
@@ -271,7 +292,7 @@ def refs_in(template: Any) -> Iterator[int]:
     elif kind is Piece:
         yield template.pieces
     elif kind is Star:
-        yield template.stacked
+        yield from template.names
     elif kind is Turns:
         yield template.name
     elif kind is Calc:
@@ -326,7 +347,10 @@ def renamed(template: Any, names: Names) -> Any:
             if new is not None:
                 return Ref(new, leaf.kind if type(leaf) is Ref else None) if type(new) is int else new
         kind = type(leaf)
-        if kind is SizeOf or kind is Piece or kind is Star:
+        if kind is Star:
+            stacked, *more = (_held(Piece(name, 0), names).pieces for name in leaf.names)
+            return Star(stacked, leaf.backwards, tuple(more), leaf.depth)
+        if kind is SizeOf or kind is Piece:
             return _held(leaf, names)
         return leaf if key is not None else None
 
@@ -336,7 +360,7 @@ def renamed(template: Any, names: Names) -> Any:
 def _held(leaf: Any, names: Names) -> Any:
     """A leaf that says something of a value, said of another one."""
     kind = type(leaf)
-    value = leaf.value if kind is SizeOf else leaf.pieces if kind is Piece else leaf.stacked
+    value = leaf.value if kind is SizeOf else leaf.pieces
     new = names.get(value)
     if new is None:
         return leaf
@@ -346,9 +370,7 @@ def _held(leaf: Any, names: Names) -> Any:
         if type(new) is not Ref:
             raise CannotExplore("it asks for the size of a tensor that a loop takes from a list")
         new = new.value
-    if kind is SizeOf:
-        return SizeOf(new, leaf.axis)
-    return Piece(new, leaf.index) if kind is Piece else Star(new, leaf.backwards)
+    return SizeOf(new, leaf.axis) if kind is SizeOf else Piece(new, leaf.index)
 
 
 Change = Callable[[Any], Any]  # of templates

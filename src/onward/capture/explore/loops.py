@@ -13,7 +13,7 @@ and a list behind the loop with one value of every turn is stacked by it.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,6 +30,7 @@ from .items import (
     Counted,
     Decision,
     Exit,
+    Flag,
     Item,
     Last,
     Loop,
@@ -38,6 +39,7 @@ from .items import (
     Ref,
     SizeOf,
     Star,
+    TooFew,
     Turns,
     Unlike,
     item_changed,
@@ -65,10 +67,18 @@ class _State:
 class Roll:
     """Turns that become one body. `known` are the values that were there before the loop."""
 
-    def __init__(self, turns: Sequence[Sequence[Item]], known: set[int], number: int, fresh: Fresh) -> None:
+    def __init__(
+        self,
+        turns: Sequence[Sequence[Item]],
+        known: set[int],
+        number: int,
+        fresh: Fresh,
+        lengths: dict[int, int] | None = None,
+    ) -> None:
         if len(turns) < FEWEST:
-            raise Unlike("the loop has too few turns to see what they have in common")
+            raise TooFew("the loop has too few turns to see what they have in common")
         self._turns, self._number, self._fresh = turns, number, fresh
+        self._lengths = {} if lengths is None else lengths  # of lists, by the values that stand for them
         self._made: dict[int, tuple[int, Any]] = {}  # by value: the turn that made it, and where in the turn
         self._names: dict[Any, int] = {}  # by where in a turn: the name in the body
         self._states: dict[tuple[Any, ...], _State] = {}
@@ -77,6 +87,7 @@ class Roll:
         self._singly: dict[Any, set[int]] = {}
         self._outs: dict[int, int] = {}  # carried values behind the loop
         self.starts: dict[int, Any] = {}  # what stands for values of the last turn where there is no turn at all
+        self.turns: int | None = None  # the name of the number of turns behind the loop, if anybody asks
         self._is_closed = False  # whether it is known what is taken from it
         seen = set(known)
         for turn, items in enumerate(turns):
@@ -124,6 +135,7 @@ class Roll:
             args = self.merged([(each.args, dict(each.kwargs)) for each in column])  # type: ignore[union-attr]
             outs = tuple(self._out([each.outs[i] for each in column]) for i in range(len(first.outs)))  # type: ignore[union-attr]
             pieces = self._out([each.pieces for each in column])  # type: ignore[union-attr]
+            self._is_as_long(pieces, first.pieces)
             return Op(first.target, args[0], args[1], outs, first.at, pieces)
         if isinstance(first, Branch):
             if len({len(each.outs) for each in column}) > 1:  # type: ignore[union-attr]
@@ -161,13 +173,15 @@ class Roll:
         }
         if len(shapes) > 1:
             raise Unlike("its turns do different things")
-        column = [_numbered(each, first.number) if len(own) > 1 else each for each in column]
+        column = [_numbered(each, first) if len(own) > 1 else each for each in column]
         state = tuple(self._inner([each.state[i] for each in column]) for i in range(len(first.state)))
         outs = tuple(self._inner([each.outs[i] for each in column]) for i in range(len(first.outs)))
         stacked = tuple(
             (self._inner([e.stacked[i][0] for e in column]), self.merged([e.stacked[i][1] for e in column]))
             for i in range(len(first.stacked))
         )
+        for (name, _), (known, _) in zip(stacked, first.stacked, strict=True):
+            self._is_as_long(name, known)
         return replace(
             first,
             count=self.merged([each.count for each in column]),
@@ -184,6 +198,11 @@ class Roll:
             ),
             turns=self._out([each.turns for each in column]),
         )
+
+    def _is_as_long(self, name: int | None, known: int | None) -> None:
+        """A list in the body is as long as that of a turn."""
+        if name is not None and known in self._lengths:
+            self._lengths[name] = self._lengths[known]
 
     def _inner(self, values: list[Any]) -> int:
         made: int = self._out(values)
@@ -220,14 +239,17 @@ class Roll:
             if len({(each.start, each.step) for each in column}) > 1:
                 raise Unlike("its turns count differently")
             return first
+        if type(first) is Flag and not first.is_inside:
+            return Flag(self._inner([each.name for each in column]))
         if type(first) is Turns:
             if len({(each.start, each.step) for each in column}) > 1:
                 raise Unlike("its turns count differently")
             return replace(first, name=self._inner([each.name for each in column]))
         if type(first) is Star:
-            if len({each.backwards for each in column}) > 1:
+            if len({(each.backwards, len(each.more), each.depth) for each in column}) > 1:
                 raise Unlike("its turns do different things")
-            return Star(self._inner([each.stacked for each in column]), first.backwards)
+            stacked, *more = (self._inner(list(names)) for names in zip(*(each.names for each in column), strict=True))
+            return Star(stacked, first.backwards, tuple(more), first.depth)
         if isinstance(first, (list, tuple)):
             if len({len(each) for each in column}) > 1:
                 raise Unlike("it uses a list that grows with every turn")
@@ -272,7 +294,11 @@ class Roll:
         try:
             pieces = self._value([Ref(each.pieces) for each in column])
             if type(pieces) is Ref:
-                return Piece(pieces.value, self._index([each.index for each in column]))
+                numbers = [each.index for each in column]
+                length = self._lengths.get(column[0].pieces)
+                if length is not None and numbers == list(range(length - 1, length - 1 - len(numbers), -1)):
+                    numbers = [number - length for number in numbers]  # counted from its end, wherever that is
+                return Piece(pieces.value, self._index(numbers))
         except Unlike:
             pass  # it may be carried from turn to turn all the same
         return Ref(self._state(tuple(column)).name)
@@ -404,22 +430,26 @@ class Roll:
         return _key(following)
 
     def _list(self, leaves: list[Any]) -> list[Any]:
-        """A list in which there may be one value of every turn, one after the other."""
-        count = len(self._turns)
-        inside = [place for place, leaf in enumerate(leaves) if type(leaf) in (Ref, Piece) and self._is_made(leaf)]
+        """A list in which there may be one value of every turn, one after the other, or as many of each."""
+        inside = [place for place, leaf in enumerate(leaves) if self._is_made(_of_star(leaf))]
         if len(inside) < 2:
             return [self.after(leaf) for leaf in leaves]
         reason: Unlike | None = None
-        starts = range(max(0, inside[-1] - count + 1), min(inside[0], len(leaves) - count) + 1)
-        for start in reversed(starts):
-            window = leaves[start : start + count]
-            for backwards in (False, True):
+        for each_turn in range(1, len(leaves) // len(self._turns) + 1):
+            count = each_turn * len(self._turns)
+            starts = range(max(0, inside[-1] - count + 1), min(inside[0], len(leaves) - count) + 1)
+            for start, backwards in itertools.product(reversed(starts), (False, True)):
+                window = leaves[start : start + count]
+                window = window[::-1] if backwards else window
                 try:
-                    merged = self._value(window[::-1] if backwards else window)
+                    depth = _depth_of(window, each_turn)
+                    window = list(map(_of_star, window))
+                    merged = [self._value(window[place::each_turn]) for place in range(each_turn)]
                 except Unlike as error:
                     reason = error
                     continue
-                star = Star(self._stack(merged)[0], backwards)
+                stacked, *more = (self._stack(each)[0] for each in merged)
+                star = Star(stacked, backwards, tuple(more), depth)
                 return [*(self.after(each) for each in leaves[:start]), star, *map(self.after, leaves[start + count :])]
         raise reason or Unlike("a list behind it holds values of some turns only")
 
@@ -428,6 +458,7 @@ class Roll:
         if key not in self._stacked:
             self._check_open()
             self._stacked[key] = (self._fresh(), inside)
+            self._lengths[self._stacked[key][0]] = len(self._turns)
         return self._stacked[key]
 
     def _ends(self, state: _State) -> int:
@@ -461,7 +492,8 @@ class Roll:
                     lasts[key] = Last(self._stack(leaf)[0], -1, self._fresh(), self._at)
                 return Ref(lasts[key].out)
             if type(leaf) is Counted and leaf.loop == self._number:
-                raise Unlike("it goes on with the number of the turn at which it was left")
+                self.turns = self.turns or self._fresh()  # it counts the turn in which it was left, too
+                return Turns(self.turns, leaf.start - leaf.step, leaf.step)
             if type(leaf) in (SizeOf, Star, Piece) and any(value in inside for value in refs_in(leaf)):
                 raise Unlike("it asks for sizes of what a turn has made after it was left")
             if type(leaf) is not Ref or leaf.value not in inside:
@@ -488,7 +520,7 @@ class Roll:
         expression: str,
         flags: Sequence[tuple[int, int]] = (),
         skipped: int = 0,
-        turns: int | None = None,
+        is_silent: bool = False,
     ) -> Loop:
         """Everything that was found; after `look`."""
         self._is_closed = True
@@ -507,26 +539,61 @@ class Roll:
             tuple(self._stacked.values()),
             at,
             expression,
-            turns,
+            self.turns,
             skipped,
             tuple(flags),
+            is_silent,
         )
 
 
-def _numbered(loop: Loop, number: int) -> Loop:
-    """A loop whose turns are counted under another number."""
+def _numbered(loop: Loop, like: Loop) -> Loop:
+    """A loop whose turns and exits have the numbers of another one."""
+    exits = {mine[0]: theirs[0] for mine, theirs in zip(loop.flags, like.flags, strict=True)}
 
     def change(template: Any) -> Any:
         def leaf(each: Any) -> Any:
+            if type(each) is Flag and each.is_inside:
+                return replace(each, name=exits.get(each.name, each.name))
             if type(each) is Counted and each.loop == loop.number:
-                return replace(each, loop=number)
+                return replace(each, loop=like.number)
             if type(each) is Piece and type(each.index) is Counted:
                 return Piece(each.pieces, leaf(each.index))
             return None
 
         return replaced(template, leaf)
 
-    return replace(item_changed(loop, change, lambda value: value), number=number)
+    flags = tuple((exits[number], name) for number, name in loop.flags)
+    made = item_changed(loop, change, lambda value: value)
+    return replace(made, number=like.number, flags=flags, body=_with_exits(made.body, exits))
+
+
+def _with_exits(items: Sequence[Item], numbers: Mapping[int, int]) -> tuple[Item, ...]:
+    """Items whose exits have other numbers."""
+
+    def change(item: Item) -> Item:
+        if isinstance(item, Exit):
+            return replace(item, number=numbers.get(item.number, item.number))
+        if isinstance(item, Branch):
+            yes, no = (replace(side, items=_with_exits(side.items, numbers)) for side in (item.yes, item.no))
+            return replace(item, yes=yes, no=no)
+        return replace(item, body=_with_exits(item.body, numbers)) if isinstance(item, Loop) else item
+
+    return tuple(map(change, items))
+
+
+def _of_star(leaf: Any) -> Any:
+    """What stands for a value in a list, or for the list of an inner loop in it."""
+    return Ref(leaf.stacked) if type(leaf) is Star else leaf
+
+
+def _depth_of(window: Sequence[Any], each_turn: int) -> int:
+    """How deep lists are nested that all turns give, or 1 if all give values."""
+    lists = [each for each in window if type(each) is Star]
+    if not lists:
+        return 1
+    if len(lists) < len(window) or each_turn > 1 or any(each.more or each.backwards for each in lists):
+        raise Unlike("a list behind it holds other lists of every turn")
+    return 1 + max(each.depth for each in lists)
 
 
 def _place(item: Any) -> Any:

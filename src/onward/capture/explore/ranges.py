@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
-from types import GeneratorType
+from types import FrameType, GeneratorType
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from ..python.threads import current
 from ..sizes import SYMBOLIC
+from ..source import is_library
+from .python_loops import is_called_for_a_loop
 
 if TYPE_CHECKING:
     from .recorder import Recorder
+
+FEW = 8  # turns of a loop over plain numbers that are written one by one
 
 
 def counting(plain: Any, *args: Any) -> Any:
@@ -25,8 +30,17 @@ def counting(plain: Any, *args: Any) -> Any:
     if not all(isinstance(each, (int, *SYMBOLIC)) for each in args):
         return plain(*args)
     if not any(isinstance(each, SYMBOLIC) for each in args):
-        return plain(*args)
+        found = plain(*args)
+        return Fixed(found, recorder) if len(found) > FEW and _is_looped_over() else found
     return Counting(plain, recorder, *args)
+
+
+def _is_looped_over() -> bool:
+    """Whether the code that calls a function goes through the result at once, and does nothing else with it."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and is_library(frame.f_code):
+        frame = frame.f_back
+    return frame is not None and is_called_for_a_loop(frame.f_code, frame.f_lasti)
 
 
 def _bound(value: Any) -> Any:
@@ -77,12 +91,13 @@ class Counting:
 
     def _turns(self, start: Any, step: Any) -> Iterator[Any]:
         count, loop = self._count, self._recorder.new_loop()
-        for number in range(len(self._plain)):
+        turns = self._recorder.turns_of(count, len(self._plain))
+        for number in range(turns):
             self._recorder.turn(loop, number, count)
             index = self._recorder.index(number)
             index = index if type(step) is int and step == 1 else index * step
             yield index if type(start) is int and start == 0 else start + index
-        self._recorder.turn(loop, len(self._plain), count, is_end=True)
+        self._recorder.turn(loop, turns, count, is_end=True)
 
     def __len__(self) -> int:
         return len(self._plain)
@@ -92,6 +107,22 @@ class Counting:
 
     def __contains__(self, value: Any) -> bool:
         return value in self._plain
+
+
+class Fixed:
+    """A range of plain numbers in a `for`, which may have fewer turns in a run that is explored."""
+
+    def __init__(self, plain: range, recorder: Recorder) -> None:
+        self._plain, self._recorder = plain, recorder
+
+    def __iter__(self) -> Iterator[Any]:
+        recorder, loop, count = self._recorder, self._recorder.new_loop(), len(self._plain)
+        wanted = recorder.turns_here()
+        for number in range(count if wanted is None else wanted):
+            recorder.turn(loop, number, count)
+            index = self._plain.start + self._plain.step * number
+            yield index if wanted is None else recorder.index(index)
+        recorder.turn(loop, count if wanted is None else wanted, count, is_end=True)
 
 
 class Pieces(tuple):
@@ -105,10 +136,11 @@ class Pieces(tuple):
             yield from tuple.__iter__(self)
             return
         loop = self.recorder.new_loop()
-        for number, piece in enumerate(tuple.__iter__(self)):
+        turns = self.recorder.turns_of(self.count, len(self))
+        for number, piece in zip(range(turns), tuple.__iter__(self), strict=False):
             self.recorder.turn(loop, number, self.count)
             yield piece
-        self.recorder.turn(loop, len(self), self.count, is_end=True)
+        self.recorder.turn(loop, turns, self.count, is_end=True)
 
 
 def announced(recorder: Recorder, pieces: Any, count: Any) -> Any:

@@ -7,7 +7,7 @@ import operator
 import random
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,11 @@ from ..sizes import SYMBOLIC, AxisOf, Computed, NumberOf, Size, symbol, written
 from ..source import is_library, user_source
 from ..tensor import Traced
 from ..tree import flatten
-from .items import At, Calc, CannotExplore, Const, Decision, Item, Op, Piece, Place, Ref, SizeOf, Turn
+from .items import At, Calc, CannotExplore, Const, Counter, Decision, Item, Op, Piece, Place, Ref, SizeOf, Turn
+from .lengths import Lengths
+from .python_loops import is_in_for
+from .readings import Readings, is_reading, with_rows
+from .variables import Variables
 
 if TYPE_CHECKING:
     from ..tracer import Tracer
@@ -31,7 +35,7 @@ Rules = Mapping[Place, tuple[bool, int]]  # for the questions of loops: the answ
 
 _TURNS = 5  # how often a question may be asked at one place before it gets the other answer
 _MOST_ITEMS = 20_000  # of one run
-_MOST_ANSWERS = 2_000
+_MOST_ANSWERS = 5_000
 _LISTS: dict[Any, Callable[..., tuple[int, Any]]] = {  # by operator: the axis, and what says how long the pieces are
     aten.unbind.int: lambda x, dim=0: (dim, None),
     aten.split.Tensor: lambda x, size, dim=0: (dim, size),
@@ -48,14 +52,22 @@ class Ways:
 
     answers: tuple[bool, ...] = ()
     rules: Rules = field(default_factory=dict)
-    hints: tuple[tuple[Place, tuple[bool, ...]], ...] = ()
+    hints: tuple[tuple[Any, tuple[Any, ...]], ...] = ()  # answers by their places, and readings
     draw: random.Random | None = None
     plain_indices: bool = False  # whether the turns of loops are counted with plain numbers
+    counters: frozenset[Counter] = frozenset()  # variables that are followed from a question on
+    asked: frozenset[Place] = frozenset()  # questions about the numbers of turns that are decisions
+    across: frozenset[Place] = frozenset()  # questions of functions that a loop calls: all calls are one
+    is_steady: bool = False  # whether all other questions about the numbers of turns get one answer at one place
+
+    turns: int | None = None  # how many every loop over a range or an axis has, if not as many as in the example
 
     @property
     def key(self) -> Any:
         """The same for ways that are the same."""
-        return self.answers, tuple(sorted(self.rules.items(), key=repr)), self.hints, self.plain_indices
+        rules = tuple(sorted(self.rules.items(), key=repr))
+        follows = self.plain_indices, self.counters, self.asked, self.across, self.is_steady, self.turns
+        return self.answers, rules, self.hints, follows
 
 
 class Recorder:
@@ -63,7 +75,8 @@ class Recorder:
 
     def __init__(self, tracer: Tracer, ways: Ways, of_sizes: bool) -> None:
         self._tracer, self._ways, self._of_sizes = tracer, ways, of_sizes
-        self._hints = {place: list(answers) for place, answers in ways.hints}
+        self._hints = {place: list(answers) for place, answers in ways.hints if not is_reading(place)}
+        self.readings = Readings(ways.hints)
         self.items: list[Item] = []
         self.answers: list[bool] = []
         self.made = 0
@@ -74,13 +87,20 @@ class Recorder:
         self._alive: list[Any] = []
         self._of_nodes: dict[fx.Node, int] = {}
         self._piece_counts: dict[int, Any] = {}
+        self._answered: dict[int, tuple[Place, Any, bool]] = {}  # by what was asked: where, and the answer
         self._asked: dict[Any, list[bool]] = {}  # by the call of a function, and the place in it
+        self._moments: dict[Any, int] = {}  # when each of these was asked last, by the number of answers until then
+        self._turn_moments: dict[int, int] = {}  # when the turn of a loop began
         self._first: dict[Place, bool] = {}
         self._places: dict[Any, Place] = {}
         self._indices: set[fx.Node] = set()
+        self.variables = Variables(self)
         self._root: FrameType | None = None
         self._frames: list[tuple[FrameType, int]] = []
         self._frame_count = self._loops = 0
+        self._lengths = Lengths(tracer)
+        self._given: list[Any] = []  # what the operator at work was given
+        self.sizes: dict[int, tuple[int, ...]] = {}  # of the tensors, by the numbers that they go by
 
     def start(self, inputs: Sequence[Traced]) -> tuple[int, ...]:
         """The run begins, in the function that calls this: what it was called from is no part of it."""
@@ -97,6 +117,8 @@ class Recorder:
         self._templates[id(value)] = Ref(number, kind) if template is None else template
         if isinstance(value, Traced):
             self._of_nodes[value.node] = number
+            self._lengths.made(value, self._given)
+            self.sizes[number] = tuple(value.example.size())
         return number
 
     def encode(self, value: Any) -> Any:
@@ -177,9 +199,20 @@ class Recorder:
             self._alive.append(result)
             self._templates[id(result)] = template[0]  # whatever stands for the tensor from now on, it is the same one
             self.asked(result) if isinstance(result, Traced) else None
+        result = self._lengths.followed(op, args, kwargs, result, self._count_joined(template))
+        self._given = flatten((args, kwargs))[0]
         outs = tuple(self._out(leaf) for leaf in flatten(result)[0])
         self.items.append(Op(op, template, named, outs, at))
         return result
+
+    def _count_joined(self, template: tuple[Any, ...]) -> Any:
+        """How many there are of the pieces of a tensor, where a list holds all of them; None for another list."""
+        leaves = template[0] if template and type(template[0]) is list else []
+        if not leaves or any(type(each) is not Piece or each.pieces != leaves[0].pieces for each in leaves):
+            return None
+        count = self._piece_counts.get(leaves[0].pieces)
+        is_whole = sorted(each.index for each in leaves) == list(range(len(leaves)))
+        return count if is_whole and isinstance(count, SYMBOLIC) and count.node.values[0] == len(leaves) else None
 
     def _out(self, leaf: Any) -> int | None:
         value = leaf.node if isinstance(leaf, SYMBOLIC) else leaf
@@ -199,15 +232,16 @@ class Recorder:
             return None
         x = args[0]
         dim, given = _LISTS[op](*args, **kwargs)
+        count = given
         if not x.fact.rank or (isinstance(x.fact.shape[dim], int) and not isinstance(given, SYMBOLIC)):
             return None
         if isinstance(given, SYMBOLIC):
-            return None
+            given = given.node.values[0]
         length = x.example.size(dim)
         with self._tracer.model_again():
             if op is aten.unbind.int:
                 return [x.select(dim, index) for index in range(length)]
-            if op is aten.chunk.default and number_of_chunks(length, given) == given:
+            if op is aten.chunk.default and type(count) is int and number_of_chunks(length, count) == count:
                 return None
             each = given if op is aten.split.Tensor else max(1, -(-length // given))
             return [
@@ -225,42 +259,80 @@ class Recorder:
         at = self._at()
         self.items.append(Op(size.origin.function, operands, {}, (self._name(size),), at))
 
+    def rows(self, result: Any) -> Any:
+        """What an operator found whose result is as long as data says."""
+        if not isinstance(result, torch.Tensor) or not result.dim():
+            return result
+        return with_rows(result, self.read(result.size(0)))
+
+    def read(self, natural: Any) -> Any:
+        """A number that the model reads from its data."""
+        place, turns = self._at().place, self._lengths.turns
+        return self.readings.read(place, turns, natural, astray=self.is_astray)
+
     def made_up(self, op: Any, args: tuple, kwargs: Mapping[str, Any]) -> Any:
         """A result of the right form, where the data of the example has none."""
+        if op is aten.select.int:  # of a row that there is not
+            tensor, dim = args[0], args[1] % args[0].dim()
+            return tensor.new_ones((*tensor.shape[:dim], *tensor.shape[dim + 1 :]))
         on_meta = tree_map_only(torch.Tensor, lambda each: each.to("meta"), (args, dict(kwargs)))
         result = op(*on_meta[0], **on_meta[1])
         return tree_map_only(torch.Tensor, lambda each: torch.ones_like(each, device="cpu"), result)
 
     # --- decisions ---------------------------------------------------------------------------------------------------
-    def decide(self, predicate: Any, answer: Any, expression: str, *, of_sizes: bool = False) -> Any:
+    def decide(
+        self, predicate: Any, answer: Any, expression: str, *, of_sizes: bool = False, of_turns: bool = False
+    ) -> Any:
         """Python asks for a plain answer, and gets one."""
         if self.is_off:
             return answer
         at = self._at()
         if not at.place:
             raise CannotExplore("it asks in code that has no lines")
+        known = self._answered.get(id(predicate))
+        if known is not None and known[0] != at.place and known[1] is getattr(predicate, "node", None):
+            return known[2]  # what a function returns after `a or b` is asked once more by its caller
+        if at.place in self._ways.across:
+            at = replace(at, frame=0)
         if len(self.answers) > _MOST_ANSWERS:
             raise CannotExplore("it asks again and again, whatever the answers are")
         template = self.encode(predicate)
         is_kept = isinstance(answer, bool) and (self._of_sizes or not of_sizes)
+        is_kept = is_kept and (not of_turns or at.place in self._ways.asked)
         made = self.made
         if is_kept:
             answer = self._answer(at, answer)
             self.answers.append(answer)
-        self.items.append(Decision(template, answer, at, expression, is_kept, made=made))
+        elif of_turns and self._ways.is_steady:
+            natural, answer = answer, self._first.setdefault(at.place, answer)
+            self.is_astray |= answer is not natural
+        self.items.append(Decision(template, answer, at, expression, is_kept, made=made, of_turns=of_turns))
+        if isinstance(answer, bool):
+            self._alive.append(predicate)
+            self._answered[id(predicate)] = (at.place, getattr(predicate, "node", None), answer)
+        if is_kept:
+            rule = self._ways.rules.get(at.place)
+            before = self._asked[at.frame, at.place[-1:]][:-1]
+            in_turn = rule is not None and _streak(before, rule[0]) > 0
+            self.variables.look(at, self._frames, self._ways.counters, in_turn=in_turn)
         return answer
 
     def _answer(self, at: At, natural: bool) -> bool:
-        before = self._asked.setdefault((at.frame, at.place[-1:]), [])
-        self._places[at.frame, at.place[-1:]] = at.place
+        key = (at.frame, at.place[-1:])
+        before = self._asked.setdefault(key, [])
+        self._places[key] = at.place
         number = len(self.answers)
         ways = self._ways
+        if at.place in ways.rules and before and before[-1] is ways.rules[at.place][0]:
+            self._count_anew(self._moments[key] + 1)
+        self._moments[key] = number
         if number < len(ways.answers):
             answer = ways.answers[number]
         elif at.place in ways.rules:
             goes_on, times = ways.rules[at.place]
             answer = goes_on if _streak(before, goes_on) < times else not goes_on
             self._begin_turn(at)
+            self._lengths.asked((at.frame, at.place), is_end=answer is not goes_on)
         elif self._hints.get(at.place):
             answer = self._hints[at.place].pop(0)
         elif before and _streak(before, before[-1]) >= _TURNS:
@@ -280,11 +352,19 @@ class Recorder:
             if key != (at.frame, at.place[-1:]) and self._places.get(key) not in self._ways.rules:
                 before.clear()
 
+    def _count_anew(self, since: int) -> None:
+        """A turn is over: loops inside of it begin anew in the next one, even if something else has ended them."""
+        for key, moment in self._moments.items():
+            if moment >= since:
+                self._asked[key].clear()
+
     def commit(self, size: Size) -> Any:
         """Python asks for the number that a size is."""
         answer = size.values[0]
         if not size.is_bool():
-            return self.decide(size, answer, written(size)) if not self._is_index(size) else answer
+            return answer if self.is_without_data(size) else self.decide(size, answer, written(size))
+        if self._is_index(size):
+            return self.decide(size, bool(answer), written(size), of_turns=True)
         of_data = size.from_data or self._tracer.decisions.varies_with_data(size)
         return self.decide(size, bool(answer), written(size), of_sizes=not of_data)
 
@@ -309,18 +389,38 @@ class Recorder:
 
     def _is_index(self, size: Size) -> bool:
         """Whether a number is computed from numbers of turns, and from no data."""
+        return size.from_data and self.is_without_data(size)
+
+    def is_without_data(self, size: Size) -> bool:
+        """Whether a number is computed from sizes, numbers of turns and variables alone."""
         if isinstance(size.origin, NumberOf):
             return size.origin.node in self._indices
         if isinstance(size.origin, Computed):
-            return all(self._is_index(each) for each in size.origin.operands)
+            return all(self.is_without_data(each) for each in size.origin.operands)
         return True
 
     def turn(self, loop: int, number: int, count: Any, *, is_end: bool = False) -> None:
         """A turn of a loop begins, or there is none any more."""
         if not self.is_off:
             template = self.encode(count)
+            self._lengths.turn(loop, count, is_end=is_end)
             is_static = not isinstance(count, SYMBOLIC)
+            if loop in self._turn_moments:
+                self._count_anew(self._turn_moments[loop])
+            self._turn_moments[loop] = len(self.answers)
             self.items.append(Turn(loop, number, template, is_static, is_end, self._at()))
+
+    def turns_of(self, count: Any, natural: int) -> int:
+        """How many turns a loop is to have: those of a loop over an axis do not get more."""
+        wanted = self._ways.turns
+        if self.is_off or wanted is None or not isinstance(count, SYMBOLIC):
+            return natural
+        return wanted if count.node.from_data else min(wanted, natural)
+
+    def turns_here(self) -> int | None:
+        """How many turns the loop that begins here is to have, in place of those that are written."""
+        rule = None if self.is_off else self._ways.rules.get(self._at().place)
+        return None if rule is None else rule[1]
 
     def count_of(self, pieces: Sequence[torch.Tensor]) -> Any:
         """How many pieces an operator gave, as a number that follows the size; None if it follows none."""
@@ -352,11 +452,13 @@ class Recorder:
         place = tuple((_code_key(each.f_code), _position(each)) for each in stack)
         scopes = self._tracer.scopes
         asks = bool(stack) and stack[-1].f_code.co_code[stack[-1].f_lasti] in _QUESTIONS
-        return At(place, frames[-1][1] if frames else 0, user_source(), scopes.current, scopes.call, asks)
+        in_for = bool(stack) and is_in_for(stack[-1].f_code, stack[-1].f_lasti)
+        return At(place, frames[-1][1] if frames else 0, user_source(), scopes.current, scopes.call, asks, in_for)
 
     def finish(self) -> None:
         """Let go of the frames and of the tensors."""
         self._frames, self._root = [], None
+        self.variables.forget()
         self._alive.clear()
         self._templates.clear()
 
@@ -404,7 +506,7 @@ def _code_key(code: CodeType) -> int:
     return _CODES.setdefault((code.co_filename, code.co_firstlineno, code.co_name), len(_CODES))
 
 
-def _ceiling(size: Any, each: Any) -> Any:
+def ceiling(size: Any, each: Any) -> Any:
     return -(-size // each)
 
 
@@ -415,7 +517,7 @@ def piece_bounds(op: Op) -> tuple[Any, int, Any]:
         return op.args[0], dim, None
     if op.target is aten.split.Tensor:
         return op.args[0], dim, given
-    return op.args[0], dim, Calc(_ceiling, (SizeOf(op.args[0].value, dim), given))
+    return op.args[0], dim, Calc(ceiling, (SizeOf(op.args[0].value, dim), given))
 
 
 def _count(op: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
@@ -424,4 +526,4 @@ def _count(op: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
     size = x.size(dim)
     if op is aten.unbind.int:
         return size
-    return _ceiling(size, given if op is aten.split.Tensor else _ceiling(size, given))
+    return ceiling(size, given if op is aten.split.Tensor else ceiling(size, given))

@@ -35,7 +35,7 @@ from .items import (
     Turns,
     is_of_numbers,
 )
-from .recorder import piece_bounds
+from .recorder import ceiling, piece_bounds
 
 if TYPE_CHECKING:
     from ..tracer import Tracer
@@ -70,10 +70,11 @@ class _Replay:
         elif isinstance(item, Loop):
             self._loop(item, env)
         elif isinstance(item, Last):
-            env[item.out] = env[item.stacked].select(0, item.index)
+            row = env[item.stacked].select(0, item.index)
+            env[item.out] = row.item() if ("number", item.stacked) in env else row
         elif isinstance(item, Exit):
             env["left", item.number] = self._as_tensor(self._truth(item.predicate, env, item.leaves))
-        elif isinstance(item, Decision) and not item.is_idle:
+        elif isinstance(item, Decision) and not item.is_idle and not item.of_turns:
             asked = self.value(item.predicate, env)
             answer = bool(asked) if isinstance(item.answer, bool) else type(item.answer)(asked)
             if answer != item.answer:
@@ -102,37 +103,60 @@ class _Replay:
 
     def _join(self, op: Op, env: Env) -> Any:
         """`torch.stack` or `torch.cat` of tensors of which some come from the turns of a loop, stacked."""
+        parts: list[torch.Tensor] = []
         axis = op.args[1] if len(op.args) > 1 else op.kwargs.get("dim", 0)
-        is_stack = op.target is aten.stack.default
-        parts = []
         for leaf in op.args[0]:
             if type(leaf) is not Star:
                 part = self.value(leaf, env)
-                parts.append(part.unsqueeze(axis) if is_stack else part)
+                made, axis = _to_cat(op.target, part.unsqueeze(0), axis)
+                parts.append(made.squeeze(0))
                 continue
-            rows = env[leaf.stacked]
-            if isinstance(rows, tuple):
-                tensor, along, each = rows
-                if each is not None and not is_stack and along % tensor.dim() == axis % tensor.dim():
-                    parts.append(tensor)
-                    continue
-                if each is not None:
-                    raise CannotExplore("it puts parts of a tensor together along another axis")
-                rows = tensor.movedim(along, 0)
-            rows = rows.flip(0) if leaf.backwards else rows
-            if is_stack:
-                parts.append(rows.movedim(0, axis))
-            else:
-                axis = axis % (rows.dim() - 1)
-                parts.append(rows.movedim(0, axis).flatten(axis, axis + 1))
+            rows = [env[name] for name in leaf.names]
+            if len(rows) == 1 and isinstance(rows[0], tuple) and rows[0][2] is not None:
+                parts.append(self._put_back(op, axis, leaf.backwards, rows[0]))
+                continue
+            if len(rows) == 1 and op.target is aten.stack.default:
+                whole = self._rows(rows[0], leaf.depth)
+                axis = axis % whole.dim()
+                parts.append((whole.flip(0) if leaf.backwards else whole).movedim(0, axis))
+                continue
+            found = []
+            for each in rows[::-1] if leaf.backwards else rows:
+                made, axis = _to_cat(op.target, self._rows(each, leaf.depth), axis)
+                found.append(made.flip(0) if leaf.backwards else made)
+            each_turn = found[0] if len(found) == 1 else torch.cat(found, axis + 1)
+            parts.append(each_turn.movedim(0, axis).flatten(axis, axis + 1))
         return parts[0] if len(parts) == 1 else torch.cat(parts, axis)
+
+    def _rows(self, rows: Any, depth: int) -> torch.Tensor:
+        """The tensors of a list along a first axis."""
+        if not isinstance(rows, tuple):
+            made: torch.Tensor = rows
+            return made.flatten(0, depth - 1) if depth > 1 else made
+        tensor, along, each = rows
+        if each is not None:
+            raise CannotExplore("it puts parts of a tensor together with what the turns of a loop have made")
+        return tensor.movedim(along, 0)
+
+    def _put_back(self, op: Op, axis: int, backwards: bool, rows: Any) -> torch.Tensor:
+        """The parts that a tensor was split into, put together again."""
+        tensor, along, each = rows
+        if op.target not in _CATS or along % tensor.dim() != axis % tensor.dim():
+            raise CannotExplore("it puts parts of a tensor together along another axis")
+        if not backwards:
+            whole: torch.Tensor = tensor
+            return whole
+        if type(each) is not int or each != 1:
+            raise CannotExplore("it puts parts of a tensor together from the last to the first")
+        return tensor.flip(along)
 
     def _number(self, function: Any, operands: Sequence[Any], env: Env) -> Any:
         values = [self.value(each, env) for each in operands]
         if not any(isinstance(each, SYMBOLIC) for each in values):
             return function(*values)
         sizes = [each.node if isinstance(each, SYMBOLIC) else constant(self._tracer, each) for each in values]
-        return symbol(computed(function, *sizes))
+        made = computed(function, *sizes)
+        return made.values[0] if made.is_uniform else symbol(made)
 
     # --- values ------------------------------------------------------------------------------------------------------
     def value(self, template: Any, env: Env) -> Any:
@@ -144,6 +168,10 @@ class _Replay:
             return env[template.value]
         if kind is Const:
             return template.tensor
+        if kind is SizeOf and isinstance(env.get(template.value), tuple):  # how many pieces there are
+            tensor, axis, each = env[template.value]
+            length = tensor.size(axis)
+            return length if each is None else self._number(ceiling, (length, each), env)
         if kind is SizeOf:
             return self.value(Ref(template.value), env).size(template.axis)
         if kind is Calc:
@@ -233,8 +261,10 @@ class _Replay:
                 left.append(now)
                 going = now.logical_not() if going is True else self._as_tensor(going).logical_and(now.logical_not())
             counted = [] if loop.turns is None else [turn + 1]
+            numbers.update(out for out, each in loop.stacked if not _is_tensor(self.value(each, inner)))
             return going, [*nexts, *left, *counted], [self._slice(each, inner) for _, each in loop.stacked]
 
+        numbers: set[int] = set()
         start += [torch.tensor(False) for _ in loop.flags]
         names = [*loop.outs, *(name for _, name in loop.flags)]
         if loop.turns is not None:
@@ -243,16 +273,28 @@ class _Replay:
         ends, stacked = capture_loop(self._tracer, limit, condition, start, step)
         env.update(zip(names, ends, strict=True))
         env.update((out, rows) for (out, _), rows in zip(loop.stacked, stacked, strict=True))
+        env.update((("number", out), True) for out in numbers)
 
     def _slice(self, template: Any, env: Env) -> torch.Tensor:
         """What a turn leaves, which must have one size in all turns."""
         value = self.value(template, env)
         if not isinstance(value, torch.Tensor):
-            return torch.scalar_tensor(value)
+            return torch.scalar_tensor(value, dtype=_dtype_of(value))
         outside = self._tracer.levels[:-1]
         if isinstance(value, Traced) and not is_known_outside(self._tracer, outside, value.fact):
             raise Ragged("what its turns leave has another size in every turn")
         return value
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, torch.Tensor)
+
+
+def _dtype_of(number: Any) -> torch.dtype:
+    """What holds every number of a kind."""
+    if isinstance(number, (bool, torch.SymBool)):
+        return torch.bool
+    return torch.int64 if isinstance(number, (int, torch.SymInt)) else torch.float64
 
 
 def _exits(items: Sequence[Item]) -> list[int]:
@@ -264,6 +306,22 @@ def _exits(items: Sequence[Item]) -> list[int]:
         elif isinstance(item, Branch):
             found += [*_exits(item.yes.items), *_exits(item.no.items)]
     return found
+
+
+_CATS = (aten.cat.default, aten.concat.default)
+
+
+def _to_cat(op: Any, rows: torch.Tensor, axis: int) -> tuple[torch.Tensor, int]:
+    """Tensors along a first axis as `torch.cat` takes them to do what an operator does, and the axis it takes then."""
+    rank = rows.dim() - 1
+    if op is aten.stack.default:
+        axis = axis % (rank + 1)
+        return rows.unsqueeze(axis + 1), axis
+    if op is aten.vstack.default:
+        return (rows.reshape(rows.shape[0], 1, -1) if rank < 2 else rows), 0
+    if op is aten.hstack.default:
+        return (rows.unsqueeze(1) if not rank else rows), 0 if rank < 2 else 1
+    return rows, axis % rank
 
 
 def _list(template: Any) -> list[Any]:

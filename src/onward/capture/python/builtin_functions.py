@@ -62,8 +62,12 @@ BUILTINS = (
 
 
 def symbolic_length(value: Any, /) -> Any:
-    """Python's `len`, which is a size for a traced tensor."""
-    return value.size(0) if isinstance(value, Traced) and value.dim() else len(value)
+    """Python's `len`, which is a size for a traced tensor, and for a list that grows with the turns of a loop."""
+    if isinstance(value, Traced) and value.dim():
+        return value.size(0)
+    tracer = current() if type(value) is list else None
+    recorder = None if tracer is None else tracer.recorder
+    return len(value) if recorder is None or recorder.is_off else recorder.variables.length(value)
 
 
 def lengths(model: Any) -> list[Patch]:
