@@ -19,8 +19,23 @@ _CHANGES = (
     "{x}.clamp(-1, 1)", "{x} - 0.3", "{x} + {s}", "{x} * {s}.tanh()", "torch.where({x} > {s}, {x}, {x} * 0.5)",
     "{x}.flip(0)", "{x} / (1 + {x}.abs())",
 )  # fmt: skip
-_SUMS = ("{s} + {x}.mean()", "{s} - {x}.sum() * 0.1", "{s} * 0.5 + 1", "torch.maximum({s}, {x}.max())", "{s} + 1", "-{s}")
-_WRITES = ("{x} += 1", "{x}.mul_(0.5)", "{x}[0] = {s}", "{x}[-1] *= 2", "{x}[0] += {x}[-1]", "{x}.neg_()", "{x}[..., 0] = 0.5")
+_SUMS = (
+    "{s} + {x}.mean()",
+    "{s} - {x}.sum() * 0.1",
+    "{s} * 0.5 + 1",
+    "torch.maximum({s}, {x}.max())",
+    "{s} + 1",
+    "-{s}",
+)
+_WRITES = (
+    "{x} += 1",
+    "{x}.mul_(0.5)",
+    "{x}[0] = {s}",
+    "{x}[-1] *= 2",
+    "{x}[0] += {x}[-1]",
+    "{x}.neg_()",
+    "{x}[..., 0] = 0.5",
+)
 _QUESTIONS = (
     "{x}.sum() > {c}", "{x}.mean() < {c}", "({x} > {c}).any()", "({x} > {c}).all()", "{x}.max() > {s}", "{s} > {c}",
     "bool(({x} < {c}).any())", "{x}.sum().item() > {c}", "float({s}) < {c}", "not {x}.mean() > {c}", "{x}.abs().max() > 1",
@@ -192,7 +207,10 @@ def listed(b: Builder) -> list[str]:
     if kind == 0:
         return [*lines, f"{state.x} = torch.stack([row * {s} if row.sum() > 0 else -row for row in {x}])"]
     if kind == 1:
-        return [*lines, f"{state.x} = torch.{b.rng.choice(('stack', 'cat'))}([row{b.rng.choice(('.abs()', ' * 2'))} for row in {x}.{b.rng.choice(('unbind(0)', 'split(2)', 'chunk(2)'))}])"]
+        return [
+            *lines,
+            f"{state.x} = torch.{b.rng.choice(('stack', 'cat'))}([row{b.rng.choice(('.abs()', ' * 2'))} for row in {x}.{b.rng.choice(('unbind(0)', 'split(2)', 'chunk(2)'))}])",
+        ]
     head, row = b.rng.choice((
         (f"for i in range({x}.shape[0]):", f"{x}[i]"), (f"for row in {x}:", "row"), (f"for row in {x}.split(1):", "row"),
         (f"for i in range({b.rng.randrange(2, 5)}):", f"({state.x} * (i + 1))"),
