@@ -471,3 +471,18 @@ _MAKERS = (torch.tensor, torch.as_tensor, torch.Tensor.new_tensor)
 def is_of_numbers(op: Op) -> bool:
     """Whether an item computes a number from numbers."""
     return not isinstance(op.target, (OpOverload, HigherOrderOperator)) and op.target not in _MAKERS
+
+
+def leaves_in(template: Any) -> list[Any]:
+    """The leaves of a template that stand for tensors or numbers."""
+    found: list[Any] = []
+
+    def note(leaf: Any) -> Any:
+        leaf = Ref(leaf.value) if type(leaf) is SizeOf else leaf
+        if leaf_key(leaf) is None:
+            return None
+        found.append(leaf)
+        return leaf
+
+    replaced(template, note)
+    return found
