@@ -244,3 +244,30 @@ class NextRowIfThereIsOne(nn.Module):
             else:
                 total = total - x[i]
         return total
+
+
+@ROWS.row(floats(1, 1), floats(0.1, 0), floats(3, 2), floats(40, 60))
+class LimitsInsideOfEachOther(nn.Module):
+    def forward(self, x):
+        i = 0
+        while i < 15 and x.sum() > 1:
+            j = 0
+            while j < 12 and x[0] > 0.2:
+                x = x * 0.9
+                j += 1
+            x = x - 0.1
+            i += 1
+        return x
+
+
+@ROWS.row(*sizes(lambda n: noise(n, 3) * 4, 5, 1, 2, 7), axes={"x": {0: "n"}})
+class BreakOutOfAFixedRangePerRow(nn.Module):
+    def forward(self, x):
+        total = torch.zeros(3)
+        for row in x:
+            for k in range(10):
+                if row.sum() < k:
+                    break
+                row = row - 0.3
+            total = total + row
+        return total

@@ -51,6 +51,11 @@ def is_data_sized(op: OpOverload, asked: tuple) -> bool:
     return _question(op) is not None and (op not in _REPEATS or asked[_ASKED[op][0]].op != "get_attr")
 
 
+def is_data_long(op: OpOverload) -> bool:
+    """Whether it depends on data how many rows the result has; all else is of one size."""
+    return op in (aten.nonzero.default, aten.masked_select.default) or getattr(op, "_name", "") in _ASKED_BY_NAME
+
+
 def _question(op: OpOverload) -> tuple[int, str] | None:
     return _ASKED.get(op) or _ASKED_BY_NAME.get(getattr(op, "_name", ""))
 

@@ -127,6 +127,9 @@ class Elsewhere:
             ([_at_probe(value, probe) for value in args], {name: _at_probe(v, probe) for name, v in kwargs.items()})
             for probe in range(self._tracer.probes)
         ]
+        if op is aten.unbind.int:  # counted first, for some sizes make many tensors
+            for at_args, at_kwargs in calls[1:]:
+                self._same_number(op, args, len(out), at_args[0].size[_along(*at_args[1:], **at_kwargs)])
         try:
             if isinstance(op, FunctionCall):
                 results: list[Any] | None = [function_layouts(op, args, at_args) for at_args, _ in calls[1:]]
@@ -227,11 +230,18 @@ class Elsewhere:
                 reason = f"its result has {ranks[0]} axes at the example's sizes and {ranks[1]} at others"
                 raise self._rejected(op, args, reason)
         elif isinstance(out, (tuple, list)):
-            if len(out) != len(layout):
-                reason = f"it returns {len(out)} tensors at the example's sizes and {len(layout)} at others"
-                raise self._rejected(op, args, reason)
+            self._same_number(op, args, len(out), len(layout))
             for each, other in zip(out, layout, strict=True):
                 self._same_structure(op, args, each, other)
+
+    def _same_number(self, op: OpOverload, args: tuple, here: int, there: int) -> None:
+        if here != there:
+            raise self._rejected(op, args, f"it returns {here} tensors at the example's sizes and {there} at others")
+
+
+def _along(dim: int = 0) -> int:
+    """The axis that `unbind` takes apart."""
+    return dim
 
 
 def _is_dynamic(values: tuple | list) -> bool:

@@ -16,7 +16,7 @@ from torch._ops import HigherOrderOperator, OpOverload
 from ..errors import CaptureError
 from .aliasing import MIRRORED, Cell, ViewStep, resolves
 from .axes import AxisSpace, Formula
-from .data_sizes import Freedom
+from .data_sizes import Freedom, is_data_long
 from .decisions import Decisions
 from .decompositions import own_rule
 from .dims import DimTable
@@ -245,6 +245,7 @@ class Tracer:
         if is_number and self.elsewhere.data_sizes.gives_number():
             if self.recorder is None or self.recorder.is_off:
                 return self.number(self.create(aten.item.default, nodes[0]), answer)
+            answer = self.recorder.read(answer)
             made = functools.partial(self.number, self.create(aten.item.default, nodes[0]), answer)
             return self.recorder.follow(aten.item.default, self.recorder.question, {}, made)
         if self.recorder is not None and not self.recorder.is_off and op is aten.is_nonzero.default:
@@ -480,7 +481,8 @@ class Tracer:
     def _computed(self, op: OpOverload, args: tuple, kwargs: dict[str, Any]) -> Any:
         """The example's result. On a way that the example does not take, data may not fit, and is made up."""
         try:
-            return op(*args, **kwargs)
+            result = op(*args, **kwargs)
+            return self.recorder.rows(result) if self.recorder is not None and is_data_long(op) else result
         except Exception:
             if self.recorder is None or not self.recorder.is_astray:
                 raise

@@ -39,6 +39,10 @@ class Rejected(CannotExplore):
     """The run did something else."""
 
 
+class OtherSize(Rejected):
+    """The run was made at a size on the other side of a branch on sizes, and the program has one side of it."""
+
+
 def accept(program: Program, run: Raw) -> None:
     """Raise Rejected if the program would not have done what the run did."""
     walk = _Walk(run)
@@ -99,7 +103,9 @@ class _Walk:
             elif isinstance(item, Decision):
                 asked = self._next(Decision)
                 if not item.is_idle and not is_same(asked.answer, item.answer):
-                    raise Rejected(f"a question that is not kept gets another answer ({item.at.source})")
+                    of_sizes = not item.is_kept and not item.of_turns and isinstance(item.answer, bool)
+                    reason = f"a question that is not kept gets another answer ({item.at.source})"
+                    raise OtherSize(reason) if of_sizes else Rejected(reason)
                 self.match(item.predicate, asked.predicate, env)
 
     def _op(self, op: Op, env: dict[int, Any]) -> None:

@@ -17,10 +17,13 @@ from ..probes import PROBES, Plan
 from ..run import Frozen, Request, Stuck, followed_model, layout_at, run, tracer_for
 from ..source import Said, warn_user, warnings_held
 from ..tree import flatten
-from .explorer import CannotExplore, Explorer, Rejected, has_lists, kept
-from .items import At, Branch, Flag, Loop, Ragged, Raw, Unlike
+from .accept import Rejected
+from .bodies import has_lists, kept
+from .explorer import Explorer
+from .items import At, Branch, CannotExplore, Flag, Loop, Ragged, Raw, Unlike
 from .recorder import Recorder, Ways
 from .replay import replay
+from .runs import Runs
 
 Sizes = Mapping[str, int]
 _TURNS_WANTED = 5  # of loops over axes
@@ -81,7 +84,7 @@ def _explored(
         return raw
 
     longer = _longer(request)
-    explorer = Explorer(run_once, longer, _others(request, longer), _wide(request))
+    explorer = Explorer(Runs(run_once, longer, _wide(request)), _others(request, longer))
     program = explorer.program()
     if not kept(program.items) and not has_lists(program.items):
         fails = [f"with the other answer the model raises {each}" for each in explorer.unkept.values()]
@@ -198,6 +201,7 @@ def _raw(request: Request, plan: Plan, ways: Ways, sizes: Sizes, of_sizes: bool)
             recorder.finish()
     found.items, found.answers, found.said = recorder.items, tuple(recorder.answers), tuple(said)
     found.changing = recorder.variables.changing()
+    found.readings = tuple(recorder.readings.made)
     found.sizes = recorder.sizes
     return found
 

@@ -147,7 +147,7 @@ def meet(one: Raw, other: Raw, at: int, most: int | None = None) -> Meeting:
     first, second = (_made_at_the_end(run, common) for run in (one, other))
     for a, b in (*(pair for pairs in reversed(found[:common]) for pair in pairs), *given):  # in the order of use
         key = leaf_key(a)
-        if key in first and leaf_key(b) in second:
+        if _place(a, first) is not None and _place(b, second) is not None:
             continue
         if key is None:
             raise Ambiguous("a plain number stands for one that is computed")

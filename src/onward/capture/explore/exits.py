@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .branches import Meeting, meet
-from .items import At, Decision, Exit, Item, Place, Raw
+from .items import At, Decision, Exit, Item, Place, Raw, leaf_key
 from .renaming import Rewriters, applied, said
 
 Part = Callable[[Raw, int, int], tuple[list[Item], Rewriters]]  # what keeps the decisions of a part of a run
@@ -24,6 +24,10 @@ class Way:
     within: list[Rewriters]  # those that the turn itself has given, once it is known
     cut: int
     at: At
+
+    def changes(self, key: Any) -> bool:
+        """Whether another value stands for a value of the run that stays."""
+        return leaf_key(self.meeting.values[key]) != key
 
     def result(self, key: Any, leaf: Any) -> Any:
         """What stands for a value of the run that stays."""

@@ -279,6 +279,7 @@ class Raw:
     error: Exception | None = None
     said: tuple[Any, ...] = ()  # what the model would have warned of
     inputs: tuple[int, ...] = ()
+    readings: tuple[Any, ...] = ()  # what it has read from its data
     sizes: Mapping[int, tuple[int, ...]] = field(default_factory=dict)  # of its tensors
     shifts: tuple[tuple[int, int], ...] = ()  # from which number on values are counted from another number
     changing: frozenset[Counter] = frozenset()  # variables that had another value whenever a question was asked again
@@ -472,3 +473,18 @@ _MAKERS = (torch.tensor, torch.as_tensor, torch.Tensor.new_tensor)
 def is_of_numbers(op: Op) -> bool:
     """Whether an item computes a number from numbers."""
     return not isinstance(op.target, (OpOverload, HigherOrderOperator)) and op.target not in _MAKERS
+
+
+def leaves_in(template: Any) -> list[Any]:
+    """The leaves of a template that stand for tensors or numbers."""
+    found: list[Any] = []
+
+    def note(leaf: Any) -> Any:
+        leaf = Ref(leaf.value) if type(leaf) is SizeOf else leaf
+        if leaf_key(leaf) is None:
+            return None
+        found.append(leaf)
+        return leaf
+
+    replaced(template, note)
+    return found

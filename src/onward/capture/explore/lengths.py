@@ -7,6 +7,7 @@ Here that axis gets the size that follows the number of turns, so that what the 
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -51,7 +52,14 @@ class Lengths:
             self._counts[loop] = values if len(values) == dims.width else (*values, *dims.unlike_others())
             self._lines[loop] = frozenset((user_source(),))
 
+    @property
+    def turns(self) -> tuple[int, ...]:
+        """The numbers of the turns that the run is in."""
+        return tuple(self._turns.values())
+
     def _count(self, loop: Any, is_end: bool) -> None:
+        while loop in self._turns and next(reversed(self._turns)) != loop:  # a loop inside of it has been left
+            self._turns.popitem()
         if is_end:
             self._ended[loop] = self._turns.pop(loop, 0)
         else:
@@ -69,11 +77,22 @@ class Lengths:
         if found:
             self._made[id(tensor)] = found
 
-    def followed(self, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> Any:
-        """The result of `torch.stack` or `torch.cat`, with an axis that follows a loop's turns; others as they are."""
+    def followed(
+        self, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any, pieces: torch.SymInt | None
+    ) -> Any:
+        """The result of `torch.stack` or `torch.cat`, with an axis that follows a loop's turns; others as they are.
+
+        `pieces` is how many tensors there are in the list, where these are all pieces of one tensor.
+        """
         if op not in _JOINS or not isinstance(result, Traced):
             return result
         axis = (args[1] if len(args) > 1 else kwargs.get("dim", 0)) % result.dim()
+        if pieces is not None:
+            lengths = {self._lengths(op, each, axis) for each in args[0]}
+            if len(lengths) != 1:
+                return result
+            sizes = tuple(map(operator.mul, pieces.node.values, lengths.pop()))
+            return self._sized(result, axis, sizes, frozenset())
         holds = {loop: [each for each in args[0] if loop in self._made.get(id(each), ())] for loop in self._ended}
         for loop, inside in sorted(holds.items(), key=lambda each: -len(each[1])):
             turns = self._ended[loop]

@@ -13,7 +13,7 @@ and a list behind the loop with one value of every turn is stacked by it.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,6 +30,7 @@ from .items import (
     Counted,
     Decision,
     Exit,
+    Flag,
     Item,
     Last,
     Loop,
@@ -175,7 +176,7 @@ class Roll:
         }
         if len(shapes) > 1:
             raise Unlike("its turns do different things")
-        column = [_numbered(each, first.number) if len(own) > 1 else each for each in column]
+        column = [_numbered(each, first) if len(own) > 1 else each for each in column]
         state = tuple(self._inner([each.state[i] for each in column]) for i in range(len(first.state)))
         outs = tuple(self._inner([each.outs[i] for each in column]) for i in range(len(first.outs)))
         stacked = tuple(
@@ -245,6 +246,8 @@ class Roll:
             if len({(each.start, each.step) for each in column}) > 1:
                 raise Unlike("its turns count differently")
             return first
+        if type(first) is Flag and not first.is_inside:
+            return Flag(self._inner([each.name for each in column]))
         if type(first) is Turns:
             if len({(each.start, each.step) for each in column}) > 1:
                 raise Unlike("its turns count differently")
@@ -585,20 +588,39 @@ class Roll:
         )
 
 
-def _numbered(loop: Loop, number: int) -> Loop:
-    """A loop whose turns are counted under another number."""
+def _numbered(loop: Loop, like: Loop) -> Loop:
+    """A loop whose turns and exits have the numbers of another one."""
+    exits = {mine[0]: theirs[0] for mine, theirs in zip(loop.flags, like.flags, strict=True)}
 
     def change(template: Any) -> Any:
         def leaf(each: Any) -> Any:
+            if type(each) is Flag and each.is_inside:
+                return replace(each, name=exits.get(each.name, each.name))
             if type(each) is Counted and each.loop == loop.number:
-                return replace(each, loop=number)
+                return replace(each, loop=like.number)
             if type(each) is Piece and type(each.index) is Counted:
                 return Piece(each.pieces, leaf(each.index))
             return None
 
         return replaced(template, leaf)
 
-    return replace(item_changed(loop, change, lambda value: value), number=number)
+    flags = tuple((exits[number], name) for number, name in loop.flags)
+    made = item_changed(loop, change, lambda value: value)
+    return replace(made, number=like.number, flags=flags, body=_with_exits(made.body, exits))
+
+
+def _with_exits(items: Sequence[Item], numbers: Mapping[int, int]) -> tuple[Item, ...]:
+    """Items whose exits have other numbers."""
+
+    def change(item: Item) -> Item:
+        if isinstance(item, Exit):
+            return replace(item, number=numbers.get(item.number, item.number))
+        if isinstance(item, Branch):
+            yes, no = (replace(side, items=_with_exits(side.items, numbers)) for side in (item.yes, item.no))
+            return replace(item, yes=yes, no=no)
+        return replace(item, body=_with_exits(item.body, numbers)) if isinstance(item, Loop) else item
+
+    return tuple(map(change, items))
 
 
 def _of_star(leaf: Any) -> Any:

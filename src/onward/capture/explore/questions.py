@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from .items import Branch, Calc, CannotExplore, Counted, Decision, Item, Loop, Op, Ref, is_of_numbers
 
-_MOST_TURNS = 2_000  # that are looked at one by one
-_FAR = tuple(1 << power for power in range(11, 41))
-_NEAR = (-2, -1, 0, 1, 2)
+_COMPARISONS = (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne)
+_ENDLESS = 1 << 62  # turns
 Makers = Mapping[int, Op]
 
 
@@ -63,52 +63,42 @@ def _questions(items: Sequence[Item]) -> Iterator[Decision]:
 
 
 def _is_constant(decision: Decision, makers: Makers, loop: Loop | None) -> bool:
-    """Whether a question gets the answer that it got, in every turn of a loop."""
-    numbers: set[int] = set()
-    counts: set[Counted] = set()
-    try:
-        _collect(decision.predicate, makers, numbers, counts)
-        if any(loop is None or each.loop != loop.number for each in counts):
-            return False
-        return all(
-            bool(_value(decision.predicate, makers, turn)) is decision.answer for turn in _turns(loop, numbers, counts)
-        )
-    except (_Unknown, ArithmeticError, ValueError):
+    """Whether a question is sure to get the answer that it got, in every turn of a loop."""
+    predicate = decision.predicate
+    if type(predicate) is Ref and predicate.value in makers:
+        made = makers[predicate.value]
+        predicate = Calc(made.target, made.args)
+    if type(predicate) is not Calc or predicate.function not in _COMPARISONS:
         return False
+    try:
+        (step, start), (other_step, other_start) = (_line(each, makers, loop) for each in predicate.operands)
+    except _Unknown:
+        return False
+    last = loop.count - 1 if loop is not None and type(loop.count) is int else _ENDLESS
+    step, start = step - other_step, start - other_start  # compared with 0
+    turns = {0, last}
+    if step:  # the turn at which it is 0
+        turns |= {turn for turn in (-start // step, -(start // step)) if 0 <= turn <= last}
+    return all(predicate.function(start + step * turn, 0) is decision.answer for turn in turns)
 
 
-def _turns(loop: Loop | None, numbers: set[int], counts: set[Counted]) -> list[int]:
-    """The turns at which a question is asked: the first ones, far ones, and those near the numbers that it names."""
-    if not counts:
-        return [0]
-    most = loop.count if loop is not None and type(loop.count) is int else None
-    found = set(range(_MOST_TURNS)) | set(_FAR)
-    for count in counts:
-        if count.step:
-            found |= {(number - count.start) // count.step + each for number in numbers for each in _NEAR}
-    return sorted(turn for turn in found if turn >= 0 and (most is None or turn < most))
-
-
-def _collect(template: Any, makers: Makers, numbers: set[int], counts: set[Counted]) -> None:
+def _line(template: Any, makers: Makers, loop: Loop | None) -> tuple[int, int]:
+    """What a whole number grows by in every turn of a loop, and what it is in the first."""
     kind = type(template)
-    if kind in (int, float, bool):
-        numbers.add(int(template) if abs(template) < 1 << 62 else 0)
-    elif kind is Counted:
-        counts.add(template)
-    elif kind is Calc or (kind is Ref and template.value in makers):
-        for each in template.operands if kind is Calc else makers[template.value].args:
-            _collect(each, makers, numbers, counts)
-    else:
-        raise _Unknown("it is computed from something else")
-
-
-def _value(template: Any, makers: Makers, turn: int) -> Any:
-    kind = type(template)
-    if kind is Counted:
-        return template.start + template.step * turn
-    if kind is Calc:
-        return template.function(*(_value(each, makers, turn) for each in template.operands))
-    if kind is Ref:
+    if kind is int:
+        return 0, template
+    if kind is Counted and loop is not None and template.loop == loop.number:
+        return template.step, template.start
+    if kind is Ref and template.value in makers:
         made = makers[template.value]
-        return made.target(*(_value(each, makers, turn) for each in made.args))
-    return template
+        return _line(Calc(made.target, made.args), makers, loop)
+    if kind is not Calc or len(template.operands) != 2:
+        raise _Unknown("it is computed from something else")
+    one, other = (_line(each, makers, loop) for each in template.operands)
+    if template.function is operator.add:
+        return one[0] + other[0], one[1] + other[1]
+    if template.function is operator.sub:
+        return one[0] - other[0], one[1] - other[1]
+    if template.function is operator.mul and not (one[0] and other[0]):
+        return one[0] * other[1] + other[0] * one[1], one[1] * other[1]
+    raise _Unknown("it does not grow by the same in every turn")

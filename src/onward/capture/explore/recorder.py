@@ -24,6 +24,7 @@ from ..tree import flatten
 from .items import At, Calc, CannotExplore, Const, Counter, Decision, Item, Op, Piece, Place, Ref, SizeOf, Turn
 from .lengths import Lengths
 from .python_loops import is_in_for
+from .readings import Readings, is_reading, with_rows
 from .variables import Variables
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class Ways:
 
     answers: tuple[bool, ...] = ()
     rules: Rules = field(default_factory=dict)
-    hints: tuple[tuple[Place, tuple[bool, ...]], ...] = ()
+    hints: tuple[tuple[Any, tuple[Any, ...]], ...] = ()  # answers by their places, and readings
     draw: random.Random | None = None
     plain_indices: bool = False  # whether the turns of loops are counted with plain numbers
     counters: frozenset[Counter] = frozenset()  # variables that are followed from a question on
@@ -74,7 +75,8 @@ class Recorder:
 
     def __init__(self, tracer: Tracer, ways: Ways, of_sizes: bool) -> None:
         self._tracer, self._ways, self._of_sizes = tracer, ways, of_sizes
-        self._hints = {place: list(answers) for place, answers in ways.hints}
+        self._hints = {place: list(answers) for place, answers in ways.hints if not is_reading(place)}
+        self.readings = Readings(ways.hints)
         self.items: list[Item] = []
         self.answers: list[bool] = []
         self.made = 0
@@ -87,6 +89,8 @@ class Recorder:
         self._piece_counts: dict[int, Any] = {}
         self._answered: dict[int, tuple[Place, Any, bool]] = {}  # by what was asked: where, and the answer
         self._asked: dict[Any, list[bool]] = {}  # by the call of a function, and the place in it
+        self._moments: dict[Any, int] = {}  # when each of these was asked last, by the number of answers until then
+        self._turn_moments: dict[int, int] = {}  # when the turn of a loop began
         self._first: dict[Place, bool] = {}
         self._places: dict[Any, Place] = {}
         self._indices: set[fx.Node] = set()
@@ -195,11 +199,20 @@ class Recorder:
             self._alive.append(result)
             self._templates[id(result)] = template[0]  # whatever stands for the tensor from now on, it is the same one
             self.asked(result) if isinstance(result, Traced) else None
-        result = self._lengths.followed(op, args, kwargs, result)
+        result = self._lengths.followed(op, args, kwargs, result, self._count_joined(template))
         self._given = flatten((args, kwargs))[0]
         outs = tuple(self._out(leaf) for leaf in flatten(result)[0])
         self.items.append(Op(op, template, named, outs, at))
         return result
+
+    def _count_joined(self, template: tuple[Any, ...]) -> Any:
+        """How many there are of the pieces of a tensor, where a list holds all of them; None for another list."""
+        leaves = template[0] if template and type(template[0]) is list else []
+        if not leaves or any(type(each) is not Piece or each.pieces != leaves[0].pieces for each in leaves):
+            return None
+        count = self._piece_counts.get(leaves[0].pieces)
+        is_whole = sorted(each.index for each in leaves) == list(range(len(leaves)))
+        return count if is_whole and isinstance(count, SYMBOLIC) and count.node.values[0] == len(leaves) else None
 
     def _out(self, leaf: Any) -> int | None:
         value = leaf.node if isinstance(leaf, SYMBOLIC) else leaf
@@ -245,6 +258,17 @@ class Recorder:
         operands = tuple(map(self._number, size.origin.operands))
         at = self._at()
         self.items.append(Op(size.origin.function, operands, {}, (self._name(size),), at))
+
+    def rows(self, result: Any) -> Any:
+        """What an operator found whose result is as long as data says."""
+        if not isinstance(result, torch.Tensor) or not result.dim():
+            return result
+        return with_rows(result, self.read(result.size(0)))
+
+    def read(self, natural: Any) -> Any:
+        """A number that the model reads from its data."""
+        place, turns = self._at().place, self._lengths.turns
+        return self.readings.read(place, turns, natural, astray=self.is_astray)
 
     def made_up(self, op: Any, args: tuple, kwargs: Mapping[str, Any]) -> Any:
         """A result of the right form, where the data of the example has none."""
@@ -294,10 +318,14 @@ class Recorder:
         return answer
 
     def _answer(self, at: At, natural: bool) -> bool:
-        before = self._asked.setdefault((at.frame, at.place[-1:]), [])
-        self._places[at.frame, at.place[-1:]] = at.place
+        key = (at.frame, at.place[-1:])
+        before = self._asked.setdefault(key, [])
+        self._places[key] = at.place
         number = len(self.answers)
         ways = self._ways
+        if at.place in ways.rules and before and before[-1] is ways.rules[at.place][0]:
+            self._count_anew(self._moments[key] + 1)
+        self._moments[key] = number
         if number < len(ways.answers):
             answer = ways.answers[number]
         elif at.place in ways.rules:
@@ -323,6 +351,12 @@ class Recorder:
         for key, before in self._asked.items():
             if key != (at.frame, at.place[-1:]) and self._places.get(key) not in self._ways.rules:
                 before.clear()
+
+    def _count_anew(self, since: int) -> None:
+        """A turn is over: loops inside of it begin anew in the next one, even if something else has ended them."""
+        for key, moment in self._moments.items():
+            if moment >= since:
+                self._asked[key].clear()
 
     def commit(self, size: Size) -> Any:
         """Python asks for the number that a size is."""
@@ -371,6 +405,9 @@ class Recorder:
             template = self.encode(count)
             self._lengths.turn(loop, count, is_end=is_end)
             is_static = not isinstance(count, SYMBOLIC)
+            if loop in self._turn_moments:
+                self._count_anew(self._turn_moments[loop])
+            self._turn_moments[loop] = len(self.answers)
             self.items.append(Turn(loop, number, template, is_static, is_end, self._at()))
 
     def turns_of(self, count: Any, natural: int) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Sequence
-from types import FrameType, ModuleType
+from types import FrameType, GeneratorType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -105,11 +105,13 @@ class Variables:
 
 
 def _numbers_in(value: Any) -> dict[Any, Any]:
-    """The plain numbers in a list, in a dict, or in the attributes of an object; of an iterator, what is left of it."""
+    """The plain numbers in a list, in a dict, or in an object; of an iterator, what is left of it."""
     if hasattr(type(value), "__length_hint__"):
         return {"left": operator.length_hint(value)}
-    if type(value) is list:
-        pairs: Any = enumerate(value[:_MOST_HELD])
+    if isinstance(value, GeneratorType):
+        pairs: Any = () if value.gi_frame is None else value.gi_frame.f_locals.items()
+    elif type(value) is list:
+        pairs = enumerate(value[:_MOST_HELD])
     elif type(value) is dict:
         pairs = itertools.islice(value.items(), _MOST_HELD)
     elif isinstance(value, (torch.Tensor, type, ModuleType)) or not hasattr(value, "__dict__"):
