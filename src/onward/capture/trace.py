@@ -379,7 +379,7 @@ def _settled(request: Request, plan: Plan, program: CapturedProgram, *, after_fr
 
     def agrees(sizes: Mapping[str, int]) -> bool:
         """Without data where both take the same steps, for data could say nothing else; with data elsewhere."""
-        return same_steps.at(request.at_sizes({**start, **sizes})) or agrees_at(program, answer, sizes)
+        return same_steps.at(request.empty_at_sizes({**start, **sizes})) or agrees_at(program, answer, sizes)
 
     differing = contradicted(program, agrees)
     if after_freeze and differing and (_is_one_sided(plan) or any(each in program.sides for each, _ in differing)):
