@@ -28,7 +28,6 @@ from .items import (
     Program,
     Raw,
     Ref,
-    SizeOf,
     Turn,
     Unlike,
     item_renamed,
@@ -36,7 +35,6 @@ from .items import (
     made_by,
     refs_in,
     renamed,
-    replaced,
 )
 from .loops import Roll
 from .questions import answers_that_vary, questions_that_vary
@@ -44,6 +42,7 @@ from .ranges import FEW
 from .readings import as_hints
 from .recorder import Rules, Ways
 from .renaming import Behind, Names, Rewriters, Shift, applied, said
+from .unseen import is_seen
 
 Sizes = Mapping[str, int]
 Runner = Callable[[Ways, Sizes], Raw]
@@ -376,7 +375,7 @@ class Explorer:
         for place in later[:_MOST_LATER]:
             try:
                 one = self._flipped(run, place)
-                if self._is_seen(run, place, one, known, meeting):
+                if is_seen(run, place, one, known, meeting):
                     continue
                 two = self._flipped(other, place - cut + there)
             except CannotExplore:
@@ -396,21 +395,6 @@ class Explorer:
                         raise Ambiguous("one tensor stands for two")
                 elif key is not None:
                     meeting.values[key], meeting.leaves[key] = b, a
-
-    def _is_seen(self, run: Raw, at: int, other: Raw, known: set[int], meeting: Meeting) -> bool:
-        """Whether all that the other side of a later decision takes from before is known to stand for something."""
-        try:
-            side = meet(run, other, at)
-        except CannotExplore:
-            return False
-        items = other.items[at + 1 : len(other.items) - side.common]
-        taken = [leaf for item in items if isinstance(item, Op) for leaf in _leaves((item.args, item.kwargs))]
-        taken += [leaf for item in items if isinstance(item, Decision) for leaf in _leaves(item.predicate)]
-        taken += [leaf for item in items if isinstance(item, Turn) for leaf in _leaves(item.count)]
-        taken += [there for key, there in side.values.items() if leaf_key(there) != key]
-        return all(
-            leaf_key(leaf) in meeting.values or any(value not in known for value in refs_in(leaf)) for leaf in taken
-        )
 
     # --- loops -------------------------------------------------------------------------------------------------------
     def _while(self, run: Raw, at: int, high: int) -> Found:
@@ -673,21 +657,6 @@ def _made_until(run: Raw, at: int) -> set[int]:
     found = set(run.inputs)
     for item in run.items[:at]:
         found.update(made_by(item))
-    return found
-
-
-def _leaves(template: Any) -> list[Any]:
-    """The leaves of a template that stand for tensors or numbers."""
-    found: list[Any] = []
-
-    def note(leaf: Any) -> Any:
-        leaf = Ref(leaf.value) if type(leaf) is SizeOf else leaf
-        if leaf_key(leaf) is None:
-            return None
-        found.append(leaf)
-        return leaf
-
-    replaced(template, note)
     return found
 
 
