@@ -21,3 +21,5 @@ accept        whether a program could have done what a run did: the check that d
 replay        a program, run on traced tensors: what the file will hold
 attempt       a model, captured so
 """
+
+from __future__ import annotations
