@@ -161,3 +161,43 @@ class WhileThenFor(nn.Module):
         for each in together:
             total = torch.tanh(total + each)
         return total, together - together.flip(0)
+
+
+@ROWS.row(*sizes(rows, 4, 1, 2, 7), axes=AXES)
+class MeanOfThePast(nn.Module):
+    def forward(self, x):
+        states = [torch.zeros(3)]
+        for row in x:
+            states.append(torch.tanh(row + torch.stack(states).mean(0)))
+        return torch.stack(states)
+
+
+@ROWS.row(*[(noise(3, 6, 2), torch.tensor(n)) for n in [(2, 6, 1), (6, 6, 6), (1, 0, 0), (0, 3, 6)]],
+    *sizes(lambda n: (noise(n, 6, 2), torch.arange(n) % 6 + 1), 1, 2, 8),
+    axes={"x": {0: "n"}, "lengths": {0: "n"}},
+)  # fmt: skip
+class UnpaddedRows(nn.Module):
+    def forward(self, x, lengths):
+        parts = [torch.zeros(1, 2)]
+        for i in range(x.shape[0]):
+            parts.append(x[i, : int(lengths[i])].cumsum(0))
+        return torch.cat(parts)
+
+
+@ROWS.row(*sizes(rows, 4, 1, 2, 7), axes=AXES)
+class UpperTriangle(nn.Module):
+    def forward(self, x):
+        total = torch.zeros(3)
+        for i in range(x.shape[0]):
+            for j in range(i + 1):
+                total = torch.tanh(total + x[i] * x[j])
+        return total
+
+
+@ROWS.row(*sizes(rows, 4, 1, 2, 7), -rows(4).abs(), axes=AXES)
+class FirstThatIsLarge(nn.Module):
+    def forward(self, x):
+        for i in range(x.shape[0]):
+            if x[i].sum() > 0.5:
+                return x[i] + i
+        return x[0] * 0 - 1

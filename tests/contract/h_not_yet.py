@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 _NUMBERS = "numbers that Python computes from data take a way that no run can be forced to"
-_LISTS = "a list that grows inside of the loop, or that holds several values of every turn"
 _MEMORY = "memory is shared on one side of a branch only, and written to"
 _SIZES = "a size and data decide together"
 
@@ -14,7 +13,6 @@ NOT_YET = {
     "insertion_sort": _MEMORY,
     "while_with_or": "a loop that two questions keep going",
     "bisection_that_may_hit": "two variables that are one on one side change places on the other",
-    "attention_over_past_states": _LISTS,
     "greedy_decoding": _SIZES,
     "non_maximum_suppression": "the example has too few boxes for another turn",
     "bubble_sort": "too many ways through nested loops",

@@ -152,6 +152,7 @@ class _Walk:
         env.update((name, False) for _, name in loop.flags)
         state = [self._leaf(each, env) for each in loop.start]
         rows: list[list[Any]] = [[] for _ in loop.stacked]
+        past: dict[int, list[Any]] = {name: [] for name, _ in loop.pasts}
         turn, mark = 0, None
         asked = loop.condition
         inner = dict(env)
@@ -171,7 +172,7 @@ class _Walk:
                 self.match(asked, decision.predicate, inner)
                 if decision.answer is not loop.goes_on:
                     break
-            inner = {**env, **dict(zip(loop.state, state, strict=True))}
+            inner = {**env, **dict(zip(loop.state, state, strict=True)), **past}
             self._turns[loop.number] = turn
             try:
                 self.items(loop.body, inner)
@@ -187,6 +188,7 @@ class _Walk:
             state = [self._leaf(each, inner) for each in loop.nexts]
             for row, (_, each) in zip(rows, loop.stacked, strict=True):
                 row.append(self._leaf(each, inner))
+            past = {name: [*past[name], self._leaf(each, inner)] for name, each in loop.pasts}
             asked = loop.going
             turn += 1
         env.update(zip(loop.outs, state, strict=True))

@@ -230,6 +230,7 @@ class Loop:
     turns: int | None = None  # the name of the number of turns behind it, if anybody asks
     skipped: int = 0  # turns before the first that it does, of those that are counted
     flags: tuple[tuple[int, int], ...] = ()  # of every exit, in their order: its number, and the name of its flag
+    pasts: tuple[tuple[int, Any], ...] = ()  # lists of what all turns before have made: the name, and the value inside
     is_silent: bool = False  # whether a run does not say when a turn begins: that of a loop over a list
 
 
@@ -398,6 +399,7 @@ def item_changed(item: Any, change: Change, outs: Callable[[int], int]) -> Any:
             body=tuple(item_changed(each, change, outs) for each in item.body),
             nexts=change(item.nexts),
             stacked=tuple((outs(out), change(each)) for out, each in item.stacked),
+            pasts=tuple((outs(name), change(each)) for name, each in item.pasts),
             outs=tuple(map(outs, item.outs)),
         )
     if isinstance(item, Last):
@@ -452,8 +454,8 @@ def taken_by(item: Any) -> Iterator[int]:
         yield from _outside(item.no.items, item.no.results)
     elif isinstance(item, Loop):
         yield from refs_in((item.count, item.condition, item.start))
-        inner = set(item.state)
-        results = (item.going, item.nexts, tuple(each for _, each in item.stacked))
+        inner = {*item.state, *(name for name, _ in item.pasts)}
+        results = (item.going, item.nexts, tuple(each for _, each in (*item.stacked, *item.pasts)))
         yield from (value for value in _outside(item.body, results) if value not in inner)
 
 

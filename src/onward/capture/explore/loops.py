@@ -84,6 +84,7 @@ class Roll:
         self._states: dict[tuple[Any, ...], _State] = {}
         self._stacked: dict[Any, tuple[int, Any]] = {}
         self._lasts: dict[Any, Last] = {}
+        self._pasts: dict[Any, int] = {}  # lists of what all turns before have made, by where in a turn
         self._singly: dict[Any, set[int]] = {}
         self._outs: dict[int, int] = {}  # carried values behind the loop
         self.starts: dict[int, Any] = {}  # what stands for values of the last turn where there is no turn at all
@@ -107,6 +108,7 @@ class Roll:
                 self._note(turn, item.no.items, (*path, place, False), seen)
             if isinstance(item, Loop):
                 self._make(turn, item.state, (*path, place, "state"), seen)
+                self._make(turn, tuple(name for name, _ in item.pasts), (*path, place, "past"), seen)
                 self._note(turn, item.body, (*path, place, "body"), seen)
             self._make(turn, tuple(made_by(item)), (*path, place), seen)
 
@@ -169,7 +171,8 @@ class Roll:
         first = column[0]
         own = {each.number for each in column}
         shapes = {
-            (len(e.state), len(e.stacked), len(e.flags), e.goes_on, e.count is None, e.turns is None) for e in column
+            (len(e.state), len(e.stacked), len(e.pasts), len(e.flags), e.goes_on, e.count is None, e.turns is None)
+            for e in column
         }
         if len(shapes) > 1:
             raise Unlike("its turns do different things")
@@ -193,6 +196,10 @@ class Roll:
             nexts=self.merged([each.nexts for each in column]),
             outs=outs,
             stacked=stacked,
+            pasts=tuple(
+                (self._inner([e.pasts[i][0] for e in column]), self.merged([e.pasts[i][1] for e in column]))
+                for i in range(len(first.pasts))
+            ),
             flags=tuple(
                 (first.flags[i][0], self._inner([each.flags[i][1] for each in column])) for i in range(len(first.flags))
             ),
@@ -252,7 +259,7 @@ class Roll:
             return Star(stacked, first.backwards, tuple(more), first.depth)
         if isinstance(first, (list, tuple)):
             if len({len(each) for each in column}) > 1:
-                raise Unlike("it uses a list that grows with every turn")
+                return self._growing(column)
             made = [self.merged(list(each)) for each in zip(*column, strict=True)]
             return made if type(first) is list else tuple(made)
         if isinstance(first, dict):
@@ -264,6 +271,22 @@ class Roll:
         if type(first) is int:
             return self._counted(column)
         raise Unlike(f"a plain value changes from turn to turn ({column[0]!r}, {column[1]!r})")
+
+    def _growing(self, column: list[Any]) -> list[Any]:
+        """A list with what every turn before has made: some values, those of the turns, and some more."""
+        fixed = len(column[0])
+        if any(type(each) is not list or len(each) != fixed + turn for turn, each in enumerate(column)):
+            raise Unlike("it uses a list that grows with every turn")
+        for first in range(fixed + 1):
+            past = [leaves[first : first + turn] for turn, leaves in enumerate(column)]
+            made = [(self._made.get(leaf_key(leaf)), turn) for leaves in past for turn, leaf in enumerate(leaves)]
+            places = {found[1] if found is not None and found[0] == turn else None for found, turn in made}
+            if len(places) == 1 and None not in places:
+                before = [self.merged(list(each)) for each in zip(*(leaves[:first] for leaves in column), strict=True)]
+                rests = (leaves[first + turn :] for turn, leaves in enumerate(column))
+                rest = [self.merged(list(each)) for each in zip(*rests, strict=True)]
+                return [*before, Star(self._pasts.setdefault(places.pop(), self._fresh())), *rest]
+        raise Unlike("it uses a list that grows with every turn, and not by what the turn before has made")
 
     def _is_value(self, leaf: Any) -> bool:
         return type(leaf) in (Ref, Const, Piece)
@@ -560,6 +583,7 @@ class Roll:
             self.turns,
             skipped,
             tuple(flags),
+            tuple((name, Ref(self._name(where))) for where, name in self._pasts.items()),
             is_silent,
         )
 

@@ -82,9 +82,9 @@ class _Block:
                 sides.append(Block(tuple(inner), results))
             return replace(item, yes=sides[0], no=sides[1])
         if isinstance(item, Loop):
-            given = (item.going, item.nexts, item.stacked)
-            body, (going, nexts, stacked) = self.changed(list(item.body), given, known | set(item.state))
-            return replace(item, body=tuple(body), going=going, nexts=nexts, stacked=stacked)
+            given = (item.going, item.nexts, item.stacked, item.pasts)
+            body, (going, nexts, stacked, pasts) = self.changed(list(item.body), given, known | set(item.state))
+            return replace(item, body=tuple(body), going=going, nexts=nexts, stacked=stacked, pasts=pasts)
         return item
 
     def _rolled(

@@ -105,6 +105,9 @@ class _Replay:
 
     def _join(self, op: Op, env: Env) -> Any:
         """`torch.stack` or `torch.cat` of tensors of which some come from the turns of a loop, stacked."""
+        lists = [env.get(leaf.stacked) for leaf in op.args[0] if type(leaf) is Star]
+        if any(isinstance(each, TracedList) for each in lists):
+            return self._join_list(op, env)
         parts: list[torch.Tensor] = []
         axis = op.args[1] if len(op.args) > 1 else op.kwargs.get("dim", 0)
         for leaf in op.args[0]:
@@ -114,8 +117,7 @@ class _Replay:
                 parts.append(made.squeeze(0))
                 continue
             rows = [env[name] for name in leaf.names]
-            if isinstance(rows[0], TracedList):
-                parts.append(_joined_list(op, axis, leaf, rows[0]))
+            if rows[0] is None:  # no turn has made anything yet
                 continue
             if len(rows) == 1 and isinstance(rows[0], tuple) and rows[0][2] is not None:
                 parts.append(self._put_back(op, axis, leaf.backwards, rows[0]))
@@ -132,6 +134,21 @@ class _Replay:
             each_turn = found[0] if len(found) == 1 else torch.cat(found, axis + 1)
             parts.append(each_turn.movedim(0, axis).flatten(axis, axis + 1))
         return parts[0] if len(parts) == 1 else torch.cat(parts, axis)
+
+    def _join_list(self, op: Op, env: Env) -> Any:
+        """The same for tensors of different sizes, or for those that all turns before have made: a list gets them."""
+        axis = op.args[1] if len(op.args) > 1 else op.kwargs.get("dim", 0)
+        (place,) = [place for place, leaf in enumerate(op.args[0]) if type(leaf) is Star] or [0]
+        star = op.args[0][place]
+        if type(star) is not Star or star.backwards or star.more or star.depth > 1:
+            raise CannotExplore("it puts tensors of different sizes together in another order than they were made")
+        if op.target not in (*_CATS, aten.stack.default):
+            raise CannotExplore(f"{op.target} takes tensors of different sizes")
+        rows: TracedList = env[star.stacked]
+        for index, leaf in enumerate(op.args[0]):
+            if index != place:
+                rows = rows.inserted(index if index < place else None, self.value(leaf, env))
+        return rows.cat(axis) if op.target in _CATS else rows.stack(axis)
 
     def _rows(self, rows: Any, depth: int) -> torch.Tensor:
         """The tensors of a list along a first axis."""
@@ -258,6 +275,8 @@ class _Replay:
 
         def step(turn: Any, carried: Any) -> Any:
             inner = {**env, **dict(zip(loop.state, carried, strict=False)), ("turn", loop.number): turn}
+            grown = dict(zip(lists, carried[len(carried) - len(lists) :], strict=True))
+            inner.update((name, grown.get(name)) for name, _ in loop.pasts)
             self.items(loop.body, inner)
             going = True if loop.going is None else self._truth(loop.going, inner, loop.goes_on)
             nexts = [self.value(each, inner) for each in loop.nexts]
@@ -274,8 +293,11 @@ class _Replay:
             for name, each in loop.stacked:
                 if name not in lists:
                     slices.append(self._slice(name, each, inner))
-            for known, name in zip(carried[len(carried) - len(lists) :], lists, strict=True):
-                longer.append(known.inserted(None, self.value(dict(loop.stacked)[name], inner)))
+            for name, each in loop.pasts:
+                if name not in lists:  # now it is known what is in it
+                    raise self._as_list(name, self.value(each, inner))
+            for name, known in grown.items():
+                longer.append(known.inserted(None, self.value({**dict(loop.stacked), **dict(loop.pasts)}[name], inner)))
             return going, [*nexts, *left, *counted, *longer], slices
 
         numbers: set[int] = set()
@@ -305,14 +327,17 @@ class _Replay:
         if isinstance(value, Traced) and not is_known_outside(self._tracer, outside, value.fact):
             if not self._with_lists:
                 raise Ragged("what its turns leave has another size in every turn")
-            fact = value.fact
-            known = (TensorFact(fact.dtype, (dim,)) for dim in fact.shape)
-            shape = [
-                dim if is_known_outside(self._tracer, outside, each) else None
-                for dim, each in zip(fact.shape, known, strict=True)
-            ]
-            raise _DifferentSizes(name, ListFact(fact.dtype, tuple(shape)))
+            raise self._as_list(name, value)
         return value
+
+    def _as_list(self, name: int, value: Any) -> Exception:
+        """What the turns of a loop make is to be a list: of tensors of this dtype, with as many axes."""
+        if not isinstance(value, Traced):
+            return CannotExplore("it keeps a list of plain values")
+        outside, fact = self._tracer.levels[:-1], value.fact
+        known = (is_known_outside(self._tracer, outside, TensorFact(fact.dtype, (dim,))) for dim in fact.shape)
+        shape = (dim if is_known else None for dim, is_known in zip(fact.shape, known, strict=True))
+        return _DifferentSizes(name, ListFact(fact.dtype, tuple(shape)))
 
 
 class _DifferentSizes(Exception):
@@ -326,14 +351,6 @@ class _DifferentSizes(Exception):
 def _row(rows: torch.Tensor | TracedList, index: Any) -> Any:
     """One of the tensors that the turns of a loop have left."""
     return rows.get(index) if isinstance(rows, TracedList) else rows.select(0, index)
-
-
-def _joined_list(op: Op, axis: int, star: Star, rows: TracedList) -> torch.Tensor:
-    """Tensors of different sizes, put together."""
-    if star.backwards or star.more or star.depth > 1 or op.target not in (*_CATS, aten.stack.default):
-        raise CannotExplore("it puts tensors of different sizes together in another order than they were made")
-    joined = rows.cat(axis) if op.target in _CATS else rows.stack(axis)
-    return joined
 
 
 def _is_tensor(value: Any) -> bool:
