@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import itertools
 import json
 import sys
 import tempfile
@@ -17,7 +18,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from ..page import record
-from .generate import generate
+from .generate import decides, generate
 from .judge import BAD, REFUSED, Verdict, judge
 from .minimize import minimized
 from .pool import judged
@@ -32,6 +33,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0, help="the seed of the first program (0)")
     parser.add_argument("--jobs", type=int, default=2, help="worker processes (2)")
     parser.add_argument("--zero", action="store_true", help="compare at a size of 0 too")
+    parser.add_argument("--decided", action="store_true", help="only programs that decide on data")
     parser.add_argument("--record", action="store_true", help="write the table into docs/reliability.md")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every verdict into a file")
     parser.add_argument("--seed-of-program", type=int, metavar="S", help="show one program and what becomes of it")
@@ -46,7 +48,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     started, verdicts = time.monotonic(), dict[int, Verdict]()
-    seeds = range(options.seed, options.seed + options.programs)
+    seeds = list(range(options.seed, options.seed + options.programs))
+    if options.decided:
+        seeds = list(itertools.islice(filter(decides, itertools.count(options.seed)), options.programs))
     for seed, verdict in judged(seeds, options.jobs, functools.partial(judge_seed, zero=options.zero)):
         verdicts[seed] = verdict
         if verdict.kind in BAD:
@@ -60,6 +64,7 @@ def _run(options: argparse.Namespace) -> int:
     if options.json:
         options.json.write_text(json.dumps({seed: asdict(each) for seed, each in verdicts.items()}), encoding="utf-8")
     command = f"python -m reliability.fuzz -n {options.programs} --seed {options.seed}" + " --zero" * options.zero
+    command += " --decided" * options.decided
     table = lines(verdicts, command, time.monotonic() - started)
     print("\n".join([*table, "", *causes(verdicts)]))
     if options.record:

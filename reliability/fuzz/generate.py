@@ -9,11 +9,17 @@ from dataclasses import replace
 import torch
 
 from .builder import Builder, Rejected
-from .families import FAMILIES
+from .families import DECISIONS, FAMILIES
 from .program import Argument, FuzzProgram, Statement
 
 _AXES = ("batch", "length", "width")
 _NEWEST = 26
+_DECIDED = 0.1  # of all programs ask what data says
+
+
+def decides(seed: int) -> bool:
+    """Whether the program of a seed has branches and loops on data. It draws nothing from the program's own numbers."""
+    return random.Random(f"decides {seed}").random() < _DECIDED
 
 
 def generate(seed: int) -> FuzzProgram:
@@ -23,9 +29,14 @@ def generate(seed: int) -> FuzzProgram:
     axes, arguments = _arguments(rng)
     dynamic = tuple(name for name in axes if rng.random() < 0.9)
     front = rng.choices(("trace", "script", "exported"), (85, 12, 2))[0]
+    decided = decides(seed)
+    if decided:
+        front = "trace"
     builder = Builder(rng, seed, arguments, _other_sizes(rng, axes, dynamic))
     builder.scripted = front == "script"
-    _grow(builder, rng.randrange(3, 11))
+    _grow(builder, rng.randrange(3, 11) if not decided else rng.randrange(1, 4))
+    if decided:
+        _decide(builder)
     program = FuzzProgram(
         seed=seed,
         arguments=arguments,
@@ -42,7 +53,8 @@ def generate(seed: int) -> FuzzProgram:
         tags=frozenset(builder.tags),
         coarse=builder.coarse,
     )
-    return _with_early_return(program, builder) if front != "exported" and rng.random() < 0.04 else program
+    early = rng.random() < (0.2 if decided else 0.04)
+    return _with_early_return(program, builder, decided) if front != "exported" and early else program
 
 
 def _arguments(rng: random.Random) -> tuple[dict[str, int], tuple[Argument, ...]]:
@@ -101,6 +113,17 @@ def _grow(builder: Builder, wanted: int) -> None:
             builder.tags.add(f"{name}.{write.__name__}")
 
 
+def _decide(builder: Builder) -> None:
+    """One or two statements that ask what data says, and some others behind them."""
+    for _ in range(builder.rng.choice((1, 1, 2))):
+        for _ in range(20):
+            write = builder.rng.choices([each for _, each in DECISIONS], [weight for weight, _ in DECISIONS])[0]
+            if builder.add(write):
+                builder.tags.add(f"decisions.{write.__name__}")
+                break
+        _grow(builder, len(builder.body) + builder.rng.randrange(3))
+
+
 def _reached(builder: Builder) -> list[str]:
     """The tensors that the data of an input has a part in, those that nothing reads first."""
     known = {each.name for each in builder.arguments}
@@ -139,8 +162,8 @@ def _returns(builder: Builder, scripted: bool) -> str:
     return rng.choice(forms)
 
 
-def _with_early_return(program: FuzzProgram, builder: Builder) -> FuzzProgram:
-    if not re.fullmatch(r"[a-z]+\d+", program.returns) or not program.dynamic:
+def _with_early_return(program: FuzzProgram, builder: Builder, decided: bool) -> FuzzProgram:
+    if not re.fullmatch(r"[a-z]+\d+", program.returns) or not (program.dynamic or decided):
         return program
     name = program.returns
     where = next((at for at, each in enumerate(program.body) if name in each.targets), None)
@@ -153,6 +176,8 @@ def _with_early_return(program: FuzzProgram, builder: Builder) -> FuzzProgram:
     if x not in {each.name for each in program.arguments}:
         x = program.arguments[0].name
     condition = f"{x}.shape[0] {builder.rng.choice(('> 4', '== 1', '< 3', '% 2 == 1'))}"
+    if decided:
+        condition = f"{x}.double().mean() {builder.rng.choice(('> 0', '< 0.2', '> -0.1'))}"
     early = Statement((f"if {condition}:", f"    return {name}"), (), (x, name))
     body = (*program.body[: where + 1], early, *program.body[where + 1 :])
     changed = f"{name} + 1" if builder[name].dtype is not torch.bool else f"~{name}"

@@ -80,6 +80,11 @@ class FuzzProgram:
     tags: frozenset[str] = field(default_factory=frozenset)
     coarse: torch.dtype | None = None  # the least exact float type that occurs
 
+    @property
+    def decides(self) -> bool:
+        """Whether Python asks what data says."""
+        return any(tag.startswith("decisions.") for tag in self.tags)
+
     def source(self) -> str:
         names = ", ".join(["self", *(_typed(each, self.front) for each in self.arguments)])
         lines = ["class Model(nn.Module):", "    def __init__(self):", "        super().__init__()"]
@@ -89,10 +94,14 @@ class FuzzProgram:
         lines += [f"        return {self.returns}", ""]
         return HEAD + "\n".join(lines)
 
-    def example(self, seed: int = 0, axes: Mapping[str, int] | None = None) -> tuple[torch.Tensor, ...]:
-        """Inputs at the example's sizes, or at others; another seed draws other values."""
+    def example(
+        self, seed: int = 0, axes: Mapping[str, int] | None = None, times: float = 1.0, plus: float = 0.0
+    ) -> tuple[torch.Tensor, ...]:
+        """Inputs at the example's sizes, or at others; another seed draws other values, and `times` and `plus` move
+        floating point numbers to where a model decides otherwise."""
         generator = torch.Generator().manual_seed(self.seed * 7919 + seed)
-        return tuple(each.draw(axes or self.axes, generator) for each in self.arguments)
+        drawn = [each.draw(axes or self.axes, generator) for each in self.arguments]
+        return tuple(each * times + plus if each.is_floating_point() else each for each in drawn)
 
     def dynamic_axes(self) -> dict[str, dict[int, str]]:
         return {

@@ -315,3 +315,14 @@ class BufferReplacedInABranch(nn.Module):
         if x.sum() > 0:
             self.scale = x
         return self.scale * 3
+
+
+@ROWS.row(SQUARE, -SQUARE)
+class ConstantWrittenOnBothSides(nn.Module):
+    def forward(self, x):
+        count = torch.zeros(())
+        if x.sum() > 0:
+            count += 1
+        else:
+            count -= 2
+        return count * x

@@ -424,3 +424,24 @@ class EarlyExit(nn.Module):
             if scores.max() > 0.8:
                 break
         return scores
+
+
+@ROWS.row(*NUMBERS)
+class TurnsCountedInPlace(nn.Module):
+    def forward(self, x):
+        count = torch.zeros(())
+        while x > 1:
+            x = x / 2
+            count += 1
+        return x + count
+
+
+@ROWS.row(*NUMBERS)
+class ViewWrittenInEveryTurn(nn.Module):
+    def forward(self, x):
+        out = torch.zeros(2, 3)
+        part = out[1]
+        while x > 1:
+            x = x / 2
+            part.add_(1)
+        return out * x

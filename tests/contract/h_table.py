@@ -28,6 +28,7 @@ from . import (
     h02_limits,
     h02_while,
     h03_for,
+    h03_lists,
     h03_nested,
     h03_recurrent,
     h05_not_kept,
@@ -37,7 +38,7 @@ from .h_rows import SECONDS, Outcome, Row, judge
 TABLES = {
     "h01": (h01_branches, h01_calls, h01_values, h01_writes),
     "h02": (h02_while, h02_limits, h02_algorithms),
-    "h03": (h03_for, h03_nested, h03_recurrent),
+    "h03": (h03_for, h03_lists, h03_nested, h03_recurrent),
     "h05": (h05_not_kept,),
 }
 ROWS = {name: [row for module in modules for row in module.ROWS] for name, modules in TABLES.items()}

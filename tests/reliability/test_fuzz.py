@@ -11,7 +11,7 @@ import torch
 from onward.verify import compare
 from reliability.fuzz import judge as judging
 from reliability.fuzz.__main__ import main
-from reliability.fuzz.generate import generate
+from reliability.fuzz.generate import decides, generate
 from reliability.fuzz.judge import BAD, Verdict, judge
 from reliability.fuzz.minimize import minimized
 from reliability.fuzz.noise import Noise
@@ -89,8 +89,44 @@ def test_programs_use_every_family_front_end_and_number_of_axes() -> None:
         "types",
         "writes",
         "control",
+        "decisions",
     }
     assert {size for each in programs for size in each.axes.values()} >= {1, 2, 3, 4}
+
+
+def test_programs_that_decide_on_data_are_given_data_for_either_side() -> None:
+    seed = next(seed for seed in range(100) if decides(seed))
+    program = generate(seed)
+    assert program.decides and not planted.program("v1 = x0").decides
+    labels = [label for label, _, _ in judging._runs(program, False)]
+    assert "negated values" in labels and labels.count("fresh values") == 5
+
+
+_DATA = "fuzzed_5_0.py:{line}: a value was read out of a tensor, and the file keeps the example's answer (True)"
+_SIZE = "fuzzed_5_0.py:1: a branch depends on the size of axis 'batch'"
+
+
+@pytest.mark.parametrize(
+    ("warning", "batch", "sign", "excused"),
+    [
+        (_DATA, 2, -1.0, True),
+        (_DATA, 2, 1.0, False),  # the decision is the example's
+        (_DATA.replace("{line}", "1"), 2, -1.0, False),  # it names another line
+        (_SIZE, 2, -1.0, False),
+        (_SIZE, 4, -1.0, True),
+    ],
+    ids=["other answer", "same answer", "other line", "of sizes, same sizes", "of sizes, other sizes"],
+)
+def test_a_warning_excuses_only_what_it_names(warning: str, batch: int, sign: float, excused: bool) -> None:
+    def model(x0: torch.Tensor) -> torch.Tensor:
+        return x0 * 2 if x0.sum() > 0 else x0 - 1
+
+    line = model.__code__.co_firstlineno + 1
+    example = planted.program("v1 = x0")
+    sizes = {"batch": batch}
+    positive = bool(example.example()[0].sum() > 0)
+    x = torch.full((batch, 3), sign if positive else -sign)
+    assert judging.excuses(example, (warning.format(line=line),), model, sizes, (x,)) is excused
 
 
 def test_sizes_to_compare_at_have_one_two_and_four_times_the_example() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from . import control, indexing, layers, pointwise, reductions, shapes, sizes, types, writes
+from . import control, decisions, indexing, layers, pointwise, reductions, shapes, sizes, types, writes
 
 FAMILIES: dict[str, tuple[int, list[tuple[int, Callable[[Any], Any]]]]] = {
     "pointwise": (18, pointwise.WRITERS),
@@ -18,3 +18,5 @@ FAMILIES: dict[str, tuple[int, list[tuple[int, Callable[[Any], Any]]]]] = {
     "writes": (8, writes.WRITERS),
     "control": (6, control.WRITERS),
 }
+
+DECISIONS = decisions.WRITERS  # in some programs only, beside the others: their exports take longer

@@ -181,9 +181,12 @@ def _capture_loop(tracer: Tracer, limit: Any, condition: Any, carried: Any, step
     for place, (leaf, end) in enumerate(zip(inputs, ends, strict=False)):
         leaves.append(_after(tracer, leaf, end, {axis: key for (which, axis), key in free.items() if which == place}))
     turns = limit if condition is True and _goes_on(outputs[0]) else None
+    stacked_by = object()  # all slices of one loop are as many
     for (_, leaf), end in zip(outputs[1 + len(inputs) :], ends[len(inputs) :], strict=True):
         assert isinstance(leaf.fact, TensorFact)
-        leaves.append(Leaf(TensorFact(leaf.fact.dtype, (_turns(tracer, turns, end), *leaf.fact.shape)), end))
+        leaves.append(
+            Leaf(TensorFact(leaf.fact.dtype, (_turns(tracer, turns, end, stacked_by), *leaf.fact.shape)), end)
+        )
     args = (limit_node, condition_node, [node for node, _ in initial], body, operands)
     made = _results(tracer, loop, args, leaves)
     count = len(given)
@@ -292,13 +295,13 @@ def _after(tracer: Tracer, leaf: Leaf, end: Any, free: dict[int, tuple[Any, ...]
     return Leaf(TensorFact(leaf.fact.dtype, shape), end)
 
 
-def _turns(tracer: Tracer, limit: Any, end: torch.Tensor) -> Dim:
+def _turns(tracer: Tracer, limit: Any, end: torch.Tensor, key: Any) -> Dim:
     """The axis over which slices are stacked."""
     if type(limit) is int:
         return limit
     if isinstance(limit, torch.SymInt) and not limit.node.from_data:
         return tracer.dims.dim(limit.node.values)
-    return _fresh(tracer, end.size(0), "turns")
+    return _fresh(tracer, end.size(0), "turns", ("turns", key))
 
 
 def _goes_on(condition: tuple[fx.Node, Leaf]) -> bool:

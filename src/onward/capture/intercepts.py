@@ -9,7 +9,7 @@ import numpy
 import torch
 
 from ..tables import registrar
-from .explore.ranges import announced
+from .explore.ranges import announced, numbers_along
 from .queries import freeze_sizes
 from .sizes import SYMBOLIC
 from .source import user_source
@@ -288,10 +288,18 @@ def pieces(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> An
     recorder = tracer.recorder
     if recorder is None or recorder.is_off or not args or not isinstance(args[0], Traced) or not args[0].dim():
         return NotImplemented
-    found = args[0].unbind(0) if func is torch.Tensor.__iter__ else func(*args, **kwargs)
+    if func in (torch.chunk, torch.Tensor.chunk):
+        found = _chunks(*args, **kwargs)
+    else:
+        found = args[0].unbind(0) if func is torch.Tensor.__iter__ else func(*args, **kwargs)
     count = recorder.count_of(found)
     found = found if count is None else announced(recorder, found, count)
     return iter(found) if func is torch.Tensor.__iter__ else found
+
+
+def _chunks(x: Any, chunks: Any, dim: int = 0) -> Any:
+    """`torch.chunk`, whose number of parts may follow a size: PyTorch itself takes a plain one only."""
+    return torch.split(x, -(-x.shape[dim] // chunks), dim) if isinstance(chunks, SYMBOLIC) else x.chunk(chunks, dim)
 
 
 @intercepts(torch.equal, torch.Tensor.equal)
@@ -333,6 +341,10 @@ def _depends_on_inputs(tracer: Tracer, *values: Any) -> bool:
 def to_list(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """`sizes.tolist()` of a few numbers: each of them is a number that Python may go on computing with."""
     tensor = args[0]
+    if tracer.recorder is not None and isinstance(tensor, Traced) and not tensor.fact.is_static:
+        found = numbers_along(tracer.recorder, tensor)
+        if found is not None:
+            return found
     if not isinstance(tensor, Traced) or not tensor.fact.is_static or tensor.example.numel() > _MOST_NUMBERS:
         return read_out(tracer, func, args, kwargs)
     if is_made_of_weights(tracer.node_of(tensor)):

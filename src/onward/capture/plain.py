@@ -27,6 +27,7 @@ from .traits import Traits
 from .weights import Weight, Weights
 
 if TYPE_CHECKING:
+    from .levels import Level
     from .tracer import Tracer
 
 aten = torch.ops.aten
@@ -45,6 +46,7 @@ class PlainTensors:
         self._live: set[int] = set()  # storages of what is followed like an input
         self._state: dict[int, torch.Tensor] = {}  # {storage: tensor} of the model's state
         self._born = Memories()  # what plain ops made during this trace
+        self._born_in: dict[int, Level] = {}  # by memory: the body of control flow that made it, or the graph itself
         self._made_at: dict[int, Source | None] = {}  # the lines that made it, by memory
         self._kept: set[int] = set()  # storages that constants of the graph read
         self._bases: dict[int, tuple[torch.Tensor, Traced]] = {}  # promoted memory: the plain tensor, its stand-in
@@ -67,6 +69,7 @@ class PlainTensors:
         for value in leaves(result):
             if isinstance(value, torch.Tensor) and (op is aten.lift_fresh.default or storage(value) not in given):
                 self._born.add(value)
+                self._born_in[storage(value)] = self._tracer.levels[-1]
                 self._made_at[storage(value)] = user_source()
                 MADE.add(value)
         return result
@@ -93,12 +96,16 @@ class PlainTensors:
                 self.updated.setdefault(self._tracer.scopes.current.path or "the model")
 
     def may_write(self, info: Traits, args: tuple, kwargs: dict[str, Any]) -> bool:
-        """Only memory that this trace made, and that no recorded constant reads, is written for real."""
+        """Only memory that this trace made, and that no recorded constant reads, is written for real.
+
+        A turn of a loop, or a side of a branch, writes for real to what it has made itself alone.
+        """
         for position, name in info.writes:
             for target in leaves(args[position] if position < len(args) else kwargs.get(name)):
                 if isinstance(target, torch.Tensor):
                     memory = storage(target)
-                    if memory not in self._born or memory in self._kept:
+                    is_outer = self._born_in.get(memory) is not self._tracer.levels[-1]
+                    if memory not in self._born or memory in self._kept or is_outer:
                         return False
         return True
 

@@ -17,13 +17,17 @@ from ..probes import PROBES, Plan
 from ..run import Frozen, Request, Stuck, followed_model, layout_at, run, tracer_for
 from ..source import Said, warn_user, warnings_held
 from ..tree import flatten
-from .explorer import CannotExplore, Explorer, Rejected, has_lists, kept
-from .items import At, Branch, Flag, Loop, Ragged, Raw, Unlike
+from .accept import Rejected
+from .bodies import has_lists, kept
+from .explorer import Explorer
+from .items import At, Branch, CannotExplore, Flag, Loop, Ragged, Raw, Unlike
 from .recorder import Recorder, Ways
 from .replay import replay
+from .runs import Runs
 
 Sizes = Mapping[str, int]
 _TURNS_WANTED = 5  # of loops over axes
+_WIDE = 13  # the size of axes along which loops get as few turns as it takes
 
 
 class NothingToKeep(CannotExplore):
@@ -49,11 +53,15 @@ def explored(request: Request, plan: Plan, *, of_sizes: bool = False) -> Capture
 
 def _as_free_as_it_goes(request: Request, plan: Plan, of_sizes: bool, *, plain_indices: bool) -> CapturedProgram:
     """With numbers from data varying freely; where the model refuses that, with less and less freedom."""
+    free, with_lists = plan, False
     while True:
         try:
-            return _explored(request, plan, of_sizes, plain_indices=plain_indices)
+            return _explored(request, plan, of_sizes, plain_indices=plain_indices, with_lists=with_lists)
         except CannotExplore as error:
             rejected, freedom = error.__cause__, None
+            if isinstance(error, Ragged) and plan.freedom.slices_fit and not with_lists:
+                plan, with_lists = free, True
+                continue
             if isinstance(error, Ragged) and not plan.freedom.slices_fit:
                 freedom = dataclasses.replace(plan.freedom, slices_fit=True)
             elif isinstance(rejected, ProbeRejected):
@@ -63,7 +71,9 @@ def _as_free_as_it_goes(request: Request, plan: Plan, of_sizes: bool, *, plain_i
             plan = dataclasses.replace(plan, freedom=freedom)
 
 
-def _explored(request: Request, plan: Plan, of_sizes: bool, *, plain_indices: bool) -> CapturedProgram:
+def _explored(
+    request: Request, plan: Plan, of_sizes: bool, *, plain_indices: bool, with_lists: bool
+) -> CapturedProgram:
     said: dict[Any, Said] = {}  # by kind and line: what Python did with values that no decision shows
 
     def run_once(ways: Ways, sizes: Sizes) -> Raw:
@@ -74,7 +84,7 @@ def _explored(request: Request, plan: Plan, of_sizes: bool, *, plain_indices: bo
         return raw
 
     longer = _longer(request)
-    explorer = Explorer(run_once, longer, _others(request, longer))
+    explorer = Explorer(Runs(run_once, longer, _wide(request)), _others(request, longer))
     program = explorer.program()
     if not kept(program.items) and not has_lists(program.items):
         fails = [f"with the other answer the model raises {each}" for each in explorer.unkept.values()]
@@ -84,7 +94,7 @@ def _explored(request: Request, plan: Plan, of_sizes: bool, *, plain_indices: bo
     form = program.form
 
     def instead(tracer: Any, inputs: Sequence[Any]) -> Any:
-        return replay(tracer, program, inputs), form
+        return replay(tracer, program, inputs, with_lists=with_lists), form
 
     try:
         with warnings_held() as again:
@@ -112,6 +122,13 @@ def _longer(request: Request) -> dict[str, int]:
     """Sizes at which a loop over an axis has some turns."""
     example = request.example_sizes()
     wanted = {axis: max(size, _TURNS_WANTED) if size < _TURNS_WANTED else size for axis, size in example.items()}
+    return wanted if request.space.allows(wanted) else example
+
+
+def _wide(request: Request) -> Sizes:
+    """Sizes at which loops inside of each other have some turns, each beginning where the outer one is."""
+    example = request.example_sizes()
+    wanted = {axis: max(size, _WIDE) for axis, size in example.items()}
     return wanted if request.space.allows(wanted) else example
 
 
@@ -185,6 +202,7 @@ def _raw(request: Request, plan: Plan, ways: Ways, sizes: Sizes, of_sizes: bool)
     found.items, found.answers, found.said = recorder.items, tuple(recorder.answers), tuple(said)
     found.changing = recorder.variables.changing()
     found.readings = tuple(recorder.readings.made)
+    found.sizes = recorder.sizes
     return found
 
 

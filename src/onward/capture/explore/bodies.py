@@ -139,3 +139,19 @@ def _has_star(template: Any) -> bool:
     if isinstance(template, dict):
         return any(map(_has_star, template.values()))
     return type(template) is Star
+
+
+def has_lists(items: Sequence[Item]) -> bool:
+    """Whether a program takes tensors apart into as many pieces as a size says."""
+    return any(getattr(item, "pieces", None) is not None for item in items)
+
+
+def kept(items: Sequence[Item]) -> list[Branch | Loop]:
+    """All branches and loops of a program, outermost first."""
+    found: list[Branch | Loop] = []
+    for item in items:
+        if isinstance(item, Branch):
+            found += [item, *kept(item.yes.items), *kept(item.no.items)]
+        elif isinstance(item, Loop):
+            found += [item, *kept(item.body)]
+    return found

@@ -5,53 +5,52 @@ from __future__ import annotations
 import contextlib
 import itertools
 import random
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from .accept import OtherSize, Rejected, accept
 from .bodies import DEEPEST, check_depth, check_joins, with_turns, with_whole_lists
 from .branches import Ambiguous, Meeting, item_pairs, joined, meet, pairs_of
+from .endless import Endless
 from .exits import Around, Exits
 from .items import (
-    At,
     Block,
     Branch,
     CannotExplore,
-    Counter,
     Decision,
     Flag,
     Item,
-    Loop,
     Op,
     Place,
     Program,
     Raw,
     Ref,
+    TooFew,
     Turn,
     Unlike,
-    item_renamed,
     leaf_key,
-    made_by,
+    leaves_in,
     refs_in,
-    renamed,
 )
 from .loops import Roll
 from .questions import answers_that_vary, questions_that_vary
-from .ranges import FEW
-from .readings import as_hints
 from .recorder import Rules, Ways
-from .renaming import Behind, Names, Rewriters, Shift, applied, said
-from .unseen import is_seen
+from .renaming import Behind, Names, Rewriters, applied, said
+from .repeats import with_loops_over_lists
+from .runs import (
+    TURNS,
+    OtherSideFails,
+    Runs,
+    Sizes,
+    answers_before,
+    asked_again,
+    hints_behind,
+    made_until,
+    stops,
+)
 
-Sizes = Mapping[str, int]
-Runner = Callable[[Ways, Sizes], Raw]
-
-_TURNS = 4  # of a loop that is to be rolled
-_LONG = 60  # turns after which a loop is taken to have no end of its own
 _MOST_STARTS = 24
-_MOST_RUNS = 200
-_MOST_WORK = 40_000  # items of all runs together
 _MOST_LATER = 10  # decisions behind a branch whose values are looked for in both runs
 
 
@@ -71,56 +70,26 @@ class Again(Exception):
         self.rules, self.answers = rules, answers
 
 
-class OtherSideFails(CannotExplore):
-    """The model raises an error on the other side."""
-
-
 Found = tuple[list[Item], int, Rewriters]  # items, where the run goes on behind them, and the names there
 
 
-@dataclass
 class Explorer:
-    """One model at one example. `run` runs it."""
+    """One model at one example.
 
-    run: Runner
-    sizes: Sizes = field(default_factory=dict)
-    others: Sequence[Sizes] = ()  # sizes at which the program is checked
-    unkept: dict[Place, str] = field(default_factory=dict)  # decisions that stay as they are, and why
+    others  sizes at which the program is checked
+    """
 
-    def __post_init__(self) -> None:
-        self._count = self._work = self._shifted = self._depth = 0
+    def __init__(self, runs: Runs, others: Sequence[Sizes] = ()) -> None:
+        self._runs, self._others = runs, others
+        self._endless = Endless(runs)
+        self.unkept: dict[Place, str] = {}  # decisions that stay as they are, and why
+        self._depth = 0
         self._numbers: dict[int, Item] = {}  # items with numbers in them that a loop has counted
         self._results: dict[int, Any] = {}
-        self._endless: dict[Place, bool | None] = {}  # by the place of a question: the answer with which a loop goes on
+        self._lengths: dict[int, int] = {}  # of lists, by the values that stand for them
         self._started: set[tuple[bool, ...]] = set()
-        self._named = 1 << 50
-        self._known: dict[Any, Raw] = {}
-        self._rules: Rules = {}
-        self._counters: frozenset[Counter] = frozenset()
-        self._asked: frozenset[Place] = frozenset()
-        self._across: frozenset[Place] = frozenset()
         self._fixed: set[Place] = set()  # loops over plain numbers
         self._unrolled: set[Place] = set()  # loops over plain numbers whose turns are not alike
-
-    # --- runs --------------------------------------------------------------------------------------------------------
-    def fresh(self) -> int:
-        self._named += 1
-        return self._named
-
-    def _run(self, ways: Ways, sizes: Sizes | None = None) -> Raw:
-        sizes = self.sizes if sizes is None else sizes
-        ways = replace(ways, counters=ways.counters | self._counters, asked=self._asked, across=self._across)
-        key = (ways.key, tuple(sizes.items()))
-        if ways.draw is None and key in self._known:
-            return self._known[key]
-        self._count += 1
-        if self._count > _MOST_RUNS or self._work > _MOST_WORK:
-            raise CannotExplore("it takes too many runs to see every way through it")
-        found = self.run(ways, sizes)
-        self._work += len(found.items)
-        if ways.draw is None:
-            self._known[key] = found
-        return found
 
     def program(self) -> Program:
         """The structured program, accepted by runs that went other ways."""
@@ -128,22 +97,21 @@ class Explorer:
         for _ in range(_MOST_STARTS):
             self._numbers.clear()
             self._results.clear()
-            base = self._run(Ways(answers, self._rules))
+            base = self._runs.run(Ways(answers, self._runs.rules))
             if base.error is not None:
                 raise CannotExplore(f"it fails when it is run again: {base.error}") from base.error
             try:
                 items, rewriters = self._region(base, 0, len(base.items))
                 self._check_questions(items)
                 results = said(self._results.get(id(base), base.results), rewriters)
-                items = with_whole_lists(items)
-                check_joins(items)
-                check_depth(items)
-                program = Program(tuple(items), tuple(results), base.form, base.inputs)
-                self._check(program, base)
-                return program
+                return self._checked(items, results, base)
             except Again as again:
-                self._rules = again.rules
+                self._runs.rules = again.rules
                 answers = answers if again.answers is None else again.answers
+            except TooFew:  # a loop may begin where another one is: `for j in range(i + 1, n)`
+                if self._runs.has_few_turns:
+                    raise
+                self._runs.has_few_turns = True
             except (Unlike, Rejected):
                 fixed = self._fixed_loops()
                 if not fixed:
@@ -151,15 +119,34 @@ class Explorer:
                 self._unroll(fixed)
         raise CannotExplore("its decisions depend on each other in a way that is not followed")
 
+    def _checked(self, items: list[Item], results: Any, base: Raw) -> Program:
+        """The program with loops over lists, or without where the model takes single values of them."""
+        rolled = with_loops_over_lists(items, results, set(base.inputs), self._lengths, self._runs.fresh)
+        reason: CannotExplore | None = None
+        for each, given in (rolled, (items, results)):
+            try:
+                whole = with_whole_lists(each)
+                check_joins(whole)
+                check_depth(whole)
+                program = Program(tuple(whole), tuple(given), base.form, base.inputs)
+                self._check(program, base)
+                return program
+            except (Rejected, Unlike) as error:
+                reason = reason or error
+                if len(each) == len(items):  # there were no such loops
+                    break
+        assert reason is not None
+        raise reason
+
     def _fixed_loops(self) -> list[Place]:
         """The loops over plain numbers that are to be rolled."""
-        return [place for place in self._rules if place in self._fixed]
+        return [place for place in self._runs.rules if place in self._fixed]
 
     def _unroll(self, places: Sequence[Place]) -> None:
         """Write the turns of loops one by one: they are not alike."""
         self._unrolled.update(places)
-        self._rules = {place: rule for place, rule in self._rules.items() if place not in self._unrolled}
-        self._known.clear()
+        self._runs.rules = {place: rule for place, rule in self._runs.rules.items() if place not in self._unrolled}
+        self._runs.forget()
 
     def _check_questions(self, items: Sequence[Item]) -> None:
         """Questions about the numbers of turns that got one answer: ask them where the answer would change."""
@@ -168,17 +155,20 @@ class Explorer:
     def _ask(self, decisions: Sequence[Decision]) -> None:
         """From now on, questions about the numbers of turns are decisions with two sides."""
         for each in decisions:
-            if each.at.place in self.unkept or each.at.place in self._asked:
+            if each.at.place in self.unkept or each.at.place in self._runs.asked:
                 raise CannotExplore(f"the answer to `{each.expression}` is not the same in all turns")
-        self._asked |= {each.at.place for each in decisions}
-        self._known.clear()
-        raise Again(self._rules)
+        self._runs.asked |= {each.at.place for each in decisions}
+        self._runs.forget()
+        raise Again(self._runs.rules)
 
     # --- a part of a run ---------------------------------------------------------------------------------------------
-    def _region(self, run: Raw, low: int, high: int, around: Around | None = None) -> tuple[list[Item], Rewriters]:
+    def _region(
+        self, run: Raw, low: int, high: int, around: Around | None = None, before: Rewriters = ()
+    ) -> tuple[list[Item], Rewriters]:
         """A part of a run with its decisions kept, and what the values it has made are called behind it.
 
-        `around` is the loop of which the part is a turn, or a part of one.
+        `around` is the loop of which the part is a turn, or a part of one. `before` has the names that were given to
+        values before the part, which the turns of a loop are compared with.
         """
         items: list[Item] = []
         rewriters: Rewriters = ()
@@ -186,14 +176,16 @@ class Explorer:
         while place < high:
             item = run.items[place]
             if isinstance(item, Turn):
-                made, place, more = self._turns(run, place, high)
+                made, place, more = self._turns(run, place, high, (*before, *rewriters))
             elif isinstance(item, Decision) and item.is_kept and item.at.place not in self.unkept:
                 try:
-                    made, place, more = self._decision(run, place, high, around)
+                    made, place, more = self._decision(run, place, high, around, (*before, *rewriters))
                 except OtherSideFails as fails:
                     self.unkept[item.at.place] = str(fails)
                     made, place, more = [item], place + 1, ()
             else:
+                if isinstance(item, Op) and item.pieces is not None:
+                    self._lengths[item.pieces] = len(item.outs)
                 made, place, more = [self._numbers.get(id(item), item)], place + 1, ()
             items += [applied(each, rewriters) for each in made]
             rewriters += more
@@ -204,99 +196,31 @@ class Explorer:
         return self._region(run, low, high)
 
     # --- decisions ---------------------------------------------------------------------------------------------------
-    def _decision(self, run: Raw, at: int, high: int, around: Around | None) -> Found:
+    def _decision(self, run: Raw, at: int, high: int, around: Around | None, before: Rewriters) -> Found:
         decision = run.items[at]
         assert isinstance(decision, Decision)
-        if decision.at.place in self._rules:
-            return self._while(run, at, high)
-        other = self._flipped(run, at)
-        again = [_asked_again(each, at) for each in (run, other)]
+        if decision.at.place in self._runs.rules:
+            return self._while(run, at, high, before)
+        other = self._runs.flipped(run, at)
+        again = [asked_again(each, at) for each in (run, other)]
         if any(each is not None for each in again):
-            goes_on = self._goes_on_with(run, at) if True in again else self._across_calls(run, at)
+            goes_on = (
+                self._endless.goes_on_with(run, at) if True in again else self._endless.goes_on_across_calls(run, at)
+            )
             if goes_on is not None:
-                raise Again({**self._rules, decision.at.place: (goes_on, _TURNS)})
-        return self._branch(run, at, other, high, around)
+                raise Again({**self._runs.rules, decision.at.place: (goes_on, TURNS)})
+        return self._branch(run, at, other, high, around, before)
 
-    def _across_calls(self, run: Raw, at: int) -> bool | None:
-        """The answer with which a function that asks is called again and again; None if there is none."""
-        place = run.items[at].at.place
-        if place not in self._endless:
-            before = self._across
-            self._across |= {place}
-            if self._goes_on_with(run, at) is None:
-                self._across = before
-            else:
-                self._known.clear()
-        return self._endless[place]
-
-    def _flipped(self, run: Raw, at: int, hints: Any = None) -> Raw:
-        """The run with the other answer to one decision, and behind it with the answers of the run, or of another."""
-        decision = run.items[at]
-        assert isinstance(decision, Decision)
-        number = _number(run, at)
-        other = self._run(Ways((*run.answers[:number], not decision.answer), self._rules, hints or _hints(run, at)))
-        if other.error is not None:
-            raise OtherSideFails(f"{type(other.error).__name__}: {other.error}") from other.error
-        return self._renumbered(other, run, decision.made)
-
-    def _renumbered(self, other: Raw, run: Raw, made: int) -> Raw:
-        """A run that is the same as another one until so many values were made."""
-        self._shifted += 1
-        shifts = (*run.shifts, (made, self._shifted * 10_000_000))
-        names = Shift(shifts)
-        items = [item_renamed(each, names) for each in other.items]
-        return replace(other, items=items, results=renamed(other.results, names), shifts=shifts)
-
-    def _goes_on_with(self, run: Raw, at: int) -> bool | None:
-        """The answer with which a question is asked again and again; None if there is none."""
-        place = run.items[at].at.place
-        if place not in self._endless:
-            self._endless[place] = next((each for each in (True, False) if self._has_no_end(run, at, each)), None)
-        return self._endless[place]
-
-    def _has_no_end(self, run: Raw, at: int, goes_on: bool) -> bool:
-        """Whether a question is asked again and again: as it is for some turns, and for many if no variable ends it."""
-        short = self._asked_for(run, at, goes_on, FEW + 1, frozenset())
-        if short is None:
-            return False
-        counters = frozenset(each for each in short.changing if each[0] == run.items[at].at.place)
-        if self._asked_for(run, at, goes_on, _LONG, counters) is None:
-            return False
-        if not counters <= self._counters:
-            self._counters |= counters
-            self._known.clear()
-        return True
-
-    def _asked_for(self, run: Raw, at: int, goes_on: bool, turns: int, counters: frozenset[Counter]) -> Raw | None:
-        """A run in which a question is asked that many times in a row; None if it is not."""
-        decision = run.items[at]
-        rules = {**self._rules, decision.at.place: (goes_on, turns)}
-        ways = Ways(run.answers[: _number(run, at)], rules, counters=counters, is_steady=bool(counters))
-        found = self._run(ways)
-        frame = 0 if decision.at.place in self._across else decision.at.frame
-        asked = [
-            each.answer
-            for each in found.items
-            if isinstance(each, Decision) and each.at.place == decision.at.place and each.at.frame == frame
-        ]
-        is_long = asked.count(goes_on) >= turns and all(each is goes_on for each in asked[-turns - 1 : -1])
-        return found if is_long and not self._is_in_for(found, decision.at.place) else None
-
-    def _is_in_for(self, run: Raw, place: Place) -> bool:
-        """Whether a `for` asks a question, over something that nobody has announced: it may end any time."""
-        asked = [each.at for each in run.items if isinstance(each, Decision) and each.at.place == place]
-        return place not in self._across and all(each.in_for for each in asked)
-
-    def _branch(self, run: Raw, at: int, other: Raw, high: int, around: Around | None) -> Found:
+    def _branch(self, run: Raw, at: int, other: Raw, high: int, around: Around | None, before: Rewriters) -> Found:
         self._depth += 1
         try:
             if self._depth > DEEPEST:
                 raise CannotExplore("more branches stand inside of each other than a file can hold")
-            return self._both_sides(run, at, other, high, around)
+            return self._both_sides(run, at, other, high, around, before)
         finally:
             self._depth -= 1
 
-    def _both_sides(self, run: Raw, at: int, other: Raw, high: int, around: Around | None) -> Found:
+    def _both_sides(self, run: Raw, at: int, other: Raw, high: int, around: Around | None, before: Rewriters) -> Found:
         decision = run.items[at]
         assert isinstance(decision, Decision)
         try:
@@ -313,13 +237,13 @@ class Explorer:
                     return [around.leave(self.part, run, at, other)], at + 1, ()
                 raise Escapes(cut)
             try:
-                mine, my_names = self._region(run, at + 1, cut, around)
+                mine, my_names = self._region(run, at + 1, cut, around, before)
             except Escapes as escapes:
                 most = min(most - 1, len(run.items) - escapes.end)
                 continue
             try:
                 moved = None if around is None else around.moved(len(other.items) - len(run.items))
-                theirs, their_names = self._region(other, at + 1, there, moved)
+                theirs, their_names = self._region(other, at + 1, there, moved, before)
             except Escapes as escapes:
                 most = min(most - 1, len(other.items) - escapes.end)
                 continue
@@ -330,7 +254,7 @@ class Explorer:
             self._look_behind(run, cut, other, there, meeting)
         except Ambiguous as ambiguous:
             raise self._from_the_other_side(run, other, at) from ambiguous
-        branch, names = joined(decision, meeting, mine, theirs, self.fresh)
+        branch, names = joined(decision, meeting, mine, theirs, self._runs.fresh)
         sides = (my_names, their_names) if decision.answer else (their_names, my_names)
         yes, no = (
             replace(block, results=said(block.results, side))
@@ -346,7 +270,7 @@ class Explorer:
             item = other.items[place]
             if isinstance(item, Decision) and item.is_kept and item.at.place not in self.unkept:
                 try:
-                    stays = self._flipped(other, place, _hints(run, at))
+                    stays = self._runs.flipped(other, place, hints_behind(run, at))
                     found = meet(run, stays, at)
                 except CannotExplore:
                     continue
@@ -359,7 +283,7 @@ class Explorer:
         if other.answers in self._started:
             return CannotExplore("two variables that are one on one side of a branch change places on the other")
         self._started.add(other.answers)
-        return Again(self._rules, other.answers)
+        return Again(self._runs.rules, other.answers)
 
     def _look_behind(self, run: Raw, cut: int, other: Raw, there: int, meeting: Meeting) -> None:
         """Values that are used behind a later decision only, on the side that neither run has taken."""
@@ -369,15 +293,15 @@ class Explorer:
             if isinstance(run.items[place], Decision)
             and run.items[place].is_kept  # type: ignore[union-attr]
             and run.items[place].at.place not in self.unkept
-            and run.items[place].at.place not in self._rules
+            and run.items[place].at.place not in self._runs.rules
         ]
-        known = _made_until(run, cut)
+        known = made_until(run, cut)
         for place in later[:_MOST_LATER]:
             try:
-                one = self._flipped(run, place)
-                if is_seen(run, place, one, known, meeting):
+                one = self._runs.flipped(run, place)
+                if self._is_seen(run, place, one, known, meeting):
                     continue
-                two = self._flipped(other, place - cut + there)
+                two = self._runs.flipped(other, place - cut + there)
             except CannotExplore:
                 continue
             rest = one.items[place + 1 :], two.items[place - cut + there + 1 :]
@@ -396,12 +320,27 @@ class Explorer:
                 elif key is not None:
                     meeting.values[key], meeting.leaves[key] = b, a
 
+    def _is_seen(self, run: Raw, at: int, other: Raw, known: set[int], meeting: Meeting) -> bool:
+        """Whether all that the other side of a later decision takes from before is known to stand for something."""
+        try:
+            side = meet(run, other, at)
+        except CannotExplore:
+            return False
+        items = other.items[at + 1 : len(other.items) - side.common]
+        taken = [leaf for item in items if isinstance(item, Op) for leaf in leaves_in((item.args, item.kwargs))]
+        taken += [leaf for item in items if isinstance(item, Decision) for leaf in leaves_in(item.predicate)]
+        taken += [leaf for item in items if isinstance(item, Turn) for leaf in leaves_in(item.count)]
+        taken += [there for key, there in side.values.items() if leaf_key(there) != key]
+        return all(
+            leaf_key(leaf) in meeting.values or any(value not in known for value in refs_in(leaf)) for leaf in taken
+        )
+
     # --- loops -------------------------------------------------------------------------------------------------------
-    def _while(self, run: Raw, at: int, high: int) -> Found:
+    def _while(self, run: Raw, at: int, high: int, before: Rewriters) -> Found:
         """A loop that goes on as long as the answer to one question is the same."""
         first = run.items[at]
         assert isinstance(first, Decision)
-        goes_on, _ = self._rules[first.at.place]
+        goes_on, _ = self._runs.rules[first.at.place]
         asked = [
             place
             for place, each in enumerate(run.items)
@@ -416,18 +355,17 @@ class Explorer:
         asked = asked[: asked.index(ends[0]) + 1]
         bounds = list(itertools.pairwise(asked))
         around = Around(run, ends[0] + 1, {})
-        turns, rewriters = self._bodies(run, bounds, around)
+        turns, rewriters = self._bodies(run, bounds, around, before)
         self._ask_if_any(answers_that_vary(turns))
-        roll = Roll(turns, _made_until(run, at), self.fresh(), self.fresh)
+        roll = Roll(turns, made_until(run, at), self._runs.fresh(), self._runs.fresh, self._lengths)
         predicates = [said(run.items[place].predicate, rewriters) for place in asked]  # type: ignore[union-attr]
         going = roll.merged(predicates[1:])
         roll.starts = self._without_turns(run, at, ends[0], goes_on, rewriters)
         behind: Rewriters = (Behind(roll, rewriters),)
         roll.look(*self._rest(run, ends[0] + 1, rewriters), first.at)
         exits = self._exits(run, ends[0] + 1, around, roll, behind)
-        turns_name = self._count_behind(run, at, ends[0], goes_on, len(bounds))
+        self._count_behind(run, at, ends[0], goes_on, roll)
         loop = roll.loop(
-            turns=turns_name,
             count=None,
             condition=predicates[0],
             going=going,
@@ -438,16 +376,16 @@ class Explorer:
         )
         return [loop, *roll.lasts(), *exits.items], exits.cut, (*behind, *exits.names)
 
-    def _count_behind(self, run: Raw, at: int, end: int, goes_on: bool, turns: int) -> int | None:
+    def _count_behind(self, run: Raw, at: int, end: int, goes_on: bool, roll: Roll) -> None:
         """Find plain numbers behind a loop that every turn has changed by the same: with one turn more they differ."""
-        decision = run.items[at]
-        rules = {**self._rules, decision.at.place: (goes_on, turns + 1)}
-        other = self._run(Ways(run.answers[: _number(run, at)], rules, _hints(run, end)))
-        ends = [place for place, each in enumerate(other.items) if _stops(each, decision.at, goes_on) and place >= end]
+        decision, turns = run.items[at], roll.count
+        rules = {**self._runs.rules, decision.at.place: (goes_on, turns + 1)}
+        other = self._runs.run(Ways(run.answers[: answers_before(run, at)], rules, hints_behind(run, end)))
+        ends = [place for place, each in enumerate(other.items) if stops(each, decision.at, goes_on) and place >= end]
         if other.error is not None or not ends or len(other.results) != len(run.results):
-            return None
+            return
         rest, more = run.items[end + 1 :], other.items[ends[0] + 1 :]
-        name, found = self.fresh(), {}
+        name, found = roll.turns or self._runs.fresh(), {}
         for mine, theirs in zip(rest, more, strict=False):
             if type(mine) is not type(theirs) or mine.at.place != theirs.at.place:
                 break  # further on, the runs have nothing in common any more
@@ -459,17 +397,18 @@ class Explorer:
         if results is not None:
             self._results[id(run)] = results
         self._numbers.update(found)
-        return name if found or results is not None else None
+        if found or results is not None:
+            roll.turns = name
 
     def _without_turns(self, run: Raw, at: int, end: int, goes_on: bool, rewriters: Rewriters) -> dict[int, Any]:
         """What stands for the values of the last turn if there is no turn at all."""
         decision = run.items[at]
-        number = _number(run, at)
-        rules = {**self._rules, decision.at.place: (goes_on, 0)}
-        other = self._run(Ways(run.answers[:number], rules, _hints(run, end)))
+        number = answers_before(run, at)
+        rules = {**self._runs.rules, decision.at.place: (goes_on, 0)}
+        other = self._runs.run(Ways(run.answers[:number], rules, hints_behind(run, end)))
         if other.error is not None:
             return {}
-        other = self._renumbered(other, run, decision.made)  # type: ignore[union-attr]
+        other = self._runs.renumbered(other, run, decision.made)  # type: ignore[union-attr]
         rest = run.items[end + 1 :], other.items[at + 1 :]
         if len(rest[0]) != len(rest[1]):
             return {}
@@ -485,20 +424,21 @@ class Explorer:
         return found
 
     def _bodies(
-        self, run: Raw, bounds: Sequence[tuple[int, int]], around: Around
+        self, run: Raw, bounds: Sequence[tuple[int, int]], around: Around, before: Rewriters
     ) -> tuple[list[list[Item]], Rewriters]:
+        """The turns of a loop, and the names that they and what came before them have given."""
         turns: list[list[Item]] = []
         rewriters: Rewriters = ()
         for begin, end in bounds:
             around.begin(begin, rewriters)
             try:
-                items, more = self._region(run, begin + 1, end, around)
+                items, more = self._region(run, begin + 1, end, around, (*before, *rewriters))
             except Escapes as escapes:
                 raise CannotExplore("it leaves two loops at once") from escapes
             around.finish(more)
-            turns.append([applied(each, rewriters) for each in items])
+            turns.append([applied(each, (*before, *rewriters)) for each in items])
             rewriters += more
-        return turns, rewriters
+        return turns, (*before, *rewriters)
 
     def _exits(self, run: Raw, end: int, around: Around, roll: Roll, behind: Rewriters) -> Exits:
         """What comes behind a loop that may be left at some places of its turns."""
@@ -518,13 +458,13 @@ class Explorer:
                 leaves.update((key, leaf) for key, leaf in way.meeting.leaves.items() if way.changes(key))
         results = tuple(said(said(leaf, names), behind) for leaf in leaves.values())
         block = Block(tuple(rest), results)
-        known = _made_until(run, len(run.items))
+        known = made_until(run, len(run.items))
         flags: list[tuple[int, int]] = []
         for number, ways in reversed(around.exits.items()):
             columns = [(way.items, tuple(way.result(key, leaf) for key, leaf in leaves.items())) for way in ways]
-            flag = self.fresh()
+            flag = self._runs.fresh()
             flags.insert(0, (number, flag))
-            outs = tuple(self.fresh() for _ in leaves)
+            outs = tuple(self._runs.fresh() for _ in leaves)
             at = ways[0].at
             branch = Branch(Flag(flag), roll.leave(number, columns, known), block, outs, at, "the loop is left")
             block = Block((branch,), tuple(map(Ref, outs)))
@@ -535,33 +475,36 @@ class Explorer:
         """What comes behind a loop, with the names that the loop's own branches have given."""
         return [applied(each, rewriters) for each in run.items[place:]], said(run.results, rewriters)
 
-    def _turns(self, run: Raw, at: int, high: int) -> Found:
+    def _turns(self, run: Raw, at: int, high: int, before: Rewriters) -> Found:
         """A loop over a range or an axis."""
         first = run.items[at]
         assert isinstance(first, Turn)
         marks = [place for place, each in enumerate(run.items) if isinstance(each, Turn) and each.loop == first.loop]
         ends = [place for place in marks if run.items[place].is_end]  # type: ignore[union-attr]
         is_fixed = first.is_static
-        if is_fixed and not first.number and first.at.place not in self._rules:
+        if is_fixed and not first.number and first.at.place not in self._runs.rules:
             self._shorten(run, first, at, ends)
-        if first.number or (is_fixed and first.at.place not in self._rules):  # of a loop that goes along with another
+        if first.number or (
+            is_fixed and first.at.place not in self._runs.rules
+        ):  # of a loop that goes along with another
             return [], at + 1, ()
         if not ends:
-            self._stay(run, at)
+            self._stay(run, marks)
         if not ends or ends[0] >= high:
             return [], at + 1, ()
         around = Around(run, ends[0] + 1, {})
-        turns, rewriters = self._bodies(run, list(itertools.pairwise(marks)), around)
-        known = _made_until(run, at)
+        turns, rewriters = self._bodies(run, list(itertools.pairwise(marks)), around, before)
+        known = made_until(run, at)
         first_turn: list[Item] = []
         self._ask_if_any(answers_that_vary(turns[1:]))
         try:
-            roll = Roll(turns, known, self.fresh(), self.fresh)
+            roll = Roll(turns, known, self._runs.fresh(), self._runs.fresh, self._lengths)
         except Unlike:  # the first turn may be special: `if h is None`
             if around.exits or len(turns) < 4:
                 raise
             first_turn = turns[0]
-            roll = Roll(turns[1:], known | _made_until(run, marks[1]), self.fresh(), self.fresh)
+            known |= made_until(run, marks[1])
+            roll = Roll(turns[1:], known, self._runs.fresh(), self._runs.fresh, self._lengths)
         behind: Rewriters = (Behind(roll, rewriters),)
         roll.look(*self._rest(run, ends[0] + 1, rewriters), first.at)
         exits = self._exits(run, ends[0] + 1, around, roll, behind)
@@ -583,19 +526,21 @@ class Explorer:
         inside = run.items[at : ends[0] if ends else len(run.items)]
         decides = any(isinstance(each, Decision) and each.is_kept for each in inside)
         if decides and first.at.place not in self._unrolled:
-            self._known.clear()
-            raise Again({**self._rules, first.at.place: (True, _TURNS)})
+            self._runs.forget()
+            raise Again({**self._runs.rules, first.at.place: (True, TURNS)})
 
-    def _stay(self, run: Raw, at: int) -> None:
-        """The example leaves a loop: look at a run that stays in it to the end."""
-        last = [place for place in range(at, len(run.items)) if isinstance(run.items[place], Turn)][-1]
-        for place in range(last, len(run.items)):
+    def _stay(self, run: Raw, marks: Sequence[int]) -> None:
+        """The example leaves a loop: start from a run that stays in it."""
+        loop = run.items[marks[0]].loop  # type: ignore[union-attr]
+        for place in range(marks[-1], len(run.items)):
             item = run.items[place]
             if isinstance(item, Decision) and item.is_kept and item.at.place not in self.unkept:
-                answers = (*run.answers[: _number(run, place)], not item.answer)
-                if answers not in self._started:
+                answers = (*run.answers[: answers_before(run, place)], not item.answer)
+                other = self._runs.run(Ways(answers, self._runs.rules))
+                more = [each for each in other.items if isinstance(each, Turn) and each.loop == loop]
+                if len(more) > len(marks) and other.error is None and answers not in self._started:
                     self._started.add(answers)
-                    raise Again(self._rules, answers)
+                    raise Again(self._runs.rules, answers)
 
     def _ask_if_any(self, decisions: Sequence[Decision]) -> None:
         if decisions:
@@ -608,72 +553,21 @@ class Explorer:
         draw = random.Random(0)
         for number in range(16):
             rules = dict.fromkeys(self._fixed_loops(), (True, number % 7))
-            self._accept(program, self._run(Ways(rules=rules, draw=draw)))
+            self._accept(program, self._runs.run(Ways(rules=rules, draw=draw), self._runs.sizes))
         for times in (0, 1, 2, 9):
-            if self._rules:
-                rules = {place: (goes_on, times) for place, (goes_on, _) in self._rules.items()}
-                self._accept(program, self._run(Ways((), rules)))
-        for other in self.others:
+            if self._runs.rules:
+                rules = {place: (goes_on, times) for place, (goes_on, _) in self._runs.rules.items()}
+                self._accept(program, self._runs.run(Ways((), rules), self._runs.sizes))
+            if self._runs.has_few_turns:
+                self._accept(program, self._runs.run(Ways((), self._runs.rules, turns=times), self._runs.wide))
+        for other in (self._runs.sizes, *self._others):
             with contextlib.suppress(OtherSize):  # what the file does there is tried out when the program is settled
-                self._accept(program, self._run(Ways((), self._rules), other))
-        here = tuple(self.sizes.items())
-        for (_, sizes), raw in list(self._known.items()):
-            if sizes == here:
+                self._accept(program, self._runs.run(Ways((), self._runs.rules), other))
+        here = {tuple(sizes.items()) for sizes in (self._runs.sizes, self._runs.wide)}
+        for (_, sizes), raw in list(self._runs.known.items()):
+            if sizes in here:
                 self._accept(program, raw)
 
     def _accept(self, program: Program, raw: Raw) -> None:
         if raw.error is None:
             accept(program, raw)
-
-
-def _number(run: Raw, at: int) -> int:
-    """How many decisions were made before an item."""
-    return sum(isinstance(each, Decision) and each.is_kept for each in run.items[:at])
-
-
-def _hints(run: Raw, at: int) -> tuple[tuple[Any, tuple[Any, ...]], ...]:
-    """The answers that a run gave behind an item, by their places, and all that it has read from data."""
-    found: dict[Place, list[bool]] = {}
-    for item in run.items[at + 1 :]:
-        if isinstance(item, Decision) and item.is_kept:
-            found.setdefault(item.at.place, []).append(item.answer)
-    return (*((place, tuple(answers)) for place, answers in found.items()), *as_hints(run.readings))
-
-
-def _asked_again(run: Raw, at: int) -> bool | None:
-    """Whether a question is asked again in the same call of a function, or only in others; None if it is not."""
-    first = run.items[at].at
-    later = [each.at for each in run.items[at + 1 :] if isinstance(each, Decision) and each.at.place == first.place]
-    return any(each.frame == first.frame for each in later) if later else None
-
-
-def _stops(item: Item, at: At, goes_on: bool) -> bool:
-    """Whether an item is the question of a loop with the answer that ends it."""
-    asks = isinstance(item, Decision) and (item.at.place, item.at.frame) == (at.place, at.frame)
-    return asks and item.answer is not goes_on  # type: ignore[union-attr]
-
-
-def _made_until(run: Raw, at: int) -> set[int]:
-    found = set(run.inputs)
-    for item in run.items[:at]:
-        found.update(made_by(item))
-    return found
-
-
-def has_lists(items: Sequence[Item]) -> bool:
-    """Whether a program takes tensors apart into as many pieces as a size says."""
-    return any(getattr(item, "pieces", None) is not None for item in items)
-
-
-def kept(items: Sequence[Item]) -> list[Branch | Loop]:
-    """All branches and loops of a program, outermost first."""
-    found: list[Branch | Loop] = []
-    for item in items:
-        if isinstance(item, Branch):
-            found += [item, *kept(item.yes.items), *kept(item.no.items)]
-        elif isinstance(item, Loop):
-            found += [item, *kept(item.body)]
-    return found
-
-
-__all__ = ["CannotExplore", "Explorer", "Rejected", "has_lists", "kept"]

@@ -31,6 +31,10 @@ class Unlike(CannotExplore):
     """The turns of a loop do different things."""
 
 
+class TooFew(Unlike):
+    """A loop has too few turns to see what they have in common."""
+
+
 @dataclass(frozen=True, slots=True)
 class Ref:
     """A tensor, or a number that the graph computes."""
@@ -41,7 +45,7 @@ class Ref:
 
 @dataclass(frozen=True, slots=True)
 class SizeOf:
-    """The size of an axis of a tensor."""
+    """The size of an axis of a tensor; of a list with a value of every turn, axis 0 is how long it is."""
 
     value: int
     axis: int
@@ -97,10 +101,20 @@ _MOST_COMPARED = 1 << 16  # elements
 
 @dataclass(frozen=True, slots=True)
 class Star:
-    """In a list: one tensor for every turn of a loop, in the order of the turns or the other way round."""
+    """In a list: one tensor for every turn of a loop, in the order of the turns or the other way round.
+
+    With `more`, every turn gives these too, right behind the first. With a depth of 2, every turn gives a list that an
+    inner loop has filled, and these follow each other.
+    """
 
     stacked: int
     backwards: bool = False
+    more: tuple[int, ...] = ()
+    depth: int = 1
+
+    @property
+    def names(self) -> tuple[int, ...]:
+        return (self.stacked, *self.more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +230,8 @@ class Loop:
     turns: int | None = None  # the name of the number of turns behind it, if anybody asks
     skipped: int = 0  # turns before the first that it does, of those that are counted
     flags: tuple[tuple[int, int], ...] = ()  # of every exit, in their order: its number, and the name of its flag
+    pasts: tuple[tuple[int, Any], ...] = ()  # lists of what all turns before have made: the name, and the value inside
+    is_silent: bool = False  # whether a run does not say when a turn begins: that of a loop over a list
 
 
 @dataclass(frozen=True, eq=False)
@@ -264,6 +280,7 @@ class Raw:
     said: tuple[Any, ...] = ()  # what the model would have warned of
     inputs: tuple[int, ...] = ()
     readings: tuple[Any, ...] = ()  # what it has read from its data
+    sizes: Mapping[int, tuple[int, ...]] = field(default_factory=dict)  # of its tensors
     shifts: tuple[tuple[int, int], ...] = ()  # from which number on values are counted from another number
     changing: frozenset[Counter] = frozenset()  # variables that had another value whenever a question was asked again
 
@@ -276,7 +293,7 @@ def refs_in(template: Any) -> Iterator[int]:
     elif kind is Piece:
         yield template.pieces
     elif kind is Star:
-        yield template.stacked
+        yield from template.names
     elif kind is Turns:
         yield template.name
     elif kind is Calc:
@@ -331,7 +348,10 @@ def renamed(template: Any, names: Names) -> Any:
             if new is not None:
                 return Ref(new, leaf.kind if type(leaf) is Ref else None) if type(new) is int else new
         kind = type(leaf)
-        if kind is SizeOf or kind is Piece or kind is Star:
+        if kind is Star:
+            stacked, *more = (_held(Piece(name, 0), names).pieces for name in leaf.names)
+            return Star(stacked, leaf.backwards, tuple(more), leaf.depth)
+        if kind is SizeOf or kind is Piece:
             return _held(leaf, names)
         return leaf if key is not None else None
 
@@ -341,7 +361,7 @@ def renamed(template: Any, names: Names) -> Any:
 def _held(leaf: Any, names: Names) -> Any:
     """A leaf that says something of a value, said of another one."""
     kind = type(leaf)
-    value = leaf.value if kind is SizeOf else leaf.pieces if kind is Piece else leaf.stacked
+    value = leaf.value if kind is SizeOf else leaf.pieces
     new = names.get(value)
     if new is None:
         return leaf
@@ -351,9 +371,7 @@ def _held(leaf: Any, names: Names) -> Any:
         if type(new) is not Ref:
             raise CannotExplore("it asks for the size of a tensor that a loop takes from a list")
         new = new.value
-    if kind is SizeOf:
-        return SizeOf(new, leaf.axis)
-    return Piece(new, leaf.index) if kind is Piece else Star(new, leaf.backwards)
+    return SizeOf(new, leaf.axis) if kind is SizeOf else Piece(new, leaf.index)
 
 
 Change = Callable[[Any], Any]  # of templates
@@ -381,6 +399,7 @@ def item_changed(item: Any, change: Change, outs: Callable[[int], int]) -> Any:
             body=tuple(item_changed(each, change, outs) for each in item.body),
             nexts=change(item.nexts),
             stacked=tuple((outs(out), change(each)) for out, each in item.stacked),
+            pasts=tuple((outs(name), change(each)) for name, each in item.pasts),
             outs=tuple(map(outs, item.outs)),
         )
     if isinstance(item, Last):
@@ -435,8 +454,8 @@ def taken_by(item: Any) -> Iterator[int]:
         yield from _outside(item.no.items, item.no.results)
     elif isinstance(item, Loop):
         yield from refs_in((item.count, item.condition, item.start))
-        inner = set(item.state)
-        results = (item.going, item.nexts, tuple(each for _, each in item.stacked))
+        inner = {*item.state, *(name for name, _ in item.pasts)}
+        results = (item.going, item.nexts, tuple(each for _, each in (*item.stacked, *item.pasts)))
         yield from (value for value in _outside(item.body, results) if value not in inner)
 
 
@@ -454,3 +473,18 @@ _MAKERS = (torch.tensor, torch.as_tensor, torch.Tensor.new_tensor)
 def is_of_numbers(op: Op) -> bool:
     """Whether an item computes a number from numbers."""
     return not isinstance(op.target, (OpOverload, HigherOrderOperator)) and op.target not in _MAKERS
+
+
+def leaves_in(template: Any) -> list[Any]:
+    """The leaves of a template that stand for tensors or numbers."""
+    found: list[Any] = []
+
+    def note(leaf: Any) -> Any:
+        leaf = Ref(leaf.value) if type(leaf) is SizeOf else leaf
+        if leaf_key(leaf) is None:
+            return None
+        found.append(leaf)
+        return leaf
+
+    replaced(template, note)
+    return found

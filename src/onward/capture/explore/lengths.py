@@ -1,95 +1,138 @@
-"""Lists with one tensor for every turn of a loop: what `stack` and `cat` make of them is as long as the loop has turns.
+"""How long a list is that the turns of a loop have filled.
 
-A run has as many turns as the example, and so has the list. At the sizes of the other probes the list would be longer,
-and what is computed with the result meets tensors that are longer there. So the result is given the length that the
-loop has at each probe. This is a proposal: it says which sizes differ between probes, and no value of the example.
+A run sees such a list with as many tensors as the loop had turns, and `torch.stack` of it has an axis of plain size.
+Here that axis gets the size that follows the number of turns, so that what the model does with it later (`x + stacked`,
+`for row in stacked`) is followed too. At every size that a program is checked at, the size must be the real one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..tensor import Traced
-from .items import Piece, Ref
+from ..sizes import SYMBOLIC, size_lines
+from ..source import user_source
+from ..tensor import Traced, computed
 
 if TYPE_CHECKING:
     from ..tracer import Tracer
 
 aten = torch.ops.aten
-_JOINS = (aten.stack.default, aten.cat.default, aten.concat.default)
+_JOINS = (aten.stack.default, aten.cat.default)
 
 
 class Lengths:
-    """Which turn made which value, and how many turns the loops had."""
+    """The loops of one run, and which tensors their turns have made, or were made of those."""
 
-    def __init__(self) -> None:
-        self._open: dict[int, int] = {}  # the loops that have not ended, and the number of the turn
-        self._counts: dict[int, tuple[int, Any]] = {}  # by loop that has ended: its turns, and the size that says so
-        self._made: dict[int, dict[int, int]] = {}  # by value: the turns that it was made in, by loop
+    def __init__(self, tracer: Tracer) -> None:
+        self._tracer = tracer
+        self._counts: dict[Any, tuple[int, ...]] = {}  # by loop: how many turns it has, at all probes and points
+        self._lines: dict[Any, frozenset[Any]] = {}  # by loop: where data was asked that says so
+        self._turns: dict[Any, int] = {}  # of the loops that are going on: how many turns have begun
+        self._ended: dict[Any, int] = {}  # of those that have ended: how many there were
+        self._made: dict[int, dict[Any, frozenset[int]]] = {}  # by tensor: the loops, and their turns
 
-    def turn(self, loop: int, number: int, count: Any, *, is_end: bool) -> None:
-        """A turn begins, or there is none any more; loops inside of the turn before have been left."""
-        while loop in self._open and next(reversed(self._open)) != loop:
-            self._open.popitem()
+    def turn(self, loop: int, count: Any, *, is_end: bool) -> None:
+        """A turn of a loop over a range or an axis begins, or there is none any more."""
+        if not isinstance(count, SYMBOLIC):
+            return
+        self._counts[loop] = count.node.values
+        self._lines[loop] = size_lines(count.node) if count.node.from_data else frozenset()
+        self._count(loop, is_end)
+
+    def asked(self, loop: Any, *, is_end: bool) -> None:
+        """A loop goes on because the data says so, or ends."""
+        self._count(loop, is_end)
         if is_end:
-            self._open.pop(loop, None)
-            self._counts[loop] = (number, count)
-        else:
-            self._open[loop] = number
+            turns, dims = self._ended[loop], self._tracer.dims
+            values = (turns, *self._tracer.elsewhere.data_sizes.fresh(object(), turns, "turns"))
+            self._counts[loop] = values if len(values) == dims.width else (*values, *dims.unlike_others())
+            self._lines[loop] = frozenset((user_source(),))
 
     @property
     def turns(self) -> tuple[int, ...]:
         """The numbers of the turns that the run is in."""
-        return tuple(self._open.values())
+        return tuple(self._turns.values())
 
-    def made(self, value: int) -> None:
-        if self._open:
-            self._made[value] = dict(self._open)
+    def _count(self, loop: Any, is_end: bool) -> None:
+        while loop in self._turns and next(reversed(self._turns)) != loop:  # a loop inside of it has been left
+            self._turns.popitem()
+        if is_end:
+            self._ended[loop] = self._turns.pop(loop, 0)
+        else:
+            self._turns[loop] = self._turns.get(loop, 0) + 1
 
-    def missing(self, leaves: Sequence[Any], counts: dict[int, Any]) -> tuple[int, Any] | None:
-        """Where in a list there is one value of every turn, and how many more there are at other sizes.
+    def made(self, tensor: Traced, args: Sequence[Any]) -> None:
+        """A tensor is new, made of others."""
+        if not self._turns and not self._ended:
+            return
+        found = {loop: frozenset((turn,)) for loop, turn in self._turns.items()}
+        for each in args:
+            for loop, turns in self._made.get(id(each), {}).items():
+                if loop in self._ended:
+                    found[loop] = found.get(loop, frozenset()) | turns
+        if found:
+            self._made[id(tensor)] = found
 
-        `counts` says how many pieces an operator gave.
+    def followed(
+        self, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any, pieces: torch.SymInt | None
+    ) -> Any:
+        """The result of `torch.stack` or `torch.cat`, with an axis that follows a loop's turns; others as they are.
+
+        `pieces` is how many tensors there are in the list, where these are all pieces of one tensor.
         """
-        for place, leaf in enumerate(leaves):
-            if type(leaf) is Piece and isinstance(counts.get(leaf.pieces), torch.SymInt):
-                pieces = [each.index for each in leaves if type(each) is Piece and each.pieces == leaf.pieces]
-                count = counts[leaf.pieces]
-                length = count.node.values[0]
-                return (place, count - length) if sorted(pieces) == list(range(length)) else None
-            for loop in self._turns_of(leaf):
-                length, count = self._counts.get(loop, (0, None))
-                if isinstance(count, torch.SymInt) and length > 1 and self._has_every_turn(leaves, loop, length):
-                    return place, count - length
-        return None
-
-    def _turns_of(self, leaf: Any) -> dict[int, int]:
-        return self._made.get(leaf.value, {}) if type(leaf) is Ref else {}
-
-    def _has_every_turn(self, leaves: Sequence[Any], loop: int, length: int) -> bool:
-        """One value of every turn, in order; what a turn found in place may have been made in the turn before."""
-        turns = [self._turns_of(leaf).get(loop) for leaf in leaves]
-        found = [turn for turn in turns if turn is not None]
-        ordered = found if found[0] <= found[-1] else found[::-1]
-        return ordered in (list(range(length)), list(range(length - 1))) and len(leaves) >= length
-
-
-def as_long_as_the_loop(tracer: Tracer, op: Any, args: tuple, kwargs: dict[str, Any], result: Any, more: Any) -> Any:
-    """The result of `stack` or `cat` with so many more parts, like the one at `more[0]`, where the loop is longer."""
-    place, missing = more
-    axis = args[1] if len(args) > 1 else kwargs.get("dim", 0)
-    if not isinstance(result, Traced) or type(axis) is not int:
+        if op not in _JOINS or not isinstance(result, Traced):
+            return result
+        axis = (args[1] if len(args) > 1 else kwargs.get("dim", 0)) % result.dim()
+        if pieces is not None:
+            lengths = {self._lengths(op, each, axis) for each in args[0]}
+            if len(lengths) != 1:
+                return result
+            sizes = tuple(map(operator.mul, pieces.node.values, lengths.pop()))
+            return self._sized(result, axis, sizes, frozenset())
+        holds = {loop: [each for each in args[0] if loop in self._made.get(id(each), ())] for loop in self._ended}
+        for loop, inside in sorted(holds.items(), key=lambda each: -len(each[1])):
+            turns = self._ended[loop]
+            outside = [each for each in args[0] if loop not in self._made.get(id(each), ())]
+            each_turn = -(-len(inside) // turns) if turns else 0
+            missing = each_turn * turns - len(inside)  # `out.append(h)` before h is new: the first is from before
+            lengths = {self._lengths(op, each, axis) for each in inside}
+            seen = frozenset[int]().union(*(self._made[id(each)][loop] for each in inside))
+            if len(lengths) != 1 or missing > len(outside) or len(seen) < turns - missing:
+                continue
+            rest = [self._lengths(op, each, axis) for each in outside[missing:]]
+            columns = (self._counts[loop], self._in_every_turn(loop, each_turn, holds), lengths.pop(), *rest)
+            sizes = tuple(
+                number * inner * length + sum(others) for number, inner, length, *others in zip(*columns, strict=True)
+            )
+            if sizes[0] == result.example.size(axis):
+                return self._sized(result, axis, sizes, self._lines[loop])
         return result
-    each = 1 if op is aten.stack.default else args[0][place].size(axis)
-    last = result.size(axis) - 1
-    wanted = result.size(axis) + missing * each
-    with tracer.model_again():
-        return result.index_select(axis, torch.arange(wanted).clamp(max=last))
 
+    def _in_every_turn(self, loop: Any, each_turn: int, holds: Mapping[Any, Sequence[Any]]) -> tuple[int, ...]:
+        """How many tensors every turn of a loop has left: those of an inner loop, if each turn has gone through one."""
+        inner = [each for each in holds if each != loop and len(holds[each]) == self._ended[each] == each_turn]
+        counts = {self._counts[each] for each in inner}
+        if len(inner) == self._ended[loop] and len(counts) == 1:
+            return counts.pop()
+        return (each_turn,) * self._tracer.dims.width
 
-def list_joined(op: Any, template: tuple) -> list[Any] | None:
-    """The list that `stack` or `cat` takes."""
-    return template[0] if op in _JOINS and template and type(template[0]) is list else None
+    def _lengths(self, op: Any, part: torch.Tensor, axis: int) -> tuple[int, ...]:
+        """How long a part is, at all probes and points."""
+        if op is aten.stack.default:
+            dim: Any = 1
+        elif isinstance(part, Traced):
+            dim = part.fact.shape[axis] if part.fact.rank > axis else 0
+        else:
+            dim = part.size(axis) if part.dim() > axis else 0
+        return (dim,) * self._tracer.dims.width if isinstance(dim, int) else dim.values
+
+    def _sized(self, tensor: Traced, axis: int, sizes: tuple[int, ...], lines: frozenset[Any]) -> Traced:
+        shape = list(tensor.fact.shape)
+        shape[axis] = self._tracer.dims.dim(sizes, lines=lines)
+        fact = type(tensor.fact)(tensor.fact.dtype, tuple(shape))
+        tensor.node.meta["val"] = fact
+        return computed(self._tracer, tensor.node, fact, tensor.example)

@@ -91,12 +91,13 @@ class Counting:
 
     def _turns(self, start: Any, step: Any) -> Iterator[Any]:
         count, loop = self._count, self._recorder.new_loop()
-        for number in range(len(self._plain)):
+        turns = self._recorder.turns_of(count, len(self._plain))
+        for number in range(turns):
             self._recorder.turn(loop, number, count)
             index = self._recorder.index(number)
             index = index if type(step) is int and step == 1 else index * step
             yield index if type(start) is int and start == 0 else start + index
-        self._recorder.turn(loop, len(self._plain), count, is_end=True)
+        self._recorder.turn(loop, turns, count, is_end=True)
 
     def __len__(self) -> int:
         return len(self._plain)
@@ -135,10 +136,42 @@ class Pieces(tuple):
             yield from tuple.__iter__(self)
             return
         loop = self.recorder.new_loop()
-        for number, piece in enumerate(tuple.__iter__(self)):
+        turns = self.recorder.turns_of(self.count, len(self))
+        for number, piece in zip(range(turns), tuple.__iter__(self), strict=False):
             self.recorder.turn(loop, number, self.count)
             yield piece
-        self.recorder.turn(loop, len(self), self.count, is_end=True)
+        self.recorder.turn(loop, turns, self.count, is_end=True)
+
+
+class Numbers(list):
+    """`x.tolist()` along an axis: a list of the tensors in x, each of which is read when it is taken out of it."""
+
+    source: Pieces
+
+    def __iter__(self) -> Iterator[Any]:
+        for each in self.source:
+            yield each.item()
+
+    def __getitem__(self, index: Any) -> Any:
+        found = list.__getitem__(self, index)
+        return [each.item() for each in found] if isinstance(index, slice) else found.item()
+
+    def __reversed__(self) -> Iterator[Any]:
+        for each in list.__reversed__(self):
+            yield each.item()
+
+
+def numbers_along(recorder: Recorder, tensor: Any) -> Numbers | None:
+    """The numbers in a tensor whose only axis varies; None if it has none, or others."""
+    if recorder.is_off or tensor.dim() != 1:
+        return None
+    pieces = tensor.unbind(0)
+    count = recorder.count_of(pieces)
+    if count is None:
+        return None
+    made = Numbers(pieces)
+    made.source = announced(recorder, pieces, count)
+    return made
 
 
 def announced(recorder: Recorder, pieces: Any, count: Any) -> Any:

@@ -22,7 +22,7 @@ from ..source import is_library, user_source
 from ..tensor import Traced
 from ..tree import flatten
 from .items import At, Calc, CannotExplore, Const, Counter, Decision, Item, Op, Piece, Place, Ref, SizeOf, Turn
-from .lengths import Lengths, as_long_as_the_loop, list_joined
+from .lengths import Lengths
 from .python_loops import is_in_for
 from .readings import Readings, is_reading, with_rows
 from .variables import Variables
@@ -60,11 +60,13 @@ class Ways:
     across: frozenset[Place] = frozenset()  # questions of functions that a loop calls: all calls are one
     is_steady: bool = False  # whether all other questions about the numbers of turns get one answer at one place
 
+    turns: int | None = None  # how many every loop over a range or an axis has, if not as many as in the example
+
     @property
     def key(self) -> Any:
         """The same for ways that are the same."""
         rules = tuple(sorted(self.rules.items(), key=repr))
-        follows = self.plain_indices, self.counters, self.asked, self.across, self.is_steady
+        follows = self.plain_indices, self.counters, self.asked, self.across, self.is_steady, self.turns
         return self.answers, rules, self.hints, follows
 
 
@@ -85,7 +87,6 @@ class Recorder:
         self._alive: list[Any] = []
         self._of_nodes: dict[fx.Node, int] = {}
         self._piece_counts: dict[int, Any] = {}
-        self._lengths = Lengths()
         self._answered: dict[int, tuple[Place, Any, bool]] = {}  # by what was asked: where, and the answer
         self._asked: dict[Any, list[bool]] = {}  # by the call of a function, and the place in it
         self._moments: dict[Any, int] = {}  # when each of these was asked last, by the number of answers until then
@@ -97,6 +98,9 @@ class Recorder:
         self._root: FrameType | None = None
         self._frames: list[tuple[FrameType, int]] = []
         self._frame_count = self._loops = 0
+        self._lengths = Lengths(tracer)
+        self._given: list[Any] = []  # what the operator at work was given
+        self.sizes: dict[int, tuple[int, ...]] = {}  # of the tensors, by the numbers that they go by
 
     def start(self, inputs: Sequence[Traced]) -> tuple[int, ...]:
         """The run begins, in the function that calls this: what it was called from is no part of it."""
@@ -108,12 +112,13 @@ class Recorder:
         """A number for a new value."""
         number = self.made
         self.made += 1
-        self._lengths.made(number)
         self._alive.append(value)
         kind = type(value.values[0]) if isinstance(value, Size) else None
         self._templates[id(value)] = Ref(number, kind) if template is None else template
         if isinstance(value, Traced):
             self._of_nodes[value.node] = number
+            self._lengths.made(value, self._given)
+            self.sizes[number] = tuple(value.example.size())
         return number
 
     def encode(self, value: Any) -> Any:
@@ -179,10 +184,6 @@ class Recorder:
         try:
             pieces = self._pieces(op, args, kwargs)
             result = call() if pieces is None else pieces
-            joined = list_joined(op, template)
-            more = None if joined is None else self._lengths.missing(joined, self._piece_counts)
-            if more is not None:
-                result = as_long_as_the_loop(self._tracer, op, args, dict(kwargs), result, more)
         finally:
             self.inside = False
         if pieces is not None:
@@ -198,9 +199,20 @@ class Recorder:
             self._alive.append(result)
             self._templates[id(result)] = template[0]  # whatever stands for the tensor from now on, it is the same one
             self.asked(result) if isinstance(result, Traced) else None
+        result = self._lengths.followed(op, args, kwargs, result, self._count_joined(template))
+        self._given = flatten((args, kwargs))[0]
         outs = tuple(self._out(leaf) for leaf in flatten(result)[0])
         self.items.append(Op(op, template, named, outs, at))
         return result
+
+    def _count_joined(self, template: tuple[Any, ...]) -> Any:
+        """How many there are of the pieces of a tensor, where a list holds all of them; None for another list."""
+        leaves = template[0] if template and type(template[0]) is list else []
+        if not leaves or any(type(each) is not Piece or each.pieces != leaves[0].pieces for each in leaves):
+            return None
+        count = self._piece_counts.get(leaves[0].pieces)
+        is_whole = sorted(each.index for each in leaves) == list(range(len(leaves)))
+        return count if is_whole and isinstance(count, SYMBOLIC) and count.node.values[0] == len(leaves) else None
 
     def _out(self, leaf: Any) -> int | None:
         value = leaf.node if isinstance(leaf, SYMBOLIC) else leaf
@@ -220,15 +232,16 @@ class Recorder:
             return None
         x = args[0]
         dim, given = _LISTS[op](*args, **kwargs)
+        count = given
         if not x.fact.rank or (isinstance(x.fact.shape[dim], int) and not isinstance(given, SYMBOLIC)):
             return None
         if isinstance(given, SYMBOLIC):
-            return None
+            given = given.node.values[0]
         length = x.example.size(dim)
         with self._tracer.model_again():
             if op is aten.unbind.int:
                 return [x.select(dim, index) for index in range(length)]
-            if op is aten.chunk.default and number_of_chunks(length, given) == given:
+            if op is aten.chunk.default and type(count) is int and number_of_chunks(length, count) == count:
                 return None
             each = given if op is aten.split.Tensor else max(1, -(-length // given))
             return [
@@ -319,6 +332,7 @@ class Recorder:
             goes_on, times = ways.rules[at.place]
             answer = goes_on if _streak(before, goes_on) < times else not goes_on
             self._begin_turn(at)
+            self._lengths.asked((at.frame, at.place), is_end=answer is not goes_on)
         elif self._hints.get(at.place):
             answer = self._hints[at.place].pop(0)
         elif before and _streak(before, before[-1]) >= _TURNS:
@@ -389,12 +403,19 @@ class Recorder:
         """A turn of a loop begins, or there is none any more."""
         if not self.is_off:
             template = self.encode(count)
+            self._lengths.turn(loop, count, is_end=is_end)
             is_static = not isinstance(count, SYMBOLIC)
             if loop in self._turn_moments:
                 self._count_anew(self._turn_moments[loop])
             self._turn_moments[loop] = len(self.answers)
-            self._lengths.turn(loop, number, count, is_end=is_end)
             self.items.append(Turn(loop, number, template, is_static, is_end, self._at()))
+
+    def turns_of(self, count: Any, natural: int) -> int:
+        """How many turns a loop is to have: those of a loop over an axis do not get more."""
+        wanted = self._ways.turns
+        if self.is_off or wanted is None or not isinstance(count, SYMBOLIC):
+            return natural
+        return wanted if count.node.from_data else min(wanted, natural)
 
     def turns_here(self) -> int | None:
         """How many turns the loop that begins here is to have, in place of those that are written."""
@@ -485,7 +506,7 @@ def _code_key(code: CodeType) -> int:
     return _CODES.setdefault((code.co_filename, code.co_firstlineno, code.co_name), len(_CODES))
 
 
-def _ceiling(size: Any, each: Any) -> Any:
+def ceiling(size: Any, each: Any) -> Any:
     return -(-size // each)
 
 
@@ -496,7 +517,7 @@ def piece_bounds(op: Op) -> tuple[Any, int, Any]:
         return op.args[0], dim, None
     if op.target is aten.split.Tensor:
         return op.args[0], dim, given
-    return op.args[0], dim, Calc(_ceiling, (SizeOf(op.args[0].value, dim), given))
+    return op.args[0], dim, Calc(ceiling, (SizeOf(op.args[0].value, dim), given))
 
 
 def _count(op: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
@@ -505,4 +526,4 @@ def _count(op: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
     size = x.size(dim)
     if op is aten.unbind.int:
         return size
-    return _ceiling(size, given if op is aten.split.Tensor else _ceiling(size, given))
+    return ceiling(size, given if op is aten.split.Tensor else ceiling(size, given))

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ..control import capture_branch, capture_loop
+from ..facts import ListFact, TensorFact
 from ..script.lists import is_known_outside
 from ..sizes import SYMBOLIC, computed, constant, symbol
 from ..source import at_source
 from ..tensor import Traced
+from ..traced_list import TracedList
 from ..tree import flatten
 from .items import (
     Branch,
@@ -35,7 +37,7 @@ from .items import (
     Turns,
     is_of_numbers,
 )
-from .recorder import piece_bounds
+from .recorder import ceiling, piece_bounds
 
 if TYPE_CHECKING:
     from ..tracer import Tracer
@@ -44,17 +46,17 @@ aten = torch.ops.aten
 Env = dict[Any, Any]
 
 
-def replay(tracer: Tracer, program: Program, inputs: Sequence[Any]) -> list[Any]:
-    """The leaves of what the model returns."""
-    run = _Replay(tracer)
+def replay(tracer: Tracer, program: Program, inputs: Sequence[Any], *, with_lists: bool = False) -> list[Any]:
+    """The leaves of what the model returns. `with_lists` has loops leave tensors of different sizes, as lists."""
+    run = _Replay(tracer, with_lists)
     env: Env = dict(zip(program.inputs, inputs, strict=True))
     run.items(program.items, env)
     return [run.value(each, env) for each in program.results]
 
 
 class _Replay:
-    def __init__(self, tracer: Tracer) -> None:
-        self._tracer = tracer
+    def __init__(self, tracer: Tracer, with_lists: bool) -> None:
+        self._tracer, self._with_lists = tracer, with_lists
 
     def items(self, items: Sequence[Item], env: Env) -> None:
         for item in items:
@@ -70,7 +72,7 @@ class _Replay:
         elif isinstance(item, Loop):
             self._loop(item, env)
         elif isinstance(item, Last):
-            row = env[item.stacked].select(0, item.index)
+            row = _row(env[item.stacked], item.index)
             env[item.out] = row.item() if ("number", item.stacked) in env else row
         elif isinstance(item, Exit):
             env["left", item.number] = self._as_tensor(self._truth(item.predicate, env, item.leaves))
@@ -103,37 +105,80 @@ class _Replay:
 
     def _join(self, op: Op, env: Env) -> Any:
         """`torch.stack` or `torch.cat` of tensors of which some come from the turns of a loop, stacked."""
+        lists = [env.get(leaf.stacked) for leaf in op.args[0] if type(leaf) is Star]
+        if any(isinstance(each, TracedList) for each in lists):
+            return self._join_list(op, env)
+        parts: list[torch.Tensor] = []
         axis = op.args[1] if len(op.args) > 1 else op.kwargs.get("dim", 0)
-        is_stack = op.target is aten.stack.default
-        parts = []
         for leaf in op.args[0]:
             if type(leaf) is not Star:
                 part = self.value(leaf, env)
-                parts.append(part.unsqueeze(axis) if is_stack else part)
+                made, axis = _to_cat(op.target, part.unsqueeze(0), axis)
+                parts.append(made.squeeze(0))
                 continue
-            rows = env[leaf.stacked]
-            if isinstance(rows, tuple):
-                tensor, along, each = rows
-                if each is not None and not is_stack and along % tensor.dim() == axis % tensor.dim():
-                    parts.append(tensor)
-                    continue
-                if each is not None:
-                    raise CannotExplore("it puts parts of a tensor together along another axis")
-                rows = tensor.movedim(along, 0)
-            rows = rows.flip(0) if leaf.backwards else rows
-            if is_stack:
-                parts.append(rows.movedim(0, axis))
-            else:
-                axis = axis % (rows.dim() - 1)
-                parts.append(rows.movedim(0, axis).flatten(axis, axis + 1))
+            rows = [env[name] for name in leaf.names]
+            if rows[0] is None:  # no turn has made anything yet
+                continue
+            if len(rows) == 1 and isinstance(rows[0], tuple) and rows[0][2] is not None:
+                parts.append(self._put_back(op, axis, leaf.backwards, rows[0]))
+                continue
+            if len(rows) == 1 and op.target is aten.stack.default:
+                whole = self._rows(rows[0], leaf.depth)
+                axis = axis % whole.dim()
+                parts.append((whole.flip(0) if leaf.backwards else whole).movedim(0, axis))
+                continue
+            found = []
+            for each in rows[::-1] if leaf.backwards else rows:
+                made, axis = _to_cat(op.target, self._rows(each, leaf.depth), axis)
+                found.append(made.flip(0) if leaf.backwards else made)
+            each_turn = found[0] if len(found) == 1 else torch.cat(found, axis + 1)
+            parts.append(each_turn.movedim(0, axis).flatten(axis, axis + 1))
         return parts[0] if len(parts) == 1 else torch.cat(parts, axis)
+
+    def _join_list(self, op: Op, env: Env) -> Any:
+        """The same for tensors of different sizes, or for those that all turns before have made: a list gets them."""
+        axis = op.args[1] if len(op.args) > 1 else op.kwargs.get("dim", 0)
+        (place,) = [place for place, leaf in enumerate(op.args[0]) if type(leaf) is Star] or [0]
+        star = op.args[0][place]
+        if type(star) is not Star or star.backwards or star.more or star.depth > 1:
+            raise CannotExplore("it puts tensors of different sizes together in another order than they were made")
+        if op.target not in (*_CATS, aten.stack.default):
+            raise CannotExplore(f"{op.target} takes tensors of different sizes")
+        rows: TracedList = env[star.stacked]
+        for index, leaf in enumerate(op.args[0]):
+            if index != place:
+                rows = rows.inserted(index if index < place else None, self.value(leaf, env))
+        return rows.cat(axis) if op.target in _CATS else rows.stack(axis)
+
+    def _rows(self, rows: Any, depth: int) -> torch.Tensor:
+        """The tensors of a list along a first axis."""
+        if not isinstance(rows, tuple):
+            made: torch.Tensor = rows
+            return made.flatten(0, depth - 1) if depth > 1 else made
+        tensor, along, each = rows
+        if each is not None:
+            raise CannotExplore("it puts parts of a tensor together with what the turns of a loop have made")
+        return tensor.movedim(along, 0)
+
+    def _put_back(self, op: Op, axis: int, backwards: bool, rows: Any) -> torch.Tensor:
+        """The parts that a tensor was split into, put together again."""
+        tensor, along, each = rows
+        if op.target not in _CATS or along % tensor.dim() != axis % tensor.dim():
+            raise CannotExplore("it puts parts of a tensor together along another axis")
+        if not backwards:
+            whole: torch.Tensor = tensor
+            return whole
+        if type(each) is not int or each != 1:
+            raise CannotExplore("it puts parts of a tensor together from the last to the first")
+        return tensor.flip(along)
 
     def _number(self, function: Any, operands: Sequence[Any], env: Env) -> Any:
         values = [self.value(each, env) for each in operands]
         if not any(isinstance(each, SYMBOLIC) for each in values):
             return function(*values)
         sizes = [each.node if isinstance(each, SYMBOLIC) else constant(self._tracer, each) for each in values]
-        return symbol(computed(function, *sizes))
+        made = computed(function, *sizes)
+        return made.values[0] if made.is_uniform else symbol(made)
 
     # --- values ------------------------------------------------------------------------------------------------------
     def value(self, template: Any, env: Env) -> Any:
@@ -145,6 +190,12 @@ class _Replay:
             return env[template.value]
         if kind is Const:
             return template.tensor
+        if kind is SizeOf and isinstance(env.get(template.value), tuple):  # how many pieces there are
+            tensor, axis, each = env[template.value]
+            length = tensor.size(axis)
+            return length if each is None else self._number(ceiling, (length, each), env)
+        if kind is SizeOf and isinstance(env.get(template.value), TracedList):
+            return env[template.value].length()
         if kind is SizeOf:
             return self.value(Ref(template.value), env).size(template.axis)
         if kind is Calc:
@@ -165,8 +216,8 @@ class _Replay:
 
     def _piece(self, piece: Piece, env: Env) -> Any:
         index = self.value(piece.index, env)
-        if isinstance(env[piece.pieces], torch.Tensor):  # what the turns of a loop have left
-            return env[piece.pieces].select(0, index)
+        if isinstance(env[piece.pieces], (torch.Tensor, TracedList)):  # what the turns of a loop have left
+            return _row(env[piece.pieces], index)
         tensor, axis, each = env[piece.pieces]
         if type(each) is int and each == 1:
             return tensor.select(axis, index).unsqueeze(axis)
@@ -220,9 +271,12 @@ class _Replay:
         limit = None if loop.count is None else self.value(loop.count, env) - loop.skipped
         condition = True if loop.condition is None else self._truth(loop.condition, env, loop.goes_on)
         start = [self.value(each, env) for each in loop.start]
+        lists: dict[int, ListFact] = {}  # what the turns leave in different sizes, by its name
 
         def step(turn: Any, carried: Any) -> Any:
             inner = {**env, **dict(zip(loop.state, carried, strict=False)), ("turn", loop.number): turn}
+            grown = dict(zip(lists, carried[len(carried) - len(lists) :], strict=True))
+            inner.update((name, grown.get(name)) for name, _ in loop.pasts)
             self.items(loop.body, inner)
             going = True if loop.going is None else self._truth(loop.going, inner, loop.goes_on)
             nexts = [self.value(each, inner) for each in loop.nexts]
@@ -235,7 +289,16 @@ class _Replay:
                 going = now.logical_not() if going is True else self._as_tensor(going).logical_and(now.logical_not())
             counted = [] if loop.turns is None else [turn + 1]
             numbers.update(out for out, each in loop.stacked if not _is_tensor(self.value(each, inner)))
-            return going, [*nexts, *left, *counted], [self._slice(each, inner) for _, each in loop.stacked]
+            slices, longer = [], []
+            for name, each in loop.stacked:
+                if name not in lists:
+                    slices.append(self._slice(name, each, inner))
+            for name, each in loop.pasts:
+                if name not in lists:  # now it is known what is in it
+                    raise self._as_list(name, self.value(each, inner))
+            for name, known in grown.items():
+                longer.append(known.inserted(None, self.value({**dict(loop.stacked), **dict(loop.pasts)}[name], inner)))
+            return going, [*nexts, *left, *counted, *longer], slices
 
         numbers: set[int] = set()
         start += [torch.tensor(False) for _ in loop.flags]
@@ -243,20 +306,51 @@ class _Replay:
         if loop.turns is not None:
             start.append(0)
             names.append(loop.turns)
-        ends, stacked = capture_loop(self._tracer, limit, condition, start, step)
-        env.update(zip(names, ends, strict=True))
-        env.update((out, rows) for (out, _), rows in zip(loop.stacked, stacked, strict=True))
+        while True:
+            try:
+                empty = [TracedList.empty(self._tracer, fact) for fact in lists.values()]
+                ends, stacked = capture_loop(self._tracer, limit, condition, [*start, *empty], step)
+                break
+            except _DifferentSizes as error:
+                lists[error.name] = error.fact
+        env.update(zip([*names, *lists], ends, strict=True))
+        even = [out for out, _ in loop.stacked if out not in lists]
+        env.update(zip(even, stacked, strict=True))
         env.update((("number", out), True) for out in numbers)
 
-    def _slice(self, template: Any, env: Env) -> torch.Tensor:
+    def _slice(self, name: int, template: Any, env: Env) -> torch.Tensor:
         """What a turn leaves, which must have one size in all turns."""
         value = self.value(template, env)
         if not isinstance(value, torch.Tensor):
             return torch.scalar_tensor(value, dtype=_dtype_of(value))
         outside = self._tracer.levels[:-1]
         if isinstance(value, Traced) and not is_known_outside(self._tracer, outside, value.fact):
-            raise Ragged("what its turns leave has another size in every turn")
+            if not self._with_lists:
+                raise Ragged("what its turns leave has another size in every turn")
+            raise self._as_list(name, value)
         return value
+
+    def _as_list(self, name: int, value: Any) -> Exception:
+        """What the turns of a loop make is to be a list: of tensors of this dtype, with as many axes."""
+        if not isinstance(value, Traced):
+            return CannotExplore("it keeps a list of plain values")
+        outside, fact = self._tracer.levels[:-1], value.fact
+        known = (is_known_outside(self._tracer, outside, TensorFact(fact.dtype, (dim,))) for dim in fact.shape)
+        shape = (dim if is_known else None for dim, is_known in zip(fact.shape, known, strict=True))
+        return _DifferentSizes(name, ListFact(fact.dtype, tuple(shape)))
+
+
+class _DifferentSizes(Exception):
+    """What the turns of a loop leave has another size in every turn: it has to be a list."""
+
+    def __init__(self, name: int, fact: ListFact) -> None:
+        super().__init__(name)
+        self.name, self.fact = name, fact
+
+
+def _row(rows: torch.Tensor | TracedList, index: Any) -> Any:
+    """One of the tensors that the turns of a loop have left."""
+    return rows.get(index) if isinstance(rows, TracedList) else rows.select(0, index)
 
 
 def _is_tensor(value: Any) -> bool:
@@ -279,6 +373,22 @@ def _exits(items: Sequence[Item]) -> list[int]:
         elif isinstance(item, Branch):
             found += [*_exits(item.yes.items), *_exits(item.no.items)]
     return found
+
+
+_CATS = (aten.cat.default, aten.concat.default)
+
+
+def _to_cat(op: Any, rows: torch.Tensor, axis: int) -> tuple[torch.Tensor, int]:
+    """Tensors along a first axis as `torch.cat` takes them to do what an operator does, and the axis it takes then."""
+    rank = rows.dim() - 1
+    if op is aten.stack.default:
+        axis = axis % (rank + 1)
+        return rows.unsqueeze(axis + 1), axis
+    if op is aten.vstack.default:
+        return (rows.reshape(rows.shape[0], 1, -1) if rank < 2 else rows), 0
+    if op is aten.hstack.default:
+        return (rows.unsqueeze(1) if not rank else rows), 0 if rank < 2 else 1
+    return rows, axis % rank
 
 
 def _list(template: Any) -> list[Any]:

@@ -19,6 +19,7 @@ import torch
 from torch._ops import OpOverload
 
 from ...tables import registrar
+from ..attempts import surviving_try
 from ..control import capture_loop
 from ..tensor import Traced
 
@@ -115,9 +116,19 @@ def first_failure(bad: torch.Tensor) -> torch.Tensor:
     return torch.where(bad.any(-1), bad.to(torch.int32).argmax(-1) + 1, 0).to(torch.int32)
 
 
+_CATCHING = frozenset({"LinAlgError", "RuntimeError", "Exception", "BaseException"})  # what catches such an error
+
+
 @computes(torch.ops.aten._linalg_check_errors.default)
 def _linalg_check_errors(tracer: Tracer, info: torch.Tensor, api_name: str, *, is_matrix: bool) -> None:
     """_linalg_check_errors(Tensor info, str api_name, *, bool is_matrix) -> ()
 
     A file cannot raise: a matrix that eager refuses (singular, not positive definite) gives infinities or NaN in it.
+    A model that catches the error would go another way there, which the file does not have.
     """
+    if isinstance(info, Traced) and surviving_try(_CATCHING) is not None:
+        tracer.decisions.warn(
+            f"the model goes on where {api_name} fails (try), and the file has the way on which it works",
+            means="Matrices that PyTorch refuses here give infinities or NaN in the file",
+            instead=f"use the function that returns an info tensor ({api_name}_ex) and decide on that with torch.where",
+        )
