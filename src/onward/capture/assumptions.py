@@ -134,11 +134,10 @@ class Branches:
 Run = Callable[[Sizes, int], tuple[tuple[torch.Tensor, ...], list[Output]]]
 
 
-def contradicted(program: CapturedProgram, run: Run) -> list[tuple[Assumption, Sizes]]:
+def contradicted(program: CapturedProgram, agrees: Callable[[Sizes], bool]) -> list[tuple[Assumption, Sizes]]:
     """The assumptions that matter: at a size on the other side, model and program differ.
 
-    `run(sizes, draw)` gives inputs with these axes at other sizes than the example's, and the model's answer. Each draw
-    has other values.
+    `agrees(sizes)` says whether they give the same results with these axes at other sizes than the example's.
     """
     verdicts: dict[tuple[tuple[str, int], ...], bool] = {}
     found = []
@@ -147,7 +146,7 @@ def contradicted(program: CapturedProgram, run: Run) -> list[tuple[Assumption, S
         for sizes in assumption.elsewhere:
             key = tuple(sorted(sizes.items()))
             if key not in verdicts and len(verdicts) < most and _elements(program, sizes) <= _LARGEST_TRIED:
-                verdicts[key] = agrees_at(program, run, sizes)
+                verdicts[key] = agrees(sizes)
             if not verdicts.get(key, False):  # what was not tried is not taken to agree
                 found.append((assumption, sizes))
                 break
@@ -164,7 +163,11 @@ def _elements(program: CapturedProgram, sizes: Sizes) -> int:
 
 
 def agrees_at(program: CapturedProgram, run: Run, sizes: Sizes) -> bool:
-    """Whether the program gives the model's results there, or the model gives none."""
+    """Whether the program gives the model's results there, or the model gives none.
+
+    `run(sizes, draw)` gives inputs with these axes at other sizes than the example's, and the model's answer. Each draw
+    has other values.
+    """
     seen, started = 0, time.monotonic()
     for draw in range(_MOST_DRAWS):
         try:

@@ -130,6 +130,15 @@ class Request:
             result.append(resized(tensor.detach(), wanted).clone())
         return tuple(result)
 
+    def empty_at_sizes(self, sizes: Mapping[str, int]) -> tuple[torch.Tensor, ...]:
+        """Inputs of these sizes for which no values were chosen: only for what asks for sizes alone."""
+        sizes = self.space.expand({**self.example_sizes(), **sizes})
+        result = []
+        for label, tensor in zip(self.call.names, self.call.tensors, strict=True):
+            axes = self.axes.get(label, {})
+            result.append(tensor.new_empty([sizes[axes[i]] if i in axes else n for i, n in enumerate(tensor.shape)]))
+        return tuple(result)
+
 
 def write_journal(request: Request, sizes: Mapping[str, int], *, sizes_as_numbers: bool = False) -> Journal:
     """Run the model with every axis fixed at these sizes, and write down what it does."""

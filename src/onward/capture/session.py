@@ -97,7 +97,7 @@ def _both(tracer: Tracer) -> Iterator[None]:
         yield
 
 
-def _below_autograd() -> Any:
+def below_autograd() -> Any:
     """Skip autograd and version counting, so that composite ops (conv2d, linear, lstm) arrive whole."""
     keys = torch._C.DispatchKeySet(torch._C.DispatchKey.ADInplaceOrView)
     for name in ("AutogradCPU", "AutogradCUDA", "AutogradMeta", "AutogradOther", "AutogradFunctionality"):
@@ -116,7 +116,7 @@ def session(tracer: Tracer, model: Any = None) -> Iterator[None]:
             without_fast_path(),
             tracing(tracer),
             torch.no_grad(),
-            _below_autograd(),
+            below_autograd(),
             _Follow(tracer),
             _Intercept(tracer),
         ):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -26,6 +27,7 @@ from .mutable import answers
 from .probes import SIDES, Plan, plans
 from .python.watchdog import at_most
 from .run import Frozen, Request, Stuck, run
+from .same_steps import SameSteps
 from .source import Said, warn_user, warnings_held
 from .thaw import CannotThaw, SizesRefused, thaw, thaw_numbers
 from .values import drawn
@@ -372,22 +374,29 @@ def _settled(request: Request, plan: Plan, program: CapturedProgram, *, after_fr
         with at_most(_SECONDS) if program.may_not_end else contextlib.nullcontext():
             return inputs, answers(request.model, request.call, program.results, inputs)
 
-    differing = contradicted(program, answer)
+    model = functools.partial(answers, request.model, request.call, program.results)
+    same_steps = SameSteps(program, model, request.kernels)
+
+    def agrees(sizes: Mapping[str, int]) -> bool:
+        """Without data where both take the same steps, for data could say nothing else; with data elsewhere."""
+        return same_steps.at(request.empty_at_sizes({**start, **sizes})) or agrees_at(program, answer, sizes)
+
+    differing = contradicted(program, agrees)
     if after_freeze and differing and (_is_one_sided(plan) or any(each in program.sides for each, _ in differing)):
         raise CannotThaw("a branch depends on the size")
     example = request.example_sizes()
-    if plan.enlarged and not agrees_at(program, answer, example):  # a file must be right at its own example
+    if plan.enlarged and not agrees(example):  # a file must be right at its own example
         raise OtherAtExample(_at_example(plan, example, differing))
     if after_freeze and (_is_one_sided(plan) or _is_limit(plan) or plan.side):
         others = [{**example, axis: size + step} for axis, size in example.items() for step in (1, 2, 4)]
         allowed = filter(request.space.allows, others)
-        if not all(agrees_at(program, answer, each) for each in (example, *allowed)):
+        if not all(agrees(each) for each in (example, *allowed)):
             raise CannotThaw("a branch depends on the size")
     if _is_limit(plan) or plan.label.startswith("nearby"):  # so near that rounding may have hidden an axis
         for leader in program.axes:
             followers = [axis for axis in start if axis == leader or plan.tied.get(axis) == leader]
             doubled = {axis: 2 * start[axis] for axis in followers}
-            if request.space.allows(doubled) and not agrees_at(program, answer, doubled):
+            if request.space.allows(doubled) and not agrees(doubled):
                 raise CannotThaw(f"larger sizes of {leader!r} differ")
     if plan.enlarged:
         inputs, wanted = answer(example)

@@ -11,7 +11,8 @@ python_loops  what the code of a function says about its loops
 runs          the runs of a model, and what they have in common
 endless       whether a question keeps a loop going
 branches      two runs that part at a decision and meet again
-loops         the turns of a loop, laid one upon the other
+turns         the turns of a loop, laid one upon the other
+loops         what a loop leaves
 exits         turns in which a loop is left
 questions     whether the answer to a question changes from turn to turn
 repeats       loops over lists that an earlier loop has filled
@@ -21,3 +22,5 @@ accept        whether a program could have done what a run did: the check that d
 replay        a program, run on traced tensors: what the file will hold
 attempt       a model, captured so
 """
+
+from __future__ import annotations

@@ -48,6 +48,7 @@ def accept(program: Program, run: Raw) -> None:
     walk = _Walk(run)
     env = {name: Ref(value) for name, value in zip(program.inputs, run.inputs, strict=True)}
     walk.items(program.items, env)
+    walk.check_turns()
     if walk.rest():
         raise Rejected("the model goes on where the program ends")
     if program.form.paths != run.form.paths:
@@ -68,6 +69,9 @@ class _Walk:
         self._items, self._place, self._sizes = run.items, 0, run.sizes
         self._lengths: dict[int, int] = {}  # how many pieces an operator gave
         self._turns: dict[int, int] = {}  # of the loops that are being walked: the number of the turn
+        self._marks: list[int] = []  # of the loops that are being walked: the number that the run gives the turn
+        self._along: dict[int, int] = {}  # loops that go along with one that is walked, by its place in the marks
+        self._begun: set[Turn] = set()  # first turns that stand before a loop of the program
 
     def rest(self) -> bool:
         return any(not isinstance(each, Turn) for each in self._items[self._place :])
@@ -80,7 +84,28 @@ class _Walk:
                 return item
             if not isinstance(item, Turn):
                 raise Rejected(f"the model does something else at {item.at.source}")
+            self._pass(item)
         raise Rejected("the model ends where the program goes on")
+
+    def _pass(self, turn: Turn) -> None:
+        """A turn that no loop of the program takes. The program must not have the turns of one run written out, so the
+        turn has to be of a loop over plain numbers, be empty, or go along with a loop of the program's (`zip`)."""
+        coming = self._items[self._place] if self._place < len(self._items) else None
+        if turn.is_static or turn.is_end or coming is None or isinstance(coming, Turn):
+            return
+        like = [place for place, number in enumerate(self._marks) if number == turn.number]
+        if turn.loop in self._along or like:
+            owner = self._along.setdefault(turn.loop, like[-1] if like else -1)
+            if owner in like:
+                return
+        if turn.number:
+            raise _written_out(turn)
+        self._begun.add(turn)  # the first turn may be special, and the loop begins with the second one
+
+    def check_turns(self) -> None:
+        """At the end: every loop that has begun is one of the program's."""
+        for turn in self._begun:
+            raise _written_out(turn)
 
     def items(self, items: Sequence[Item], env: dict[int, Any]) -> None:
         for item in items:
@@ -157,6 +182,7 @@ class _Walk:
         asked = loop.condition
         inner = dict(env)
         count = self._silent_count(loop, env)
+        self._marks.append(-1)
         while True:
             if count is not None:
                 if turn >= count:
@@ -164,6 +190,8 @@ class _Walk:
             elif loop.count is not None:
                 found = self._turn(mark)
                 mark = found.loop
+                self._marks[-1] = found.number
+                self._begun = {each for each in self._begun if each.loop != mark}
                 self.match(loop.count, found.count, env)
                 if found.is_end:
                     break
@@ -178,6 +206,7 @@ class _Walk:
                 self.items(loop.body, inner)
             except _Left as left:
                 if left.number not in dict(loop.flags):
+                    self._marks.pop()
                     raise
                 env[dict(loop.flags)[left.number]] = True
                 for row, (_, each) in zip(rows, loop.stacked, strict=True):
@@ -191,6 +220,7 @@ class _Walk:
             past = {name: [*past[name], self._leaf(each, inner)] for name, each in loop.pasts}
             asked = loop.going
             turn += 1
+        self._marks.pop()
         env.update(zip(loop.outs, state, strict=True))
         if loop.turns is not None:
             env[loop.turns] = turn
@@ -307,6 +337,12 @@ class _Walk:
             same = isinstance(seen, dict) and seen.keys() == template.keys()
             return same and all(self._matches(template[key], seen[key], env) for key in template)
         return _is_equal(template, seen)
+
+
+def _written_out(turn: Turn) -> Rejected:
+    return Rejected(
+        f"the turns of a loop are written one by one, and how many there are is the input's ({turn.at.source})"
+    )
 
 
 def _is_equal(one: Any, other: Any) -> bool:

@@ -36,7 +36,8 @@ from .items import (
     made_by,
     replaced,
 )
-from .loops import FEWEST, Roll
+from .loops import Roll
+from .turns import FEWEST
 
 Lengths = dict[int, int]  # by the value that stands for a list: how many values were in it when the program was made
 
