@@ -31,7 +31,18 @@ aten = torch.ops.aten
 class Cell:
     """A piece of memory; `version` counts the writes."""
 
-    __slots__ = ("__weakref__", "_views", "borrowed", "copies", "doubt", "either", "level", "shared", "version")
+    __slots__ = (
+        "__weakref__",
+        "_mirrored",
+        "_views",
+        "borrowed",
+        "copies",
+        "doubt",
+        "either",
+        "level",
+        "shared",
+        "version",
+    )
 
     def __init__(self, level: Any) -> None:
         self.level = level  # the graph in which it came into being
@@ -42,9 +53,12 @@ class Cell:
         self.either: list[weakref.ref[Cell]] = []  # one memory with this on one side of a branch
         self.doubt = ""  # where the other one was written to: what this holds depends on the side
         self._views: list[weakref.ref[Traced]] = []
+        self._mirrored: list[weakref.ref[Traced]] = []  # those of them whose example has memory of its own
 
     def add_view(self, view: Traced) -> None:
         self._views.append(weakref.ref(view))
+        if is_mirrored(view):
+            self._mirrored.append(weakref.ref(view))
 
     def views_of(self, parent: Traced) -> Iterator[Traced]:
         """The views that were taken from this very tensor, as far as somebody still has them."""
@@ -60,9 +74,9 @@ class Cell:
 
     def mirror(self) -> None:
         """After a write: bring the examples of conjugates up to date."""
-        for reference in self._views:
+        for reference in self._mirrored:
             view = reference()
-            if view is not None and view.parent is not None and is_mirrored(view):
+            if view is not None and view.parent is not None:
                 view.example.copy_(mirrored(view, view.parent.example))
 
     def give_back(self) -> None:
