@@ -36,6 +36,7 @@ Rules = Mapping[Place, tuple[bool, int]]  # for the questions of loops: the answ
 _TURNS = 5  # how often a question may be asked at one place before it gets the other answer
 _MOST_ITEMS = 8_000  # of one run
 _MOST_ANSWERS = 5_000
+_MIRRORED = {aten.gt.Tensor: aten.lt.Tensor, aten.ge.Tensor: aten.le.Tensor}
 _LISTS: dict[Any, Callable[..., tuple[int, Any]]] = {  # by operator: the axis, and what says how long the pieces are
     aten.unbind.int: lambda x, dim=0: (dim, None),
     aten.split.Tensor: lambda x, size, dim=0: (dim, size),
@@ -55,6 +56,7 @@ class Ways:
     hints: tuple[tuple[Any, tuple[Any, ...]], ...] = ()  # answers by their places, and readings
     draw: random.Random | None = None
     plain_indices: bool = False  # whether the turns of loops are counted with plain numbers
+    asks_of_sizes: bool = False  # whether questions to tensors that are made of sizes alone are decisions, too
     counters: frozenset[Counter] = frozenset()  # variables that are followed from a question on
     asked: frozenset[Place] = frozenset()  # questions about the numbers of turns that are decisions
     across: frozenset[Place] = frozenset()  # questions of functions that a loop calls: all calls are one
@@ -66,7 +68,15 @@ class Ways:
     def key(self) -> Any:
         """The same for ways that are the same."""
         rules = tuple(sorted(self.rules.items(), key=repr))
-        follows = self.plain_indices, self.counters, self.asked, self.across, self.is_steady, self.turns
+        follows = (
+            self.plain_indices,
+            self.asks_of_sizes,
+            self.counters,
+            self.asked,
+            self.across,
+            self.is_steady,
+            self.turns,
+        )
         return self.answers, rules, self.hints, follows
 
 
@@ -172,6 +182,11 @@ class Recorder:
         """Whether what happens is no part of the run: inside of an operator, or of a branch that is kept anyway."""
         return self.inside or len(self._tracer.levels) > 1
 
+    @property
+    def asks_of_sizes(self) -> bool:
+        """Whether a question to a tensor that is made of sizes alone is a decision, even if all sizes answer alike."""
+        return self._ways.asks_of_sizes and not self.is_off
+
     def follow(self, op: Any, args: tuple, kwargs: Mapping[str, Any], call: Callable[[], Any]) -> Any:
         """An operator of the model's."""
         if self.is_off:
@@ -179,6 +194,9 @@ class Recorder:
         if len(self.items) > _MOST_ITEMS:
             raise TooMuch("a run on another way takes too long")
         template, named = self.encode(tuple(args)), self.encode(dict(kwargs))
+        written = op
+        if op in _MIRRORED and len(template) == 2:  # Python turns `plain < traced` round, and `traced < traced` not
+            written, template = _MIRRORED[op], template[::-1]
         at = self._at()
         self.inside = True
         try:
@@ -202,7 +220,7 @@ class Recorder:
         result = self._lengths.followed(op, args, kwargs, result, self._count_joined(template))
         self._given = flatten((args, kwargs))[0]
         outs = tuple(self._out(leaf) for leaf in flatten(result)[0])
-        self.items.append(Op(op, template, named, outs, at))
+        self.items.append(Op(written, template, named, outs, at))
         return result
 
     def _count_joined(self, template: tuple[Any, ...]) -> Any:
