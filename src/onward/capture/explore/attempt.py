@@ -20,7 +20,7 @@ from ..tree import flatten
 from .accept import Rejected
 from .bodies import has_lists, kept
 from .explorer import Explorer
-from .items import At, Branch, CannotExplore, Flag, Loop, Ragged, Raw, Unlike
+from .items import At, Branch, CannotExplore, Flag, Loop, Ragged, Raw, TooMuch, Unlike
 from .recorder import Recorder, Ways
 from .replay import replay
 from .runs import Runs
@@ -38,6 +38,8 @@ def explored(request: Request, plan: Plan, *, of_sizes: bool = False) -> Capture
     """The program with branches and loops; CannotExplore says why there is none."""
     if request.call.state or request.call.written:
         raise CannotExplore("it keeps its state in buffers that are inputs and outputs of the file")
+    if request.given_up:
+        raise TooMuch(request.given_up[0])
 
     first: CannotExplore | None = None
     for ways in (Ways(), Ways(plain_indices=True), Ways(asks_of_sizes=True)):
@@ -45,6 +47,8 @@ def explored(request: Request, plan: Plan, *, of_sizes: bool = False) -> Capture
             return _as_free_as_it_goes(request, plan, of_sizes, ways)
         except CannotExplore as error:
             first = first or error
+            if isinstance(error, TooMuch):
+                request.given_up.append(str(error))
             if not isinstance(error, Unlike | Rejected):
                 break
     assert first is not None

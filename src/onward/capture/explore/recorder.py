@@ -21,7 +21,7 @@ from ..sizes import SYMBOLIC, AxisOf, Computed, NumberOf, Size, symbol, written
 from ..source import is_library, user_source
 from ..tensor import Traced
 from ..tree import flatten
-from .items import At, Calc, CannotExplore, Const, Counter, Decision, Item, Op, Piece, Place, Ref, SizeOf, Turn
+from .items import At, Calc, CannotExplore, Const, Counter, Decision, Item, Op, Piece, Place, Ref, SizeOf, TooMuch, Turn
 from .lengths import Lengths
 from .python_loops import is_in_for
 from .readings import Readings, is_reading, with_rows
@@ -34,7 +34,7 @@ aten = torch.ops.aten
 Rules = Mapping[Place, tuple[bool, int]]  # for the questions of loops: the answer to go on with, and how often
 
 _TURNS = 5  # how often a question may be asked at one place before it gets the other answer
-_MOST_ITEMS = 20_000  # of one run
+_MOST_ITEMS = 8_000  # of one run
 _MOST_ANSWERS = 5_000
 _MIRRORED = {aten.gt.Tensor: aten.lt.Tensor, aten.ge.Tensor: aten.le.Tensor}
 _LISTS: dict[Any, Callable[..., tuple[int, Any]]] = {  # by operator: the axis, and what says how long the pieces are
@@ -192,7 +192,7 @@ class Recorder:
         if self.is_off:
             return call()
         if len(self.items) > _MOST_ITEMS:
-            raise CannotExplore("a run on another way takes too long")
+            raise TooMuch("a run on another way takes too long")
         template, named = self.encode(tuple(args)), self.encode(dict(kwargs))
         written = op
         if op in _MIRRORED and len(template) == 2:  # Python turns `plain < traced` round, and `traced < traced` not
@@ -313,7 +313,7 @@ class Recorder:
         if at.place in self._ways.across:
             at = replace(at, frame=0)
         if len(self.answers) > _MOST_ANSWERS:
-            raise CannotExplore("it asks again and again, whatever the answers are")
+            raise TooMuch("it asks again and again, whatever the answers are")
         template = self.encode(predicate)
         is_kept = isinstance(answer, bool) and (self._of_sizes or not of_sizes)
         is_kept = is_kept and (not of_turns or at.place in self._ways.asked)
