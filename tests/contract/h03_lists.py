@@ -53,7 +53,7 @@ class RowsWithAList(nn.Module):
         return total
 
 
-@ROWS.row(*sizes(rows, 4, 3, 7), axes=AXES, raises=[rows(2)])
+@ROWS.row(*sizes(rows, 4, 3, 7), axes=AXES, raises=[rows(1), rows(2)])
 class ThreeOfAList(nn.Module):
     def forward(self, x):
         states, total = exponentials(x), torch.zeros(3)
