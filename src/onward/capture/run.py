@@ -84,6 +84,7 @@ class Request:
     # Of the model called without the export, once somebody asks: shared by all copies of a request.
     _plain_errors: list[Exception | None] = field(default_factory=list, compare=False)
     watch: Watch = field(default_factory=Watch)
+    given_up: list[str] = field(default_factory=list, compare=False)  # why exploring takes too much; shared as well
 
     def plain_error(self) -> Exception | None:
         """What the model raises for the example when it is called outside of everything of ours; None if nothing."""

@@ -240,7 +240,8 @@ class Tracer:
             return answer
         is_number = op in NUMBER_QUERIES and isinstance(answer, (bool, int, float))
         of_sizes = self.size_tensors.answer(op, nodes, answer, is_number=is_number)
-        if of_sizes is not None:
+        asks = self.recorder is not None and self.recorder.asks_of_sizes and op is aten.is_nonzero.default
+        if of_sizes is not None and not asks:
             return of_sizes
         if is_number and self.elsewhere.data_sizes.gives_number():
             if self.recorder is None or self.recorder.is_off:

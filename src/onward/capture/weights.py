@@ -126,16 +126,29 @@ def _check_weight(key: str, tensor: torch.Tensor, kind: str) -> None:
         )
 
 
+_VARIES = "varies"  # in what a node knows of itself: an input or a random number reaches it
+
+
 def is_made_of_weights(node: Any) -> bool:
-    """Whether a value is computed from weights alone: no input, no size of one, no random number."""
-    waiting, seen = [node], set()
+    """Whether a value is computed from weights alone: no input, no size of one, no random number.
+
+    Nodes that are not keep a mark, so that asking it of every value of a long trace takes no longer and longer.
+    """
+    if not isinstance(node, fx.Node):
+        return False
+    waiting: list[fx.Node] = [node]
+    seen: dict[fx.Node, fx.Node | None] = {node: None}  # with the node that takes it
     while waiting:
-        each = waiting.pop()
-        if not isinstance(each, fx.Node) or each in seen:
-            continue
-        seen.add(each)
+        each: fx.Node | None = waiting.pop()
+        assert each is not None
         is_random = isinstance(each.target, OpOverload) and draws(each.target, each.args, each.kwargs)
-        if each.op == "placeholder" or is_random:
+        if each.op == "placeholder" or is_random or _VARIES in each.meta:
+            while each is not None:
+                each.meta[_VARIES] = True
+                each = seen[each]
             return False
-        waiting.extend(each.all_input_nodes)
+        for taken in each.all_input_nodes:
+            if taken not in seen:
+                seen[taken] = each
+                waiting.append(taken)
     return any(each.op == "get_attr" for each in seen)

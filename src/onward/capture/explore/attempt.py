@@ -20,7 +20,7 @@ from ..tree import flatten
 from .accept import Rejected
 from .bodies import has_lists, kept
 from .explorer import Explorer
-from .items import At, Branch, CannotExplore, Flag, Loop, Ragged, Raw, Unlike
+from .items import At, Branch, CannotExplore, Flag, Loop, Ragged, Raw, TooMuch, Unlike
 from .recorder import Recorder, Ways
 from .replay import replay
 from .runs import Runs
@@ -38,25 +38,29 @@ def explored(request: Request, plan: Plan, *, of_sizes: bool = False) -> Capture
     """The program with branches and loops; CannotExplore says why there is none."""
     if request.call.state or request.call.written:
         raise CannotExplore("it keeps its state in buffers that are inputs and outputs of the file")
+    if request.given_up:
+        raise TooMuch(request.given_up[0])
 
     first: CannotExplore | None = None
-    for plain_indices in (False, True):
+    for ways in (Ways(), Ways(plain_indices=True), Ways(asks_of_sizes=True)):
         try:
-            return _as_free_as_it_goes(request, plan, of_sizes, plain_indices=plain_indices)
+            return _as_free_as_it_goes(request, plan, of_sizes, ways)
         except CannotExplore as error:
             first = first or error
+            if isinstance(error, TooMuch):
+                request.given_up.append(str(error))
             if not isinstance(error, Unlike | Rejected):
                 break
     assert first is not None
     raise first
 
 
-def _as_free_as_it_goes(request: Request, plan: Plan, of_sizes: bool, *, plain_indices: bool) -> CapturedProgram:
+def _as_free_as_it_goes(request: Request, plan: Plan, of_sizes: bool, ways: Ways) -> CapturedProgram:
     """With numbers from data varying freely; where the model refuses that, with less and less freedom."""
     free, with_lists = plan, False
     while True:
         try:
-            return _explored(request, plan, of_sizes, plain_indices=plain_indices, with_lists=with_lists)
+            return _explored(request, plan, of_sizes, ways, with_lists=with_lists)
         except CannotExplore as error:
             rejected, freedom = error.__cause__, None
             if isinstance(error, Ragged) and plan.freedom.slices_fit and not with_lists:
@@ -71,13 +75,12 @@ def _as_free_as_it_goes(request: Request, plan: Plan, of_sizes: bool, *, plain_i
             plan = dataclasses.replace(plan, freedom=freedom)
 
 
-def _explored(
-    request: Request, plan: Plan, of_sizes: bool, *, plain_indices: bool, with_lists: bool
-) -> CapturedProgram:
+def _explored(request: Request, plan: Plan, of_sizes: bool, all_ways: Ways, *, with_lists: bool) -> CapturedProgram:
     said: dict[Any, Said] = {}  # by kind and line: what Python did with values that no decision shows
 
     def run_once(ways: Ways, sizes: Sizes) -> Raw:
-        raw = _raw(request, plan, dataclasses.replace(ways, plain_indices=plain_indices), sizes, of_sizes)
+        ways = dataclasses.replace(ways, plain_indices=all_ways.plain_indices, asks_of_sizes=all_ways.asks_of_sizes)
+        raw = _raw(request, plan, ways, sizes, of_sizes)
         if raw.error is None:
             for each in raw.said:
                 said.setdefault(_kind(each), each)

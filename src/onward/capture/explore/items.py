@@ -23,6 +23,10 @@ class CannotExplore(Exception):
     """The model does something that no program of branches and loops is made of; the text says what, in a sentence."""
 
 
+class TooMuch(CannotExplore):
+    """The search has come to its bound. It would do so at other sizes too, so it is not begun again."""
+
+
 class Ragged(CannotExplore):
     """What the turns of a loop leave has another size in every turn, as far as one can see."""
 

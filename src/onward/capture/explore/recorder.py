@@ -21,7 +21,7 @@ from ..sizes import SYMBOLIC, AxisOf, Computed, NumberOf, Size, symbol, written
 from ..source import is_library, user_source
 from ..tensor import Traced
 from ..tree import flatten
-from .items import At, Calc, CannotExplore, Const, Counter, Decision, Item, Op, Piece, Place, Ref, SizeOf, Turn
+from .items import At, Calc, CannotExplore, Const, Counter, Decision, Item, Op, Piece, Place, Ref, SizeOf, TooMuch, Turn
 from .lengths import Lengths
 from .python_loops import is_in_for
 from .readings import Readings, is_reading, with_rows
@@ -34,8 +34,9 @@ aten = torch.ops.aten
 Rules = Mapping[Place, tuple[bool, int]]  # for the questions of loops: the answer to go on with, and how often
 
 _TURNS = 5  # how often a question may be asked at one place before it gets the other answer
-_MOST_ITEMS = 20_000  # of one run
+_MOST_ITEMS = 8_000  # of one run
 _MOST_ANSWERS = 5_000
+_MIRRORED = {aten.gt.Tensor: aten.lt.Tensor, aten.ge.Tensor: aten.le.Tensor}
 _LISTS: dict[Any, Callable[..., tuple[int, Any]]] = {  # by operator: the axis, and what says how long the pieces are
     aten.unbind.int: lambda x, dim=0: (dim, None),
     aten.split.Tensor: lambda x, size, dim=0: (dim, size),
@@ -55,6 +56,7 @@ class Ways:
     hints: tuple[tuple[Any, tuple[Any, ...]], ...] = ()  # answers by their places, and readings
     draw: random.Random | None = None
     plain_indices: bool = False  # whether the turns of loops are counted with plain numbers
+    asks_of_sizes: bool = False  # whether questions to tensors that are made of sizes alone are decisions, too
     counters: frozenset[Counter] = frozenset()  # variables that are followed from a question on
     asked: frozenset[Place] = frozenset()  # questions about the numbers of turns that are decisions
     across: frozenset[Place] = frozenset()  # questions of functions that a loop calls: all calls are one
@@ -66,7 +68,15 @@ class Ways:
     def key(self) -> Any:
         """The same for ways that are the same."""
         rules = tuple(sorted(self.rules.items(), key=repr))
-        follows = self.plain_indices, self.counters, self.asked, self.across, self.is_steady, self.turns
+        follows = (
+            self.plain_indices,
+            self.asks_of_sizes,
+            self.counters,
+            self.asked,
+            self.across,
+            self.is_steady,
+            self.turns,
+        )
         return self.answers, rules, self.hints, follows
 
 
@@ -172,13 +182,21 @@ class Recorder:
         """Whether what happens is no part of the run: inside of an operator, or of a branch that is kept anyway."""
         return self.inside or len(self._tracer.levels) > 1
 
+    @property
+    def asks_of_sizes(self) -> bool:
+        """Whether a question to a tensor that is made of sizes alone is a decision, even if all sizes answer alike."""
+        return self._ways.asks_of_sizes and not self.is_off
+
     def follow(self, op: Any, args: tuple, kwargs: Mapping[str, Any], call: Callable[[], Any]) -> Any:
         """An operator of the model's."""
         if self.is_off:
             return call()
         if len(self.items) > _MOST_ITEMS:
-            raise CannotExplore("a run on another way takes too long")
+            raise TooMuch("a run on another way takes too long")
         template, named = self.encode(tuple(args)), self.encode(dict(kwargs))
+        written = op
+        if op in _MIRRORED and len(template) == 2:  # Python turns `plain < traced` round, and `traced < traced` not
+            written, template = _MIRRORED[op], template[::-1]
         at = self._at()
         self.inside = True
         try:
@@ -202,7 +220,7 @@ class Recorder:
         result = self._lengths.followed(op, args, kwargs, result, self._count_joined(template))
         self._given = flatten((args, kwargs))[0]
         outs = tuple(self._out(leaf) for leaf in flatten(result)[0])
-        self.items.append(Op(op, template, named, outs, at))
+        self.items.append(Op(written, template, named, outs, at))
         return result
 
     def _count_joined(self, template: tuple[Any, ...]) -> Any:
@@ -295,7 +313,7 @@ class Recorder:
         if at.place in self._ways.across:
             at = replace(at, frame=0)
         if len(self.answers) > _MOST_ANSWERS:
-            raise CannotExplore("it asks again and again, whatever the answers are")
+            raise TooMuch("it asks again and again, whatever the answers are")
         template = self.encode(predicate)
         is_kept = isinstance(answer, bool) and (self._of_sizes or not of_sizes)
         is_kept = is_kept and (not of_turns or at.place in self._ways.asked)

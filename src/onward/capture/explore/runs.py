@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .items import At, CannotExplore, Counter, Decision, Item, Place, Raw, item_renamed, made_by, renamed
+from .items import At, CannotExplore, Counter, Decision, Item, Place, Raw, TooMuch, item_renamed, made_by, renamed
 from .readings import as_hints
 from .recorder import Rules, Ways
 from .renaming import Shift
@@ -16,7 +16,7 @@ Runner = Callable[[Ways, Sizes], Raw]
 
 TURNS = 4  # of a loop that is to be rolled
 _MOST_RUNS = 200
-_MOST_WORK = 40_000  # items of all runs together
+_MOST_WORK = 30_000  # items of all runs together
 
 
 class OtherSideFails(CannotExplore):
@@ -57,7 +57,7 @@ class Runs:
             return self.known[key]
         self._count += 1
         if self._count > _MOST_RUNS or self._work > _MOST_WORK:
-            raise CannotExplore("it takes too many runs to see every way through it")
+            raise TooMuch("it takes too many runs to see every way through it")
         found = self.runner(ways, sizes)
         self._work += len(found.items)
         if ways.draw is None:
