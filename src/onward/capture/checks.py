@@ -17,7 +17,7 @@ from .facts import Source
 _CALLS = ("_assert", "_check", "_check_is_all_true", "_check_tensor_all")
 _SHOWING = frozenset({
     "print", "debug", "info", "warning", "warn", "error", "exception", "critical", "log", "write", "warning_once",
-    "info_once", *_CALLS,
+    "info_once", "torch_compilable_check", *_CALLS,
 })  # fmt: skip
 
 

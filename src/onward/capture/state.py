@@ -22,6 +22,8 @@ from .weights import owner
 if TYPE_CHECKING:
     from .tracer import Tracer
 
+_HOOKS = frozenset(name for name, table in vars(torch.nn.Module()).items() if "_hooks" in name and table is not None)
+
 
 @contextlib.contextmanager
 def state_kept(model: Any, tracer: Tracer | None = None, *, alone: bool = False) -> Iterator[None]:
@@ -52,14 +54,15 @@ def _attributes_kept(module: torch.nn.Module | None) -> Iterator[None]:
         yield
         return
     modules = [each for each in module.modules() if not isinstance(each, torch.jit.ScriptModule)]  # interpreted
-    registered = [(each._parameters, dict(each._parameters), each._buffers, dict(each._buffers)) for each in modules]
+    registered = [(table, dict(table)) for each in modules for table in (each._parameters, each._buffers)]
+    # A model may register hooks when it is first called, and remember that it has: both go.
+    registered += [(table, dict(table)) for each in modules for name, table in vars(each).items() if name in _HOOKS]
     attributes = [(each, dict(vars(each))) for each in modules]
     try:
         yield
     finally:
-        for parameters, old_parameters, buffers, old_buffers in registered:
-            _restore(parameters, old_parameters)
-            _restore(buffers, old_buffers)
+        for table, content in registered:
+            _restore(table, content)
         for each, before in attributes:
             _restore_attributes(vars(each), before)
 
@@ -76,7 +79,7 @@ def _restore_attributes(present: dict[str, Any], before: dict[str, Any]) -> None
             present[name] = old
 
 
-def _restore(present: dict[str, Any], before: dict[str, Any]) -> None:
+def _restore(present: dict[Any, Any], before: dict[Any, Any]) -> None:
     """Put back what was registered, in its order. At no moment is anything missing that was there before."""
     for name in [*present]:
         if name not in before:
