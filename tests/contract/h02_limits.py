@@ -102,7 +102,7 @@ class LimitOfAList(nn.Module):
 @ROWS.row(*NUMBERS, expects="warns", reason="nobody can see how `itertools.count` counts")
 class CountedByALibrary(nn.Module):
     def forward(self, x):
-        for turn in itertools.count():
+        for turn in itertools.count():  # never comes to an end
             if turn > 30 or x < 1:
                 break
             x = x - 0.5
@@ -246,7 +246,7 @@ class NextRowIfThereIsOne(nn.Module):
         return total
 
 
-@ROWS.row(floats(1, 1), floats(0.1, 0), floats(3, 2), floats(40, 60))
+@ROWS.row(floats(1, 1), floats(0.1, 0), floats(3, 2), floats(40, 60), floats(0.1, 60))
 class LimitsInsideOfEachOther(nn.Module):
     def forward(self, x):
         i = 0
@@ -260,7 +260,7 @@ class LimitsInsideOfEachOther(nn.Module):
         return x
 
 
-@ROWS.row(*sizes(lambda n: noise(n, 3) * 4, 5, 1, 2, 7), axes={"x": {0: "n"}})
+@ROWS.row(*sizes(lambda n: noise(n, 3) * 4, 5, 1, 2, 7), noise(3, 3) + 30, axes={"x": {0: "n"}})
 class BreakOutOfAFixedRangePerRow(nn.Module):
     def forward(self, x):
         total = torch.zeros(3)
