@@ -144,9 +144,9 @@ class Recorder:
             return self._number(value)
         if isinstance(value, tuple) and hasattr(value, "_fields"):
             return type(value)(*map(self.encode, value))
-        if type(value) in (list, tuple, torch.Size):
+        if isinstance(value, list) or type(value) in (tuple, torch.Size):
             made = [self.encode(each) for each in value]
-            return made if type(value) is list else tuple(made)
+            return made if isinstance(value, list) else tuple(made)
         if type(value) is dict:
             return {key: self.encode(each) for key, each in value.items()}
         return value
