@@ -70,9 +70,10 @@ class _Numbers:
 
 
 def _place(tensor: torch.Tensor) -> Any:
-    if tensor.layout is not torch.strided:
-        return id(tensor)
-    return tensor.data_ptr() if tensor.numel() else None, tensor.shape, tensor.stride(), tensor.dtype
+    """The same for what is the same memory, if nobody has written to it. A tensor that cannot tell is like no other."""
+    if tensor.layout is not torch.strided or tensor.is_inference() or not tensor.numel():
+        return object()
+    return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype, tensor._version
 
 
 class _Sized(torch.Tensor):
@@ -86,7 +87,9 @@ class _Sized(torch.Tensor):
 
     @staticmethod
     def __new__(cls, layout: Layout, number: int, memory: list[int], run: _Following) -> _Sized:
-        made = torch.Tensor._make_wrapper_subclass(cls, layout.size, dtype=layout.dtype, device=run.device)
+        made = torch.Tensor._make_wrapper_subclass(
+            cls, layout.size, strides=layout.stride, dtype=layout.dtype, device=run.device
+        )
         torch._C._set_throw_on_mutable_data_ptr(made)
         memory[0] += 1
         made.number, made.memory, made.run = number, memory, run
@@ -129,27 +132,25 @@ class _Following:
         result = self._kernels.run(op, at_args, {key: _laid_out(each) for key, each in kwargs.items()}, largest=0)
         if isinstance(result, Layout):
             if writes:
-                args[0].number = self._numbers.of((name, op._overloadname, given))
+                args[0].number = self._numbers.of((name, op._overloadname, given, args[0].dtype))
                 return args[0]
-            return self._made(op, args, kwargs, result, (name, op._overloadname, given))
+            return self._made(op, args, kwargs, result, (name, op._overloadname, given, result.dtype))
         if not isinstance(result, (list, tuple)) or not all(isinstance(each, Layout) for each in result):
             raise Untold(f"{op} gives something else than tensors")
         memory = self._memory(op, args)
         numbers = [self._numbers.of((name, op._overloadname, given, place)) for place in range(len(result))]
         pairs = zip(result, numbers, strict=True)
-        return type(result)(
-            _Sized(_dense(each.size, each.dtype), number, memory or [0], self) for each, number in pairs
-        )
+        return type(result)(_Sized(each, number, memory or [0], self) for each, number in pairs)
 
     def _made(self, op: OpOverload, args: tuple, kwargs: dict[str, Any], result: Layout, value: Any) -> _Sized:
         memory = self._memory(op, args) or [0]
         first = args[0] if args else None
         if isinstance(first, torch.Tensor) and first.dtype == result.dtype:
             if _same_as_first(op, args, kwargs, tuple(first.shape), result.size):
-                return _Sized(_dense(result.size, result.dtype), self.value(first)[1], memory, self)
+                return _Sized(result, self.value(first)[1], memory, self)
             if op in _VIEWS:
                 value = ("view", self.value(first), result.size)
-        return _Sized(_dense(result.size, result.dtype), self._numbers.of(value), memory, self)
+        return _Sized(result, self._numbers.of(value), memory, self)
 
     def _memory(self, op: OpOverload, args: tuple) -> list[int] | None:
         """The memory that a result shares with the first argument, or may share."""
@@ -170,12 +171,12 @@ def _first(values: Sequence[Any]) -> _Sized:
 
 def _laid_out(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
-        return _dense(value.shape, value.dtype)
+        return Layout(tuple(value.shape), tuple(value.stride()), value.dtype)
     return type(value)(map(_laid_out, value)) if type(value) in (list, tuple) else value
 
 
 def _dense(size: Sequence[int], dtype: torch.dtype) -> Layout:
-    """A tensor whose elements lie one after the other: where they lie decides about no step that is followed."""
+    """A tensor whose elements lie one after the other."""
     stride, step = [1] * len(size), 1
     for axis in reversed(range(len(size))):
         stride[axis] = step
