@@ -1,6 +1,6 @@
 """The shape of the package: data walks through the rooms in one direction, and stays out of some places altogether.
 
-The rules read source text, nothing is imported. Each rule is a function of a few lines of code, so that the tests at
+The rules read source text. Each rule is a function of a few lines of code, so that the tests at
 the end can show it a wrong line and see it refuse.
 """
 
@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from onward.capture.ground.attempts import RUN
+from onward.capture.ground.source import OURS
+
 SOURCE = Path(__file__).resolve().parent.parent / "src"
 FILES = sorted((SOURCE / "onward").rglob("*.py"))
 
@@ -21,6 +24,13 @@ ROOMS = (
     "tables", "errors", "stages", "options", "classic", "capture", "lower", "passes", "write", "verify", "hunt",
     "torch_names", "program", "files", "report", "steps", "api",
 )  # fmt: skip
+# The rooms of capture/. What runs goes the same way there: from itself and from rooms to its left. Imports for the type
+# checker alone (`if TYPE_CHECKING`) may go back.
+CAPTURE_ROOMS = (
+    "ground", "call", "program", "sizes", "memory", "bodies", "functions", "state", "decompose", "decisions", "record",
+    "frontends", "explore", "python", "attempt",
+)  # fmt: skip
+MOST_FILES = 25  # in a room of capture
 WITHOUT_FX = ("write", "verify")  # they take an onnx_ir.Model
 MOST_LINES = 600
 
@@ -45,7 +55,7 @@ def imported(text: str, module: str, is_package: bool) -> Iterator[tuple[int, st
 
 
 def room_of(name: str) -> str:
-    """The room of `onward.capture.facts.TensorFact` is `capture`; the package itself is the empty room."""
+    """The room of `onward.capture.program.facts.TensorFact` is `capture`; the package itself is the empty room."""
     return name.split(".")[1] if "." in name else ""
 
 
@@ -66,9 +76,38 @@ def wrong_imports(text: str, module: str, is_package: bool = False) -> list[str]
         elif (
             room == "lower"
             and target == "capture"
-            and not f"{name}.".startswith(("onward.capture.facts.", "onward.capture.regions."))
+            and not f"{name}.".startswith(("onward.capture.program.facts.", "onward.capture.program.regions."))
         ):
             found.append(f"line {line}: lower imports {name}; of capture it knows the facts and the regions alone")
+    return found
+
+
+def typing_lines(text: str) -> set[int]:
+    """The lines of statements that only a type checker sees."""
+    found: set[int] = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+            found |= {part.lineno for part in ast.walk(node) if isinstance(part, ast.stmt)}
+    return found
+
+
+def wrong_rooms(text: str, module: str, is_package: bool = False) -> list[str]:
+    """The imports at run time that go back from one room of capture to a later one."""
+    parts = module.split(".")
+    if parts[:2] != ["onward", "capture"] or len(parts) < 3:
+        return []
+    if parts[2] not in CAPTURE_ROOMS:
+        return [f"{parts[2]} is none of the rooms of capture"]
+    unseen = typing_lines(text)
+    found = []
+    for line, name in imported(text, module, is_package):
+        target = name.split(".")
+        if target[:2] != ["onward", "capture"] or line in unseen:
+            continue
+        if len(target) < 3 or target[2] not in CAPTURE_ROOMS:
+            found.append(f"line {line}: {name} is in none of the rooms of capture")
+        elif CAPTURE_ROOMS.index(target[2]) > CAPTURE_ROOMS.index(parts[2]):
+            found.append(f"line {line}: {parts[2]} imports {name}, which comes after it")
     return found
 
 
@@ -185,6 +224,22 @@ def test_imports_go_in_one_direction(path: Path) -> None:
     assert wrong_imports(path.read_text(encoding="utf-8"), module_name(path), path.name == "__init__.py") == []
 
 
+CAPTURE = SOURCE / "onward" / "capture"
+
+
+@over_files([path for path in FILES if CAPTURE in path.parents])
+def test_imports_between_rooms_of_capture_go_in_one_direction(path: Path) -> None:
+    assert wrong_rooms(path.read_text(encoding="utf-8"), module_name(path), path.name == "__init__.py") == []
+
+
+def test_rooms_of_capture_are_not_crowded() -> None:
+    assert {path.name for path in CAPTURE.iterdir() if path.suffix == ".py"} == {"__init__.py"}
+    assert {path.name for path in CAPTURE.iterdir() if path.is_dir()} - {"__pycache__"} == set(CAPTURE_ROOMS)
+    assert {
+        room: count for room in CAPTURE_ROOMS if (count := len(list((CAPTURE / room).glob("*.py")))) > MOST_FILES
+    } == {}
+
+
 @over_files(FILES)
 def test_no_other_exporter_underneath(path: Path) -> None:
     assert foreign_imports(path.read_text(encoding="utf-8"), module_name(path), path.name == "__init__.py") == []
@@ -208,24 +263,32 @@ def test_no_file_is_too_long(path: Path) -> None:
 @pytest.mark.parametrize(
     ("module", "line", "complaint"),
     [
-        ("onward.capture.trace", "from onward.errors import CaptureError", None),
-        ("onward.capture.trace", "from ..errors import CaptureError", None),
-        ("onward.capture.trace", "from . import facts", None),
-        ("onward.capture.trace", "import torch.fx", None),
-        ("onward.capture.trace", "from ..lower import registry", "line 1: capture imports onward.lower.registry"),
-        ("onward.capture.trace", "def f():\n    import onward.api", "line 2: capture imports onward.api"),
-        ("onward.capture.trace", "from onward import export", "onward.export is not one of the rooms"),
-        ("onward.capture.trace", "import onward", "onward is not one of the rooms"),
-        ("onward.capture.trace", "from onward.cli import main", "onward.cli.main is not one of the rooms"),
-        ("onward.errors", "from .capture.facts import Source", "errors imports onward.capture.facts.Source"),
-        ("onward.lower.emitter", "from onward.capture.facts import SymDim", None),
-        ("onward.lower.emitter", "from ..capture import facts", None),
+        ("onward.capture.attempt.trace", "from onward.errors import CaptureError", None),
+        ("onward.capture.attempt.trace", "from ...errors import CaptureError", None),
+        ("onward.capture.attempt.trace", "from . import run", None),
+        ("onward.capture.attempt.trace", "import torch.fx", None),
+        (
+            "onward.capture.attempt.trace",
+            "from ...lower import registry",
+            "line 1: capture imports onward.lower.registry",
+        ),
+        ("onward.capture.attempt.trace", "def f():\n    import onward.api", "line 2: capture imports onward.api"),
+        ("onward.capture.attempt.trace", "from onward import export", "onward.export is not one of the rooms"),
+        ("onward.capture.attempt.trace", "import onward", "onward is not one of the rooms"),
+        ("onward.capture.attempt.trace", "from onward.cli import main", "onward.cli.main is not one of the rooms"),
+        (
+            "onward.errors",
+            "from .capture.program.facts import Source",
+            "errors imports onward.capture.program.facts.Source",
+        ),
+        ("onward.lower.emitter", "from onward.capture.program.facts import SymDim", None),
+        ("onward.lower.emitter", "from ..capture.program import facts", None),
         (
             "onward.lower.emitter",
             "from ..capture import TensorFact",
             "of capture it knows the facts and the regions alone",
         ),
-        ("onward.lower.emitter", "import onward.capture.trace", "of capture it knows the facts and the"),
+        ("onward.lower.emitter", "import onward.capture.attempt.trace", "of capture it knows the facts and the"),
         (
             "onward.lower.emitter",
             "from onward.capture.facts_of import x",
@@ -240,9 +303,32 @@ def test_the_direction_rule_itself(module: str, line: str, complaint: str | None
     assert (complaint is None and found == []) or (complaint is not None and complaint in "\n".join(found))
 
 
+@pytest.mark.parametrize(
+    ("module", "text", "complaint"),
+    [
+        ("onward.capture.sizes.dims", "from ..program.facts import SymDim", None),
+        ("onward.capture.sizes.dims", "from .points import POINTS", None),
+        ("onward.capture.sizes.dims", "from ...errors import CaptureError", None),
+        (
+            "onward.capture.sizes.dims",
+            "from ..memory.tensor import Traced",
+            "sizes imports onward.capture.memory.tensor",
+        ),
+        ("onward.capture.sizes.dims", "def f():\n    from ..attempt import run", "line 2: sizes imports"),
+        ("onward.capture.sizes.dims", "if TYPE_CHECKING:\n    from ..memory.tensor import Traced", None),
+        ("onward.capture.sizes.dims", "from .. import CapturedProgram", "in none of the rooms of capture"),
+        ("onward.capture.dims", "", "dims is none of the rooms of capture"),
+        ("onward.capture", "from .attempt.trace import trace", None),
+    ],
+)
+def test_the_rule_about_rooms_itself(module: str, text: str, complaint: str | None) -> None:
+    found = wrong_rooms(text, module)
+    assert (complaint is None and found == []) or (complaint is not None and complaint in "\n".join(found))
+
+
 def test_relative_imports_of_a_package_start_in_it() -> None:
-    assert list(imported("from .facts import Port", "onward.capture", is_package=True)) == [
-        (1, "onward.capture.facts.Port")
+    assert list(imported("from .program.facts import Port", "onward.capture", is_package=True)) == [
+        (1, "onward.capture.program.facts.Port")
     ]
     assert wrong_imports("from ..api import export", "onward.capture", is_package=True) != []
 
@@ -303,7 +389,7 @@ def test_the_init_rule_itself(text: str, wrong: bool) -> None:
     ],
 )
 def test_the_rule_about_others_itself(text: str, wrong: bool) -> None:
-    assert bool(foreign_changes(text, "onward.capture.trace")) is wrong
+    assert bool(foreign_changes(text, "onward.capture.attempt.trace")) is wrong
     assert foreign_changes(text, "onward.capture.python.patches") == []
 
 
@@ -313,3 +399,8 @@ def test_every_family_of_lowerings_is_loaded() -> None:
         name for _, name in imported((SOURCE / "onward/lower/ops/__init__.py").read_text(), "onward.lower.ops", True)
     }
     assert {f"onward.lower.ops.{family}" for family in families} == loaded
+
+
+def test_files_that_capture_knows_by_their_place_are_there() -> None:
+    assert Path(OURS) == SOURCE / "onward"
+    assert Path(RUN) in FILES

@@ -22,7 +22,7 @@ import torch._dynamo  # whoever imports it first lets PyTorch replace torch.manu
 import torch.onnx
 
 from onward.capture import is_capturing
-from onward.capture.containers import is_traced
+from onward.capture.state.containers import is_traced
 
 OLD = b"an older file"
 X = torch.randn(2, 4)

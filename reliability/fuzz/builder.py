@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .program import Argument, Statement
+from .program import Argument, Statement, coarsest
 
 MOST_ELEMENTS = 3000
 LARGEST = 1e4
@@ -46,13 +46,13 @@ class Builder:
         self.model = nn.Module()
         self.names = 0
         self.layers = 0
-        self.coarse: torch.dtype | None = None
+        self.coarse: dict[str, torch.dtype] = {}
         self.pending: list[str] = []
         self.writing = False
         self.alive = [True] * len(sizes)
         self.envs = self._fresh_envs()
         for each in self.arguments:
-            self._see(each.dtype)
+            self._see(each.name, [each.dtype])
 
     def _fresh_envs(self) -> list[dict[str, Any]]:
         envs = []
@@ -195,9 +195,7 @@ class Builder:
         if fine:
             for at in refused:
                 self.alive[at] = False
-            for name in statement.targets:
-                if isinstance(value := self[name], torch.Tensor):
-                    self._see(value.dtype)
+            self._see_all(statement)
             return True
         self._replay()
         return False
@@ -223,10 +221,67 @@ class Builder:
                     warnings.simplefilter("ignore")
                     exec("\n".join(statement.lines), env)
 
-    def _see(self, dtype: torch.dtype) -> None:
-        order = (None, torch.float64, torch.float32, torch.float16, torch.bfloat16)
-        if dtype in order and order.index(dtype) > order.index(self.coarse):
-            self.coarse = dtype
+    def _see_all(self, statement: Statement) -> None:
+        """What a statement reads has a part in all that it assigns or writes to, and in whatever shares that memory."""
+        named = [dtype for text, dtype in _NAMED if any(text in line for line in statement.lines)]
+        read = [*named, *(self.coarse.get(name) for name in statement.sources)]
+        written = self._sharing(statement.sources) if self.writing or not statement.targets else []
+        for name in (*statement.targets, *written):
+            value = self.envs[0].get(name)
+            self._see(name, [*read, value.dtype if isinstance(value, torch.Tensor) else None])
+
+    def _sharing(self, names: Sequence[str]) -> list[str]:
+        """The tensors of these names, and all that are views of the same memory."""
+        tensors = {name: each for name, each in self.variables.items() if isinstance(each, torch.Tensor)}
+        memory = {tensors[name].untyped_storage().data_ptr() for name in names if name in tensors}
+        return [name for name, each in tensors.items() if each.untyped_storage().data_ptr() in memory]
+
+    def _see(self, name: str, dtypes: Sequence[torch.dtype | None]) -> None:
+        found = coarsest([self.coarse.get(name), *dtypes])
+        if found is not None:
+            self.coarse[name] = found
+
+    def varying(self) -> set[str]:
+        """The variables that are not the same for all inputs: on other values, or at other sizes."""
+        known = self.variables
+        seen = [env for env, alive in zip(self.envs[1:], self.alive[1:], strict=True) if alive]
+        for draw in range(1, 4):
+            generator = torch.Generator().manual_seed(self.seed + 100 * draw)
+            env = {**self._fresh_envs()[0]}
+            env |= {each.name: each.draw(self.sizes[0], generator) for each in self.arguments}
+            if draw > 1:
+                env |= {name: env[name] * (-1 if draw == 2 else 4) for name in env if _is_float(env[name])}
+            if self._ran(env):
+                seen.append(env)
+        return {name for name, value in known.items() if any(not _equal(value, env.get(name)) for env in seen)}
+
+    def _ran(self, env: dict[str, Any]) -> bool:
+        try:
+            with warnings.catch_warnings(), torch.no_grad():
+                warnings.simplefilter("ignore")
+                exec("\n".join(line for statement in self.body for line in statement.lines), env)
+        except Exception:
+            return False
+        return True
+
+
+# Types that a line may compute in without assigning a tensor of them.
+_NAMED = (
+    (".half()", torch.float16), ("torch.float16", torch.float16), ("bfloat16", torch.bfloat16),
+    (".float()", torch.float32), ("torch.float32", torch.float32),
+)  # fmt: skip
+
+
+def _is_float(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
+
+
+def _equal(first: Any, second: Any) -> bool:
+    if isinstance(first, torch.Tensor) and isinstance(second, torch.Tensor):
+        return first.shape == second.shape and torch.equal(first, second)
+    if isinstance(first, (list, tuple)) and isinstance(second, (list, tuple)):
+        return len(first) == len(second) and all(map(_equal, first, second))
+    return type(first) is type(second) and bool(first == second)
 
 
 def _tame(value: Any) -> bool:

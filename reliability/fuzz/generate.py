@@ -37,6 +37,7 @@ def generate(seed: int) -> FuzzProgram:
     _grow(builder, rng.randrange(3, 11) if not decided else rng.randrange(1, 4))
     if decided:
         _decide(builder)
+    early = front != "exported" and rng.random() < (0.2 if decided else 0.04)
     program = FuzzProgram(
         seed=seed,
         arguments=arguments,
@@ -44,7 +45,7 @@ def generate(seed: int) -> FuzzProgram:
         dynamic=dynamic,
         inits=tuple(builder.inits),
         body=tuple(builder.body),
-        returns=_returns(builder, front == "script"),
+        returns=_returns(builder, front == "script", early),
         front=front,
         opset=rng.choice((None, None, rng.randrange(9, _NEWEST + 1))),
         training=rng.random() < 0.04,
@@ -53,8 +54,7 @@ def generate(seed: int) -> FuzzProgram:
         tags=frozenset(builder.tags),
         coarse=builder.coarse,
     )
-    early = rng.random() < (0.2 if decided else 0.04)
-    return _with_early_return(program, builder, decided) if front != "exported" and early else program
+    return _with_early_return(program, builder, decided) if early else program
 
 
 def _arguments(rng: random.Random) -> tuple[dict[str, int], tuple[Argument, ...]]:
@@ -124,26 +124,37 @@ def _decide(builder: Builder) -> None:
         _grow(builder, len(builder.body) + builder.rng.randrange(3))
 
 
-def _reached(builder: Builder) -> list[str]:
-    """The tensors that the data of an input has a part in, those that nothing reads first."""
-    known = {each.name for each in builder.arguments}
-    read: set[str] = set()
+def _reached(builder: Builder) -> set[str]:
+    """The tensors that the data of an input has a part in, and that are not the same for all inputs."""
+    arguments = {each.name for each in builder.arguments}
+    known = set(arguments)
     for statement in builder.body:
         sources = [name for name in statement.sources if isinstance(builder[name], torch.Tensor) and name in known]
         if sources:
             known.update(statement.targets or statement.sources)
-        read.update(name for name in statement.sources if name not in statement.targets)
-    made = [name for name in known if name not in {each.name for each in builder.arguments}]
-    made = [name for name in made if isinstance(builder[name], torch.Tensor)]
-    made.sort(key=lambda name: (name in read, -int(re.sub(r"\D", "", name))))
-    return made
+    known &= builder.varying()
+    return {name for name in known - arguments if isinstance(builder[name], torch.Tensor)}
 
 
-def _returns(builder: Builder, scripted: bool) -> str:
-    rng, found = builder.rng, _reached(builder)
-    if not found:
+def _unread(builder: Builder) -> list[str]:
+    """As few tensors as it takes that every statement has a part in one of them; the last ones first."""
+    reached, chosen, read = _reached(builder), list[str](), set[str]()
+    for statement in reversed(builder.body):
+        targets = [name for name in statement.targets if name in reached]
+        chosen += [name for name in targets if name not in read and name not in chosen]
+        if targets or not statement.targets or read.intersection(statement.targets):
+            read.update(name for name in statement.sources if name not in statement.targets)
+        if not statement.targets:  # it writes, and what it writes to is wanted
+            written = statement.sources[:1]
+            chosen += [name for name in written if name in reached and name not in chosen]
+    return chosen
+
+
+def _returns(builder: Builder, scripted: bool, single: bool) -> str:
+    rng, chosen = builder.rng, _unread(builder)
+    if not chosen:
         return f"{builder.arguments[0].name} * 2"
-    chosen = found[: rng.choices((1, 2, 3), (4, 4, 2))[0]]
+    chosen = chosen[:1] if single else chosen
     if len(chosen) == 1:
         return chosen[0] if scripted or rng.random() < 0.85 else f"{{'out': {chosen[0]}}}"
     listed = ", ".join(chosen)
@@ -153,8 +164,8 @@ def _returns(builder: Builder, scripted: bool) -> str:
     forms = [
         *[listed] * 4,
         f"[{listed}]",
-        f"{{'a': {chosen[0]}, 'b': {chosen[1]}}}",
-        f"({chosen[0]}, ({chosen[1]}, {chosen[-1]}))",
+        f"{{{', '.join(f'{key!r}: {name}' for key, name in zip('abcdefghijklmnop', chosen, strict=False))}}}",
+        f"({chosen[0]}, ({', '.join(chosen[1:])},))",
         f"{{'a': {chosen[0]}, 'rest': [{', '.join(chosen[1:])}]}}",
     ]
     if numbers:

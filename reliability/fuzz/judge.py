@@ -3,39 +3,46 @@
 from __future__ import annotations
 
 import io
-import re
 import traceback
 import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import onnx
 import torch
-from torch.utils._pytree import tree_flatten
 
 import onward
 from onward.errors import ExportError, VerifyError
-from onward.verify import Session, compare, tolerances
 
-from .answers import decided
-from .noise import Noise
+from .declared import ListeningSession, checked, misdeclared
+from .differences import Difference, Raised, differences, unexplained
+from .excuses import Case, excuses
+from .inputs import Run, runs
+from .internal import internal
+from .noise import Noise, NoiseFault
 from .program import FuzzProgram
+from .undefined import Undefined
 
 AGREES = "agrees"
 ERROR = "clean ExportError"
 WRONG = "wrong without a word"
 WARNED = "wrong with a warning"
 EXCEPTION = "other exception"
+INTERNAL = "internal error"
+CHANGED = "model changed by the export"
+INVALID = "not a valid file"
 UNLOADABLE = "cannot be loaded"
 DIED = "process died"
 TIMEOUT = "timeout"
 ILL = "ill-conditioned"
 REFUSED = "refused by PyTorch"  # thrown away: the program is at fault
-CLASSES = (AGREES, ERROR, WRONG, WARNED, EXCEPTION, UNLOADABLE, DIED, TIMEOUT, ILL, REFUSED)
-BAD = (WRONG, EXCEPTION, UNLOADABLE, DIED, TIMEOUT)
+BAD = (WRONG, EXCEPTION, INTERNAL, CHANGED, INVALID, UNLOADABLE, DIED, TIMEOUT)
+CLASSES = (AGREES, ERROR, WARNED, *BAD, ILL, REFUSED)
 
-_DRAWS = 16  # of noise, before a result is believed to be stable
+_DRAWS = 32  # of noise, before a result is believed to be stable
+_UNDEFINED = 8  # of what PyTorch leaves undefined, where there is such a thing
 
 
 @dataclass(frozen=True)
@@ -76,34 +83,38 @@ def _dynamic_shapes(program: FuzzProgram) -> dict[str, Any]:
     }
 
 
+@dataclass(frozen=True)
+class _Expected:
+    """A run, and what it has to give.
+
+    result  of plain PyTorch
+    own     of what is exported, where PyTorch has made something else of the program: a script, an ExportedProgram
+    """
+
+    run: Run
+    result: Any
+    own: Any = None
+
+
 def judge(program: FuzzProgram, folder: Path, *, zero: bool = False, export: Export = export) -> Verdict:
-    """Export one program and compare it. The reference is a model of its own, called outside everything of onward."""
+    """Export one program and compare it. The reference is a model of its own, called outside everything of onward, and
+    has given all its results before the export begins."""
     example = program.example()
-    try:
-        module = program.imported(folder)
-        reference = program.build(module)
-        with warnings.catch_warnings(), torch.no_grad():
-            warnings.simplefilter("ignore")
-            reference(*_copies(example))
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        try:
+            module = program.imported(folder)
+            reference = program.build(module)
             model = _front(program, program.build(module), example)
-    except Exception as error:
-        return Verdict(REFUSED, _told(error))
-    try:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            exported = export(program, model, _copies(example))
-            file = io.BytesIO()
-            exported.save(file)
-    except ExportError as error:
-        return Verdict(ERROR, f"{type(error).__name__}: {error.what}")
-    except Exception as error:
-        return Verdict(EXCEPTION, _told(error) + "\n" + traceback.format_exc(limit=-6))
-    warned = tuple(str(each.message) for each in caught if issubclass(each.category, onward.CaptureWarning))
-    try:
-        exported._session = Session(file.getvalue(), threads=1)
-    except VerifyError as error:
-        return Verdict(UNLOADABLE, str(error), warned)
-    return _compared(program, reference, model, exported, warned, zero)
+            expected = _expected(program, reference, model, zero)
+        except Exception as error:
+            return Verdict(REFUSED, _told(error))
+        before = _state(model)
+    verdict = _exported(program, reference, model, expected, export)
+    if verdict.kind in BAD:
+        return verdict
+    changed = _changed(program, model, before, expected[0])
+    return replace(verdict, kind=CHANGED, detail=changed) if changed else verdict
 
 
 def _front(program: FuzzProgram, model: Any, example: tuple[torch.Tensor, ...]) -> Any:
@@ -114,133 +125,153 @@ def _front(program: FuzzProgram, model: Any, example: tuple[torch.Tensor, ...]) 
     return model
 
 
-def _compared(
-    program: FuzzProgram, reference: Any, model: Any, exported: Any, warned: tuple[str, ...], zero: bool
-) -> Verdict:
-    runs, ill = 0, ""
+def _expected(program: FuzzProgram, reference: Any, model: Any, zero: bool) -> list[_Expected]:
+    """The runs that PyTorch takes, the example among them."""
+    found: list[_Expected] = []
+    given = _callable(program, model)
+    for run in runs(program, zero):
+        try:
+            result = reference(*_copies(run.inputs))
+            # An ExportedProgram may have been made for fewer sizes.
+            own = None if program.front == "trace" else given(*_copies(run.inputs))
+        except Exception:
+            if not found:
+                raise
+            continue
+        found.append(_Expected(run, result, own))
+    return found
+
+
+def _callable(program: FuzzProgram, model: Any) -> Any:
+    return model.module() if program.front == "exported" else model
+
+
+def _exported(program: FuzzProgram, reference: Any, model: Any, expected: list[_Expected], export: Export) -> Verdict:
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            exported = export(program, model, _copies(expected[0].run.inputs))
+            file = io.BytesIO()
+            exported.save(file)
+    except ExportError as error:
+        crashed = internal(error)
+        told = f"{type(error).__name__}: {error.what}"
+        return Verdict(INTERNAL, f"{crashed}\n{told}") if crashed else Verdict(ERROR, told)
+    except Exception as error:
+        return Verdict(EXCEPTION, _told(error) + "\n" + traceback.format_exc(limit=-6))
+    warned = tuple(str(each.message) for each in caught if issubclass(each.category, onward.CaptureWarning))
+    try:
+        exported._session = ListeningSession(file.getvalue(), threads=1)
+    except VerifyError as error:
+        return Verdict(UNLOADABLE, str(error), warned)
+    proto, complaint = checked(file.getvalue())
+    if complaint:
+        return Verdict(INVALID, complaint, warned)
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
-        for label, sizes, inputs in _runs(program, zero):
-            try:
-                if program.front == "exported" and runs:
-                    model.module()(*_copies(inputs))  # an ExportedProgram may have been made for fewer sizes
-                expected = reference(*_copies(inputs))
-            except Exception:
-                continue
-            different = _difference(program, expected, lambda taken=inputs: exported(*_copies(taken)))
-            runs += 1
-            if different and program.front != "trace":  # PyTorch may have made something else of the program
-                given = model.module() if program.front == "exported" else model
-                own = given(*_copies(inputs))
-                different = _difference(program, own, lambda taken=inputs: exported(*_copies(taken)))
-            if not different:
-                continue
-            if _unstable(program, reference, inputs, expected):
-                ill = f"{label}: {different}"
-                continue
-            # No warning excuses a file that is wrong at its own example.
-            excused = runs > 1 and excuses(program, warned, reference, sizes, inputs)
-            return Verdict(WARNED if excused else WRONG, f"{label}: {different}", warned, runs)
-    return Verdict(ILL, ill, warned, runs) if ill else Verdict(AGREES, "", warned, runs)
+        return _compared(program, reference, exported, proto, expected, warned)
 
 
-_Run = tuple[str, Mapping[str, int], tuple[torch.Tensor, ...]]
-_MOVED = {"negated": (-1.0, 0.0), "large": (4.0, 0.5), "small": (0.1, 0.0), "high": (1.0, 1.0), "low": (1.0, -1.0)}
-
-
-def _runs(program: FuzzProgram, zero: bool) -> list[_Run]:
-    """What is compared. A program that decides on data is given data for either side, at every size."""
-    axes = program.axes
-    runs: list[_Run] = [("example", axes, program.example()), ("fresh values", axes, program.example(1))]
-    others = program.other_sizes(zero=zero)
-    runs += [(f"at {dict(sizes)}", sizes, program.example(2 + at, sizes)) for at, sizes in enumerate(others)]
-    if program.decides:
-        runs += [(f"{name} values", axes, program.example(20, axes, *how)) for name, how in _MOVED.items()]
-        runs += [("fresh values", axes, program.example(seed)) for seed in range(21, 25)]
-        for at, sizes in enumerate(others):
-            for name, how in list(_MOVED.items())[at % 2 :: 2]:
-                runs.append((f"at {dict(sizes)}, {name} values", sizes, program.example(30 + at, sizes, *how)))
-    return runs
-
-
-def excuses(
+def _compared(
     program: FuzzProgram,
-    warned: tuple[str, ...],
     reference: Any,
-    sizes: Mapping[str, int],
-    inputs: tuple[torch.Tensor, ...],
-) -> bool:
-    """Whether a warning had said that the file may be wrong here.
-
-    A warning of sizes says so of other sizes than the example's. A warning of what data decides says so where this
-    decision, at the line that it names, is another one than the example's.
-    """
-    taken: list[set[tuple[int, str]]] = []
-    for text in warned:
-        if not any(each in text for each in _OF_DATA):
-            if dict(sizes) != dict(program.axes) or not any(each in text for each in _OF_SIZES):
-                return True
+    exported: Any,
+    proto: onnx.ModelProto,
+    expected: list[_Expected],
+    warned: tuple[str, ...],
+) -> Verdict:
+    """Every run is judged. One that is wrong without a word outweighs all that a warning or rounding explains."""
+    shaky = excused = ""
+    for at, each in enumerate(expected):
+        actual = _ran(exported, each.run)
+        found = _against(program, each, proto, exported, actual)
+        if not found:
             continue
-        taken = taken or [decided(reference, _copies(program.example())), decided(reference, _copies(inputs))]
-        lines = {int(line) for line in re.findall(r"fuzzed_\d+_\d+\.py:(\d+)", text)}
-        if any(line in lines for line, _ in taken[0] ^ taken[1]):
-            return True
-    return False
+        case = Case(program, reference, each.run.sizes, each.run.inputs, program.source())
+        if excused and excuses(warned, case):  # whether rounding explains it as well changes nothing any more
+            continue
+        told = f"{each.run.label}: {found[0].text}"
+        found = unexplained(found, each.result, actual, _draws(reference, each.run))
+        if not found:
+            shaky = shaky or told
+            continue
+        told = f"{each.run.label}: {found[0].text}"
+        if at == 0 or not excuses(warned, case):  # no warning excuses a file that is wrong at its own example
+            return Verdict(WRONG, told, warned, at + 1)
+        excused = excused or told
+    kind = WARNED if excused else ILL if shaky else AGREES
+    return Verdict(kind, excused or shaky, warned, len(expected))
 
 
-_OF_DATA = ("keeps the example's", "depends on data")
-_OF_SIZES = ("depends on the size", "written as fixed", "written for sizes")
-
-
-def _difference(program: FuzzProgram, expected: Any, run: Callable[[], Any]) -> str:
-    """What is different, in a line; nothing if nothing is."""
+def _ran(exported: Any, run: Run) -> Any:
     try:
-        actual = run()
+        return exported(*_copies(run.inputs))
     except Exception as error:
-        return "it does not run: " + _told(error)
-    return difference(program, expected, actual)
+        return Raised(_told(error))
 
 
-def difference(program: FuzzProgram, expected: Any, actual: Any) -> str:
-    wanted, first = tree_flatten(expected)
-    found, second = tree_flatten(actual)
-    if len(wanted) != len(found) or first != second:
-        return f"the structure is {second}, expected {first}"
-    for at, (want, have) in enumerate(zip(wanted, found, strict=True)):
-        if not isinstance(want, torch.Tensor):
-            if not _same_number(want, have):
-                return f"output {at} is the number {have}, expected {want}"
-            continue
-        if not isinstance(have, torch.Tensor):
-            return f"output {at} is {type(have).__name__}, expected a tensor"
-        tolerance = None
-        if want.is_floating_point() and program.coarse is not None:
-            tolerance = max((tolerances(program.coarse), tolerances(want.dtype)), key=lambda each: each.atol)
-        compared = compare(want, have, str(at), tolerance)
-        if not compared.ok:
-            return str(compared)
-    return ""
+def _against(
+    program: FuzzProgram, expected: _Expected, proto: onnx.ModelProto, exported: Any, actual: Any
+) -> list[Difference]:
+    """What differs from plain PyTorch, and from what PyTorch has made of the program; and from what the file says."""
+    found = differences(program, expected.result, actual)
+    if found and program.front != "trace":
+        found = differences(program, expected.own, actual)
+    if not found:
+        said = misdeclared(proto, exported._session.last, expected.run.sizes)
+        found = [Difference(said)] if said else []
+    return found
 
 
-def _same_number(want: Any, have: Any) -> bool:
-    if isinstance(have, torch.Tensor):
-        have = have.item() if have.numel() == 1 else None
-    if isinstance(want, (int, float)) and isinstance(have, (int, float)):
-        return abs(want - have) <= 1e-5 * abs(want)
-    return bool(want == have)
-
-
-def _unstable(program: FuzzProgram, reference: Any, inputs: tuple[torch.Tensor, ...], expected: Any) -> bool:
-    """Whether PyTorch itself answers otherwise when it rounds otherwise."""
+def _draws(reference: Any, run: Run) -> Iterator[Any]:
+    """PyTorch's own results where every operation rounds a little differently, and what is undefined is random."""
     for seed in range(_DRAWS):
         try:
             with Noise(seed):
-                moved = reference(*_copies(inputs))
-        except Exception:
-            return True  # another size, another branch: a number decided that noise can change
-        if difference(program, expected, moved):
-            return True
-    return False
+                drawn = reference(*_copies(run.inputs))
+        except NoiseFault:
+            raise
+        except Exception as error:  # another size, another branch: a number decided that noise can change
+            drawn = Raised(_told(error))
+        yield drawn
+    for seed in range(_UNDEFINED):
+        with Undefined(seed) as mode:
+            try:
+                drawn = reference(*_copies(run.inputs))
+            except Exception as error:
+                drawn = Raised(_told(error))
+        if not mode.seen:
+            return
+        yield drawn
+
+
+_State = tuple[dict[str, bool], dict[str, torch.Tensor]]
+
+
+def _state(model: Any) -> _State:
+    modes = {name: each.training for name, each in model.named_modules()} if hasattr(model, "named_modules") else {}
+    state = model.state_dict() if callable(model.state_dict) else model.state_dict  # of an ExportedProgram
+    return modes, {name: each.detach().clone() for name, each in state.items()}
+
+
+def _changed(program: FuzzProgram, model: Any, before: _State, example: _Expected) -> str:
+    """What the export has left behind in the model; nothing if it is as it was."""
+    modes, tensors = _state(model)
+    if modes != before[0]:
+        return f"the mode of {sorted(name for name, mode in modes.items() if before[0].get(name) is not mode)}"
+    if tensors.keys() != before[1].keys():
+        return f"the names of its tensors: {sorted(tensors.keys() ^ before[1].keys())}"
+    for name, tensor in tensors.items():
+        if not torch.equal(tensor.nan_to_num(), before[1][name].nan_to_num()):
+            return f"the tensor {name}"
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        try:
+            result = _callable(program, model)(*_copies(example.run.inputs))
+        except Exception as error:
+            return f"it no longer runs: {_told(error)}"
+    found = differences(program, example.result if program.front == "trace" else example.own, result)
+    return f"its results: {found[0].text}" if found else ""
 
 
 def _copies(tensors: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:

@@ -18,6 +18,9 @@ _AMPLITUDES = {torch.float64: 1e-8, torch.float32: 1e-6, torch.float16: 1e-3, to
 # onnxruntime computes them to about 1e-8 of 1, however small the result is.
 _ABSOLUTE = frozenset({"sigmoid", "sigmoid_", "tanh", "tanh_", "erf", "erfc", "softplus"})
 
+# At whole numbers it is the sine of a multiple of pi, which is all rounding error.
+_ABSOLUTE |= {"sinc", "special_sinc"}
+
 # They are their argument times such a function, so it is about 1e-8 of the argument.
 _ABSOLUTE_TIMES_X = frozenset({"silu", "silu_", "gelu", "gelu_", "mish", "mish_"})
 
@@ -52,6 +55,14 @@ _SUMS = frozenset({
 })  # fmt: skip
 
 
+class Refused(RuntimeError):
+    """An operator of PyTorch's does not take what noise has made of its inputs."""
+
+
+class NoiseFault(Exception):
+    """The noise itself failed, which says nothing about the program."""
+
+
 class Noise(TorchDispatchMode):
     """Every float result is off by about a rounding error; of equal numbers one is the larger.
 
@@ -73,6 +84,14 @@ class Noise(TorchDispatchMode):
         torch._C._set_mkldnn_enabled(self._one_dnn)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        try:
+            return self._noisy(func, args, kwargs or {})
+        except (Refused, NoiseFault):
+            raise
+        except Exception as error:
+            raise NoiseFault(f"{func}: {type(error).__name__}: {error}") from error
+
+    def _noisy(self, func: Any, args: Any, kwargs: Any) -> Any:
         name = func._schema.name.split("::")[-1]
         if name in _ORDERS:
             args = tree_map(self._apart, args)
@@ -83,7 +102,10 @@ class Noise(TorchDispatchMode):
         if name == "_euclidean_dist":
             return self._distances(*args)
         scale = args[0].double().abs().clamp(min=1) if name in _ABSOLUTE_TIMES_X else 1.0
-        result = func(*args, **(kwargs or {}))
+        try:
+            result = func(*args, **kwargs)
+        except Exception as error:
+            raise Refused(str(error)) from error
         aliases = [each.alias_info for each in func._schema.returns]
         views = any(each is not None and not each.is_write for each in aliases)
         if views or name in _EXACT or name in _ORDERS:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import random
+import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
@@ -63,6 +64,7 @@ class FuzzProgram:
     axes     every named axis, with the example's size
     dynamic  those of them that the export declares as dynamic
     tags     what the program uses, by families of statements, to sort finds by
+    coarse   by variable, the least exact float type that has a part in it
     """
 
     seed: int
@@ -78,12 +80,19 @@ class FuzzProgram:
     folding: bool | None = None
     by_shapes: bool = False  # dynamic_shapes in place of dynamic_axes
     tags: frozenset[str] = field(default_factory=frozenset)
-    coarse: torch.dtype | None = None  # the least exact float type that occurs
+    coarse: Mapping[str, torch.dtype] = field(default_factory=dict)
 
     @property
     def decides(self) -> bool:
         """Whether Python asks what data says."""
         return any(tag.startswith("decisions.") for tag in self.tags)
+
+    def coarse_of(self, outputs: int) -> list[torch.dtype | None]:
+        """The least exact float type that has a part in each output, by the names that are returned."""
+        names = re.findall(r"\b[a-z]+\d+\b", self.returns)
+        if len(names) == outputs:
+            return [self.coarse.get(name) for name in names]
+        return [coarsest(self.coarse.get(name) for name in names)] * outputs
 
     def source(self) -> str:
         names = ", ".join(["self", *(_typed(each, self.front) for each in self.arguments)])
@@ -95,13 +104,27 @@ class FuzzProgram:
         return HEAD + "\n".join(lines)
 
     def example(
-        self, seed: int = 0, axes: Mapping[str, int] | None = None, times: float = 1.0, plus: float = 0.0
+        self,
+        seed: int = 0,
+        axes: Mapping[str, int] | None = None,
+        times: float = 1.0,
+        plus: float = 0.0,
+        *,
+        rounded: bool = False,
+        masks: bool | None = None,
     ) -> tuple[torch.Tensor, ...]:
-        """Inputs at the example's sizes, or at others; another seed draws other values, and `times` and `plus` move
-        floating point numbers to where a model decides otherwise."""
+        """Inputs at the example's sizes, or at others; another seed draws other values.
+
+        times, plus  move floating point numbers to where a model decides otherwise
+        rounded      whole numbers: many are equal, and many are zero
+        masks        what all elements of boolean inputs are
+        """
         generator = torch.Generator().manual_seed(self.seed * 7919 + seed)
         drawn = [each.draw(axes or self.axes, generator) for each in self.arguments]
-        return tuple(each * times + plus if each.is_floating_point() else each for each in drawn)
+        if masks is not None:
+            drawn = [torch.full_like(each, masks) if each.dtype is torch.bool else each for each in drawn]
+        moved = [each * times + plus if each.is_floating_point() else each for each in drawn]
+        return tuple(each.round() if rounded and each.is_floating_point() else each for each in moved)
 
     def dynamic_axes(self) -> dict[str, dict[int, str]]:
         return {
@@ -111,7 +134,8 @@ class FuzzProgram:
         }
 
     def other_sizes(self, *, zero: bool = False) -> list[dict[str, int]]:
-        """Sizes to compare at beside the example: 1, 2, a mix of odd and even ones, and four times the example."""
+        """Sizes to compare at beside the example: 1, 2, a mix of odd and even ones, four times the example, and every
+        axis 1 alone."""
         if not self.dynamic:
             return []
         rng = random.Random(f"sizes {self.seed}")
@@ -123,6 +147,8 @@ class FuzzProgram:
         ]
         grown = rng.choice(self.dynamic)
         tried[3][grown] = 4 * self.axes[grown]
+        for alone in self.dynamic if len(self.dynamic) > 1 else ():
+            tried.append({name: 1 if name == alone else rng.randrange(3, 6) for name in self.dynamic})
         if zero:
             tried.append({rng.choice(self.dynamic): 0})
         wanted = [{**self.axes, **each} for each in tried]
@@ -156,6 +182,14 @@ class FuzzProgram:
         """A model of it, with the same weights every time."""
         torch.manual_seed(self.seed)
         return module.Model().train(self.training)
+
+
+_EXACT_FIRST = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+
+
+def coarsest(dtypes: Iterable[torch.dtype | None]) -> torch.dtype | None:
+    """The least exact of some float types; None if there is none among them."""
+    return max((each for each in dtypes if each in _EXACT_FIRST), key=_EXACT_FIRST.index, default=None)
 
 
 def _typed(argument: Argument, front: str) -> str:

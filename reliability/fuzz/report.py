@@ -39,9 +39,9 @@ def causes(verdicts: Mapping[int, Verdict]) -> list[str]:
     """What was seen, grouped by what was said; the most frequent first."""
     grouped: dict[tuple[str, str], list[int]] = defaultdict(list)
     for seed, verdict in verdicts.items():
-        if verdict.kind in BAD or verdict.kind == ERROR:
+        if verdict.kind in BAD or verdict.kind in (ERROR, REFUSED):
             grouped[verdict.kind, signature(verdict.detail)].append(seed)
-    ordered = sorted(grouped.items(), key=lambda item: (item[0][0] == ERROR, item[0][0], -len(item[1])))
+    ordered = sorted(grouped.items(), key=lambda item: (item[0][0] not in BAD, item[0][0], -len(item[1])))
     return [f"{kind}: {len(seeds)} x {said}  [{', '.join(map(str, seeds[:6]))}]" for (kind, said), seeds in ordered]
 
 

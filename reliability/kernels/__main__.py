@@ -2,7 +2,7 @@
 
     python -m reliability.kernels                      all operators, about half an hour on one core
     python -m reliability.kernels --ops grid_sampler_2d,lstm   some entries of the database or operators
-    python -m reliability.kernels --write              also write src/onward/capture/_checking_kernels.py
+    python -m reliability.kernels --write              also write src/onward/capture/ground/_checking_kernels.py
     python -m reliability.kernels --json sweep.json    everything that was seen
 
 Each operator runs in a process of its own, in which every tensor ends at the end of a page (guard.c): a kernel that

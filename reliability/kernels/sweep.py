@@ -14,7 +14,7 @@ import torch
 from torch._ops import OpOverload
 from torch.utils._pytree import tree_map
 
-from onward.capture.size_checks import SizesDoNotFit, check_sizes
+from onward.capture.ground.size_checks import SizesDoNotFit, check_sizes
 
 from .calls import Call, below_autograd, collect
 from .mutate import mutations

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-TARGET = Path(__file__).resolve().parents[2] / "src" / "onward" / "capture" / "_checking_kernels.py"
+TARGET = Path(__file__).resolve().parents[2] / "src" / "onward" / "capture" / "ground" / "_checking_kernels.py"
 # ruff: noqa: E501
 _HEADER = '''"""CPU kernels of PyTorch {version} that check the sizes of their arguments, some with the help of `size_checks.py`.
 

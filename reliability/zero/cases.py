@@ -11,7 +11,7 @@ import torch
 
 from conformance.operators import database, takes
 from conformance.samples import flat, fresh, samples
-from onward.capture.size_checks import Checked
+from onward.capture.ground.size_checks import Checked
 
 from . import layers
 

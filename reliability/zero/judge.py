@@ -14,7 +14,7 @@ import onward
 from conformance.samples import flat, fresh
 from onward.errors import ExportError, VerifyError
 from onward.verify import Session, compare
-from reliability.fuzz.judge import AGREES, ERROR, EXCEPTION, REFUSED, UNLOADABLE, WARNED, WRONG, Verdict
+from reliability.fuzz.judge import AGREES, ERROR, EXCEPTION, REFUSED, UNLOADABLE, WRONG, Verdict
 
 from .cases import Case, cases
 
@@ -54,7 +54,7 @@ def judge(case: Case, opset: int | None = None) -> Verdict:
     different = _difference(case, program)
     if not different:
         return Verdict(AGREES, case.text, warned, 1)
-    return Verdict(WARNED if warned else WRONG, f"{case.text}: {different}", warned, 1)
+    return Verdict(WRONG, f"{case.text}: {different}", warned, 1)
 
 
 def _difference(case: Case, program: onward.Program) -> str:

@@ -3,8 +3,8 @@
 from . import onnx, operators
 from .api import export
 from .capture import CaptureWarning
-from .capture.model import select_model_mode_for_export, set_training
-from .capture.session import is_capturing as is_in_onnx_export
+from .capture.attempt.session import is_capturing as is_in_onnx_export
+from .capture.frontends.model import select_model_mode_for_export, set_training
 from .errors import (
     CaptureError,
     ExportError,

@@ -6,8 +6,8 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, BinaryIO
 
-from .capture.exported import check_mode
-from .capture.model import check_model, unwrap
+from .capture.frontends.exported import check_mode
+from .capture.frontends.model import check_model, unwrap
 from .classic import resolve
 from .program import Program
 from .report import write_report

@@ -16,12 +16,13 @@ import torch
 from onnx_ir.tensor_adapters import to_torch_dtype
 
 from .capture import Call, CapturedProgram, Port
-from .capture.facts import ListFact, Output, SymDim, TensorFact
-from .capture.inputs import bind_call
-from .capture.marks import marks_of, moved_since
-from .capture.model import Modes, in_modes, without_compiling
-from .capture.plain_call import plain_answers
-from .capture.reweigh import chosen_by, reweighed
+from .capture.attempt.plain_call import plain_answers
+from .capture.call.inputs import bind_call
+from .capture.call.marks import marks_of, moved_since
+from .capture.frontends.model import Modes, in_modes, without_compiling
+from .capture.program.facts import ListFact, Output, SymDim, TensorFact
+from .capture.program.reweigh import chosen_by, reweighed
+from .capture.state.own_code import one_reach
 from .errors import InputError, LoweringError, VerifyError
 from .hunt import Explanation, judge_of
 from .hunt import explain as explain_mismatch
@@ -194,6 +195,7 @@ class Program(TorchNames):
                 hint="verify while nothing trains the model, or export a copy of it: copy.deepcopy(model)",
             )
 
+    @one_reach()
     def _compared(self, f: str | os.PathLike[str] | None) -> Verification:
         captured = self._captured
         if f is None:
@@ -207,6 +209,7 @@ class Program(TorchNames):
             steps=output_steps(self.model),
             judge=judge_of(captured),
             state=len(captured.call.state),
+            limits=captured.limits,
         )
         verification = verify_runs(
             subject,

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch.autograd import Function
 
-from onward.capture.execute import execute
-from onward.capture.facts import FunctionCall, Slot
+from onward.capture.program.execute import execute
+from onward.capture.program.facts import FunctionCall, Slot
 from onward.errors import CaptureError
 
 from .tracing import shapes, traced

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import onward
-from onward.capture.axes import AxisSpace, Formula, read_formula
+from onward.capture.ground.axes import AxisSpace, Formula, read_formula
 
 KNOWN = ("batch", "past", "new")
 

@@ -79,6 +79,11 @@ def branch_on_data(x: Tensor) -> Tensor:
     return x * 2 if x.sum() > 0 else x
 
 
+def branch_on_one_line(x: Tensor) -> Tensor:
+    if x.sum() > 0: return x * 2  # fmt: skip # noqa: E701
+    return x - 1
+
+
 def loop_over_data(x: Tensor) -> Tensor:
     for _ in range(int(x.abs().sum())):
         x = x + 1
@@ -124,7 +129,7 @@ def through_numpy(x: Tensor) -> Tensor:
 
 
 def branch_on_size(x: Tensor) -> Tensor:
-    return x * 2 if x.shape[0] > 1 else x
+    return x * 2 if x.shape[0] > 1 else x[0]  # an If has results of one rank
 
 
 def number_of_size(x: Tensor) -> Tensor:
@@ -290,7 +295,7 @@ ROWS: list[tuple[Any, tuple[Tensor, ...], dict[str, Any], int, str]] = [
         BATCH,
         1,
         "a branch depends on the size of axis 'batch': the file holds where `batch > 1` is True, and batch = 1 would "
-        "take the other branch. Such inputs are computed wrongly. To avoid this, use torch.cond, or keep to sizes on "
+        "take the other branch. The file refuses such inputs. To avoid this, use torch.cond, or keep to sizes on "
         "this side of the branch.",
     ),
     (
@@ -299,7 +304,7 @@ ROWS: list[tuple[Any, tuple[Tensor, ...], dict[str, Any], int, str]] = [
         BATCH,
         1,
         "a number depends on the size of axis 'batch': the file holds where `6 // batch` is 0, and batch = 6 gives "
-        "another. Such inputs are computed wrongly. To avoid this, use an example of another size, or keep to sizes "
+        "another. The file refuses such inputs. To avoid this, use an example of another size, or keep to sizes "
         "where it holds.",
     ),
     (
@@ -394,6 +399,7 @@ def test_warning(model: Any, inputs: tuple[Tensor, ...], options: dict[str, Any]
 
 KEPT: list[tuple[Any, dict[str, Any], int, tuple[str, ...], list[Tensor]]] = [
     (branch_on_data, {}, 1, ("`if x.sum() > 0` kept as If",), [ONES * each for each in (-2, 0, 1, 3)]),
+    (branch_on_one_line, {}, 1, ("`if x.sum() > 0` kept as If",), [ONES * each for each in (-2, 0, 1, 3)]),
     (loop_over_data, {}, 1, ("loop kept as Loop",), [ONES * each for each in (-2, 0, 0.5, 1, 3)]),
     (loop_over_found, {}, 2, ("loop kept as Loop",), [ONES * 0, ONES * 3, torch.tensor([[0.0, 1.0, 0.0], [2, 0, 0]])]),
     (

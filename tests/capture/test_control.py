@@ -10,8 +10,8 @@ import pytest
 import torch
 
 import onward
-from onward.capture.execute import execute
-from onward.capture.regions import branch, loop
+from onward.capture.program.execute import execute
+from onward.capture.program.regions import branch, loop
 
 from .tracing import traced
 

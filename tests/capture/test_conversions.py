@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 import onward
-from onward.capture.conversions import _CALLS
+from onward.capture.python.conversions import _CALLS
 
 from ..contract.control import check
 from .test_data_sizes import OTHER_NUMBERS, ROWS, TABLE, draw

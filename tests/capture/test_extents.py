@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from onward.capture.extents import _RULES, Column, Extent, broadcast
+from onward.capture.sizes.extents import _RULES, Column, Extent, broadcast
 
 aten = torch.ops.aten
 SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 16, 33)

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import onward
-from onward.capture.facts import Source
-from onward.capture.graph_modules import class_name, has_origins, nested_like, source_of
+from onward.capture.frontends.graph_modules import class_name, has_origins, nested_like, source_of
+from onward.capture.program.facts import Source
 
 
 def traced(function: Any) -> torch.fx.GraphModule:

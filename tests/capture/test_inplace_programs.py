@@ -14,7 +14,7 @@ import hypothesis
 import torch
 
 import onward
-from onward.capture.execute import execute
+from onward.capture.program.execute import execute
 from onward.verify import Session
 
 from .inplace_programs import SIZES, Step, inputs_at, programs, run

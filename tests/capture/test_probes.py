@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
-from onward.capture.axes import AxisSpace, Formula
-from onward.capture.probes import PROBES, plans
+from onward.capture.ground.axes import AxisSpace, Formula
+from onward.capture.sizes.probes import PROBES, plans
 
 
 @pytest.mark.parametrize("low", [1, 2, 7])

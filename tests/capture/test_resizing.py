@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from onward.capture.resizing import resized
+from onward.capture.call.resizing import resized
 
 
 def test_floats_come_again_a_little_smaller_so_that_no_two_are_alike() -> None:

@@ -8,8 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import onward
-from onward.capture.python.threads import is_tracing
-from onward.errors import FrozenAxisError
+from onward.capture.ground.threads import is_tracing
 
 
 class Net(nn.Module):
@@ -44,7 +43,89 @@ def test_padding_by_nothing_needs_no_data(size: int) -> None:
 
 
 def test_a_side_that_differs_is_not_taken_for_both() -> None:
-    """`+ 1` is on one side alone: the steps differ, and so do the results."""
-    axes = {"x": {2: "height", 3: "width"}}
-    with pytest.raises(FrozenAxisError, match="a branch depends on the size"):
-        onward.export(Net(fill=1.0).eval(), (torch.randn(2, 1, 8, 8),), dynamic_axes=axes, verify=False)
+    """`+ 1` is on one side alone: the steps differ, and so do the results. So the file has both."""
+    axes = {"x": {2: "height"}}
+    model = Net(fill=1.0).eval()
+    program = onward.export(model, (torch.randn(2, 1, 8, 8),), dynamic_axes=axes, verify=False)
+    assert "If" in {node.op_type for node in program.model.graph}
+    for height in (6, 7, 9):
+        x = torch.randn(2, 1, height, 8)
+        torch.testing.assert_close(program(x), model(x), rtol=1e-4, atol=1e-5)
+
+
+class Padded(nn.Module):
+    """Pads to an even size, does something, and counts the runs on data that are not the trace."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.kind, self.with_data, self.drop = kind, 0, nn.Dropout(0.5)
+        self.table = nn.Parameter(torch.randn(1, 1, 4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if not is_tracing() and type(x) is torch.Tensor:
+            self.with_data += 1
+        if self.kind == "refusal" and x.shape[2] < 4:
+            raise ValueError("too short")
+        long = x.shape[2] % 2 != 0
+        if long:
+            x = F.pad(x, (0, x.shape[2] % 2))
+        if self.kind == "dropout":
+            return self.drop(x).relu_()
+        if self.kind == "upsampling":
+            return F.interpolate(x, size=2 * x.shape[2]) if long else F.interpolate(x, scale_factor=2.0)
+        if self.kind == "weights":
+            return x + F.interpolate(self.table, size=x.shape[2], mode="linear") * torch.ones(x.shape[2])
+        if self.kind == "written":
+            scale = torch.ones(x.shape[2])
+            scale[0] = 2.0
+            return x * scale
+        return x * 2
+
+
+@pytest.mark.parametrize("kind", ["dropout", "upsampling", "weights", "written", "refusal"])
+def test_what_needs_no_data(kind: str) -> None:
+    model = Padded(kind).eval()
+    program = onward.export(model, (torch.randn(1, 1, 8),), dynamic_axes={"x": {2: "time"}}, verify=False)
+    assert model.with_data == 0
+    for size in (5, 6, 8, 13):
+        x = torch.randn(1, 1, size)
+        torch.testing.assert_close(program(x), model(x))
+
+
+class Stepping(nn.Module):
+    """The two sides differ by a factor that no size tells."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.shape[2] % 2 != 0:
+            return F.interpolate(x, size=x.shape[2] * 3 // 2, mode="linear")
+        return F.interpolate(x, size=x.shape[2] * 3 // 2, mode="linear") * (1 + 1e-2)
+
+
+def test_another_result_is_not_taken_for_the_same() -> None:
+    model = Stepping().eval()
+    program = onward.export(model, (torch.randn(1, 1, 8),), dynamic_axes={"x": {2: "time"}}, verify=False)
+    for size in (5, 6, 8, 13):
+        x = torch.randn(1, 1, size)
+        torch.testing.assert_close(program(x), model(x))
+
+
+class Written(nn.Module):
+    """A parameter is written to on one side alone: what it holds is not what the program's constant holds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(3), requires_grad=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.shape[0] % 2 == 0:
+            self.scale.add_(1.0)
+        return x * self.scale
+
+
+def test_a_write_to_a_weight_is_seen_without_data() -> None:
+    axes = {"x": {0: "rows"}}
+    with pytest.warns(onward.CaptureWarning, match="writes to its parameter 'scale'"):
+        program = onward.export(Written().eval(), (torch.randn(4, 3),), dynamic_axes=axes, verify=False)
+    for size in (3, 4):
+        x = torch.randn(size, 3)
+        torch.testing.assert_close(program(x), Written().eval()(x))

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import onward
-from onward.capture.script.enumerations import number_of
+from onward.capture.frontends.script.enumerations import number_of
 
 from ..contract.control import check
 from . import script_flow_rows, script_module_rows, script_structure_rows, script_value_rows  # noqa: F401  (they fill the table)
@@ -45,7 +45,8 @@ def test_a_script_with_lists_is_exported_from_its_first_opset_on(row: Row, opset
         return
     program = onward.export(scripted, row.example, dynamic_axes=row.axes, opset_version=opset)
     onnx.checker.check_model(program.proto(), full_check=True)
-    program.verify()
+    if opset in (max(row.first_opset, 9), 26):
+        program.verify()
     for inputs in row.others:
         _same(program(*inputs), scripted(*inputs))
 

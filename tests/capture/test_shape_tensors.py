@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from onward.capture.shape_tensors import DependsOnData, sizes_at
+from onward.capture.sizes.shape_tensors import DependsOnData, sizes_at
 from onward.operators import reshape_from_tensor_shape, shape_as_tensor
 
 from .tracing import shapes, traced

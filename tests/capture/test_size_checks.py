@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from onward.capture._checking_kernels import CHECKING_KERNELS
-from onward.capture.layouts import Layout, LayoutKernels
-from onward.capture.rules import ProbeFailure
-from onward.capture.size_checks import SizesDoNotFit, check_sizes, is_checked
+from onward.capture.ground._checking_kernels import CHECKING_KERNELS
+from onward.capture.ground.size_checks import SizesDoNotFit, check_sizes, is_checked
+from onward.capture.sizes.layouts import Layout, LayoutKernels
+from onward.capture.sizes.rules import ProbeFailure
 
 aten = torch.ops.aten
 
@@ -55,13 +55,37 @@ _LAYERS = {
 }
 
 
-def _alone(source: str, folder: Path) -> str:
-    """What a program prints; it must end by itself."""
-    program = folder / "model.py"
-    program.write_text(source, encoding="utf-8")
-    run = subprocess.run([sys.executable, "-W", "ignore", str(program)], capture_output=True, text=True, check=False)
+# One process imports everything, and runs each program in a child of its own.
+_RUNNER = """
+import os, pathlib, runpy, sys
+import torch, onward
+onward.export
+
+for folder in map(pathlib.Path, sys.argv[1:]):
+    child = os.fork()
+    if child == 0:
+        out = os.open(folder / "said", os.O_CREAT | os.O_WRONLY)
+        os.dup2(out, 1), os.dup2(out, 2)
+        runpy.run_path(str(folder / "model.py"), run_name="__main__")
+        sys.stdout.flush()
+        os._exit(0)
+    (folder / "ended").write_text(str(os.waitpid(child, 0)[1]))
+"""
+
+
+def _alone(sources: dict[str, str], folder: Path) -> dict[str, str]:
+    """What programs print; each must end by itself."""
+    folders = {name: folder / str(place) for place, name in enumerate(sources)}
+    for name, each in folders.items():
+        each.mkdir()
+        (each / "model.py").write_text(sources[name], encoding="utf-8")
+    command = [sys.executable, "-W", "ignore", "-c", _RUNNER, *map(str, folders.values())]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr[-2000:]
-    return run.stdout
+    said = {name: (each / "said").read_text(encoding="utf-8") for name, each in folders.items()}
+    failed = {name: said[name][-2000:] for name, each in folders.items() if (each / "ended").read_text() != "0"}
+    assert not failed, failed
+    return said
 
 
 def _program(name: str, *, buffers: bool) -> str:
@@ -78,18 +102,15 @@ def _program(name: str, *, buffers: bool) -> str:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", _LAYERS)
 @pytest.mark.parametrize("buffers", [False, True], ids=["inputs", "buffers"])
-def test_a_batch_that_a_fixed_state_does_not_follow_is_refused_with_its_line(name, buffers, tmp_path) -> None:
-    said = _alone(_program(name, buffers=buffers), tmp_path)
-    assert "exported" not in said
-    assert "'batch'" in said
-    assert "model.py:13" in said
-
-
-def test_the_error_names_what_does_not_fit(tmp_path) -> None:
-    said = _alone(_program("lstm", buffers=False), tmp_path)
-    assert "Expected hidden[0] size (1, 4, 3), got [1, 2, 3]" in said
+def test_a_batch_that_a_fixed_state_does_not_follow_is_refused_with_its_line(buffers, tmp_path) -> None:
+    answers = _alone({name: _program(name, buffers=buffers) for name in _LAYERS}, tmp_path)
+    for name, said in answers.items():
+        assert "exported" not in said, name
+        assert "'batch'" in said, name
+        assert "model.py:13" in said, name
+    if not buffers:
+        assert "Expected hidden[0] size (1, 4, 3), got [1, 2, 3]" in answers["lstm"]
 
 
 _BELOW_THE_LAYER = """
@@ -112,7 +133,7 @@ except onward.errors.RefusedSizesError as error:
 
 
 def test_without_the_layers_own_check_the_error_names_what_does_not_fit(tmp_path) -> None:
-    said = _alone(_BELOW_THE_LAYER, tmp_path)
+    said = _alone({"model": _BELOW_THE_LAYER}, tmp_path)["model"]
     assert said.startswith("the model works on the example but not at other sizes of 'batch'"), said
     assert "and that of the state h_0 is 2" in said and "model.py:10" in said
     assert "give axes that must be equal one name" in said
@@ -144,7 +165,7 @@ except onward.errors.ExportError as error:
 
 
 def test_packed_sequences_with_a_fixed_state_are_refused(tmp_path) -> None:
-    said = _alone(_PACKED, tmp_path)
+    said = _alone({"model": _PACKED}, tmp_path)["model"]
     assert "exported" not in said
     assert "model.py:12" in said or "model.py:11" in said, said
 

@@ -14,7 +14,7 @@ import torch
 
 import onward
 from onward.capture import CaptureWarning
-from onward.capture.execute import execute
+from onward.capture.program.execute import execute
 
 from .tracing import ops, shapes, traced
 
@@ -49,12 +49,11 @@ def test_a_static_axis_is_a_number() -> None:
     seen: list[Any] = []
 
     def function(x: torch.Tensor) -> torch.Tensor:
-        seen.extend([x.shape[0], x.shape[1]])
+        seen.extend([hasattr(x.shape[0], "node"), hasattr(x.shape[1], "node")])  # what a torch.SymInt has
         return x * 2
 
     traced(function, torch.randn(2, 3), {"x": {0: "batch"}})
-    assert isinstance(seen[0], torch.SymInt)
-    assert type(seen[1]) is int
+    assert seen[:2] == [True, False]
 
 
 def test_axes_of_equal_size_stay_apart() -> None:
@@ -216,7 +215,10 @@ def test_a_squeeze_that_makes_no_difference_is_no_reason_to_refuse() -> None:
     [
         (lambda x: x.chunk(2)[-1], "number_of_chunks\\(batch, 2\\)` is 2, and batch = 1"),
         (lambda x: list(x.chunk(2)), "number_of_chunks\\(batch, 2\\)` is 2, and batch = 1"),
-        (lambda x: x.chunk(3)[0], "number_of_chunks\\(batch, 3\\)` is 3, and batch = 4"),
+        (
+            lambda x: torch.stack([each.sum() for each in x.chunk(3)]),
+            "number_of_chunks\\(batch, 3\\)` is 3, and batch = 4",
+        ),
     ],
 )
 def test_how_many_tensors_there_are_is_a_number_that_depends_on_sizes(function: Any, expression: str) -> None:
@@ -228,6 +230,9 @@ def test_how_many_tensors_there_are_is_a_number_that_depends_on_sizes(function: 
     "function",
     [
         lambda x: x.split(x.shape[0] // 2)[1],
+        lambda x: x.chunk(3)[0],
+        lambda x: torch.cat(x[1:].chunk(3)[::-1]),  # there may be no row
+        lambda x: torch.kron(x[:2], x[:3]),
         lambda x: torch.stack([x[i, :n].sum(0) for i, n in enumerate((x > 0).sum(1).tolist())]),
     ],
 )
@@ -235,7 +240,7 @@ def test_pieces_and_numbers_that_follow_a_size_need_no_warning(function: Any) ->
     with warnings.catch_warnings():
         warnings.simplefilter("error", CaptureWarning)
         program = onward.export(function, (torch.randn(6, 4),), dynamic_axes={"x": {0: "batch"}}, verify=True)
-    for size in (2, 3, 5, 12):
+    for size in (2, 3, 4, 5, 7, 12):
         x = torch.randn(size, 4)
         torch.testing.assert_close(program(x), function(x))
 
@@ -263,7 +268,7 @@ def test_numbers_read_from_a_dynamic_axis_freeze_it(function: Any) -> None:
 
 def test_a_branch_that_no_probe_takes_is_warned_about_with_its_line() -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
-        return x * 2 if x.shape[0] > 2 else x
+        return x * 2 if x.shape[0] > 2 else x[0]  # an If has results of one rank
 
     with pytest.warns(CaptureWarning) as caught:
         program = traced(function, torch.randn(8, 3), X)

@@ -13,7 +13,7 @@ import torch
 from torch.nn import functional as F
 
 import onward
-from onward.capture.execute import execute
+from onward.capture.program.execute import execute
 
 from .tracing import traced
 

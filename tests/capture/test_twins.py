@@ -11,8 +11,8 @@ import pytest
 import torch
 
 import onward
-from onward.capture.exported import as_module
-from onward.capture.twins import on_copies, one_copy
+from onward.capture.frontends.exported import as_module
+from onward.capture.frontends.twins import on_copies, one_copy
 
 X = torch.ones(2, 3)
 

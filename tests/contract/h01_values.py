@@ -361,3 +361,39 @@ class Quadratic(nn.Module):
         if root < 0:
             return torch.full((2,), -1.0)
         return torch.stack([-b - root.sqrt(), -b + root.sqrt()]) / (2 * a)
+
+
+PICKED = {"x": {0: "rows"}}
+
+
+@ROWS.row(*[noise(count, 16, seed=1) for count in (6, 1, 2, 5)], -noise(4, 16).abs(), axes=PICKED)
+class OneRankInTheEnd(nn.Module):
+    def forward(self, x):
+        rows = x[x[:, 0] > 0]
+        count = rows.shape[0]
+        if count > 0:
+            rows = rows.reshape(count, -1, 4)
+        rows = rows[:, 1:]
+        return rows.reshape(-1, 4).exp()
+
+
+@ROWS.row(floats(-1, -2), floats(1, -2), floats(3), floats(-1), floats(-1, 2, 5, -3, 1), axes={"x": {0: "n"}})
+class NothingInTheExample(nn.Module):
+    def forward(self, x):
+        found = x[x > 0]
+        if found.numel() == 0:
+            return torch.zeros(())
+        return found.max() * 2
+
+
+@ROWS.row(UP, DOWN, floats(0.1, -1), floats(0.5, 3, 3), floats(2), floats(2, -1, 0.5, 3, 4, -2), axes={"x": {0: "n"}})
+class TwoCounts(nn.Module):
+    def forward(self, x):
+        first = x[x > 0]
+        if first.numel() == 0:
+            return first
+        second = first[first * 2 > first.max()][:20]
+        third = second[second > 1]
+        if third.numel() == 0:
+            return third
+        return third - third.min()

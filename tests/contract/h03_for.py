@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from .h_rows import Table, bools, noise, sizes
+from .h_rows import Table, bools, floats, noise, sizes
 
 ROWS = Table()
 AXES = {"x": {0: "n"}}
@@ -387,3 +387,26 @@ class ReturnOnData(nn.Module):
             if row[0] > 0.5:
                 return row * (t + 1)
         return torch.zeros(3)
+
+
+@ROWS.row(floats(1, 1, 2), floats(5), floats(3, 1, 4, 1, 5, 9), floats(2, 2), axes={"x": {0: "n"}})
+class OverDifferentValues(nn.Module):
+    def forward(self, x):
+        total = torch.zeros_like(x)
+        for value in torch.unique(x):
+            total = total + (x == value) * value.exp()
+        return total
+
+
+@ROWS.row(
+    floats(0.1), floats(*[i / 7 for i in range(60)]), floats(0.1, 0.7, 0.9), floats(*[1] * 50), axes={"x": {0: "n"}}
+)
+class OverDifferentValuesOnOneSide(nn.Module):
+    def forward(self, x):
+        kinds = (x * 3).long()
+        if x[x > 0].numel() > 40:
+            mask = torch.zeros_like(x, dtype=torch.bool)
+            for kind in torch.unique(kinds):
+                mask[torch.where(kinds == kind)[0][:1]] = True
+            return torch.where(mask)[0]
+        return torch.where(x > 0.5)[0]

@@ -349,3 +349,55 @@ class LoopOverBatchAndTime(nn.Module):
                 h = torch.tanh(self.layer(h) + x[b, t])
             out[b] = h
         return out
+
+
+@ROWS.row(*sizes(lambda n: noise(n, 2), 7, 1, 3, 4, 12, 17), axes={"x": {0: "n"}})
+class ChunksByTheirBounds(nn.Module):
+    """What every turn reads and writes is a slice whose bounds count chunks."""
+
+    def forward(self, x):
+        count = x.shape[0] // 4
+        state = x.new_zeros(2)
+        states = x.new_zeros((count + 1) * 2)
+        for key in range(count):
+            states[key * 2 : (key + 1) * 2] = state
+            chunk = x[key * 4 : (key + 1) * 4]
+            state = state + (chunk * torch.arange(4.0)[:, None]).sum(0)
+        states[-2:] = state
+        return states
+
+
+def chunks_and_rest(x):
+    """Whole chunks first, and what is left step by step: at some sizes there is none of the one or of the other."""
+    length = x.shape[0]
+    count, start = length // 4, 0
+    state, outs = x.new_zeros(2), []
+    if count > 0:
+        start = count * 4
+        found = []
+        for key in range(count):
+            chunk = x[:start].view(count, 4, 2)[key]
+            state = state * 0.5 + (chunk * torch.arange(4.0)[:, None]).sum(0)
+            found.append(chunk + state)
+        outs.append(torch.stack(found).view(start, 2))
+    if length - start > 0:
+        rest, found = x[start:], []
+        for step in range(length - start):
+            state = state * 0.5 + rest[step]
+            found.append(state)
+        outs.append(torch.stack(found))
+    return torch.cat(outs) + x
+
+
+@ROWS.row(*sizes(lambda n: noise(n, 2), 7, 1, 2, 3, 4, 5, 8, 9, 11, 19), axes={"x": {0: "n"}})
+class ChunksAndRest(nn.Module):
+    """The layers ask the same questions of the same size."""
+
+    def __init__(self):
+        super().__init__()
+        self.scales = nn.Parameter(torch.tensor([1.5, -0.5]))
+
+    def forward(self, x):
+        for scale in self.scales:
+            x = chunks_and_rest(x * scale)
+        return x

@@ -329,6 +329,49 @@ class Dijkstra(nn.Module):
         return torch.tensor([done.get(node, -1.0) for node in range(4)]) + links[0, 0]
 
 
+@ROWS.row(*sizes(lambda n: noise(n, 2), 4, 1, 9, 15, 16, 20), axes=AXES, expects="warns", reason="turns are counted")
+class TurnsCountedInPython(nn.Module):
+    def forward(self, x):
+        turns = 0
+        for _ in x:
+            turns += 1
+        return x * 2 if turns >= 16 else x + 1
+
+
+SIGNS = [floats(*[1] * k, *[-1] * (8 - k)) for k in range(9)]
+SIGNS += [-each for each in SIGNS]
+
+
+@ROWS.row(noise(8), *SIGNS, expects="warns", reason="Python counts the answers")
+class AllEight(nn.Module):
+    def forward(self, x):
+        hits = 0
+        for i in range(8):
+            if x[i] > 0:
+                hits += 1
+        return x * 2 if hits == 8 else x + 1
+
+
+@ROWS.row(noise(8), *SIGNS, expects="warns", reason="Python counts the answers")
+class ListByTheNumberOfAnswers(nn.Module):
+    def forward(self, x):
+        hits = 0
+        for value in x:
+            if value > 0:
+                hits += 1
+        return x * [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 5.0][hits]
+
+
+@ROWS.row(noise(8), *SIGNS, expects="warns", reason="Python keeps the answers in the bits of a number")
+class AnswersAsBits(nn.Module):
+    def forward(self, x):
+        bits = 0
+        for i in range(8):
+            if x[i] > 0:
+                bits |= 1 << i
+        return x * 2 if bits in (0b10111011, 0b11111111) else x + 1
+
+
 @ROWS.row(UP, DOWN, expects="warns", reason="an attribute is there or not")
 class HasattrOnData(nn.Module):
     def forward(self, x):

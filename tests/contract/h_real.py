@@ -283,6 +283,7 @@ def ssd() -> nn.Module:
 
 
 def unet() -> nn.Module:
+    torchvision_models()  # diffusers imports transformers, which imports it
     import diffusers
 
     return Denoiser(
@@ -291,6 +292,47 @@ def unet() -> nn.Module:
             up_block_types=("AttnUpBlock2D", "UpBlock2D"), layers_per_block=1, attention_head_dim=4,
         )
     )  # fmt: skip
+
+
+class Conditional(nn.Module):
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, pixels: torch.Tensor, step: torch.Tensor, text: torch.Tensor) -> Any:
+        return self.model(pixels, step, text).sample
+
+
+def conditional_unet() -> nn.Module:
+    torchvision_models()
+    import diffusers
+
+    return Conditional(
+        diffusers.UNet2DConditionModel(
+            block_out_channels=(8, 16), down_block_types=("CrossAttnDownBlock2D", "DownBlock2D"), norm_num_groups=4,
+            up_block_types=("UpBlock2D", "CrossAttnUpBlock2D"), layers_per_block=1, attention_head_dim=4,
+            cross_attention_dim=8,
+        )
+    )  # fmt: skip
+
+
+# plain Python
+
+
+class Recurrent(nn.Module):
+    """A recurrent network whose steps are a `for` in Python."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell, self.head = nn.LSTMCell(8, 16), nn.Linear(16, 4)
+
+    def forward(self, x: torch.Tensor) -> Any:
+        hidden = cell = x.new_zeros(x.shape[0], 16)
+        found = []
+        for step in range(x.shape[1]):
+            hidden, cell = self.cell(x[:, step], (hidden, cell))
+            found.append(self.head(hidden))
+        return torch.stack(found, 1), hidden
 
 
 class RealRow(Row):
@@ -306,7 +348,9 @@ def row(name: str, build: Callable[[], nn.Module], inputs: tuple[Args, ...], axe
 
 def rows() -> list[Row]:
     """The models of the packages that are installed."""
+    steps = tuple((noise(batch, length, 8),) for batch, length in [(2, 20), (1, 1), (3, 7), (2, 40)])
     found = [
+        row("recurrent", Recurrent, steps, {"x": {0: "batch", 1: "length"}}),
         row("mamba", causal("Mamba", **MAMBA), LENGTHS, SEQUENCE),
         row("rwkv", causal("Rwkv", **RWKV), LENGTHS, SEQUENCE),
         row("xlstm", causal("xLSTM", **XLSTM), LENGTHS, SEQUENCE),
@@ -329,6 +373,9 @@ def rows() -> list[Row]:
     if importlib.util.find_spec("diffusers"):
         latents = tuple((noise(b, 3, h, w), torch.tensor(7)) for b, h, w in [(2, 8, 8), (1, 16, 8), (3, 12, 20)])
         found.append(row("unet", unet, latents, PICTURE))
+        others = [(2, 8, 8), (1, 9, 8), (3, 12, 21)]
+        prompted = tuple((noise(b, 4, h, w), torch.tensor(7), noise(b, 5, 8)) for b, h, w in others)
+        found.append(row("conditional_unet", conditional_unet, prompted, {**PICTURE, "text": {0: "batch"}}))
     return found
 
 

@@ -45,14 +45,14 @@ ROWS = {name: [row for module in modules for row in module.ROWS] for name, modul
 
 
 def guarded(row: Row, seconds: int = SECONDS) -> Outcome:
-    """`judge` in a process of its own, which the system's alarm ends wherever it is."""
+    """`judge` in a process of its own, which the system ends wherever it is after so many seconds of computing."""
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
         try:
             os.close(reader)
-            signal.signal(signal.SIGALRM, signal.SIG_DFL)
-            signal.alarm(seconds)
+            signal.signal(signal.SIGPROF, signal.SIG_DFL)
+            signal.setitimer(signal.ITIMER_PROF, seconds)
             os.write(writer, json.dumps(vars(judge(row, seconds=0))).encode()[:60000])
         finally:
             os._exit(0)
@@ -62,7 +62,7 @@ def guarded(row: Row, seconds: int = SECONDS) -> Outcome:
     status = os.waitpid(child, 0)[1]
     if os.WIFSIGNALED(status):
         which = os.WTERMSIG(status)
-        if which == signal.SIGALRM:
+        if which == signal.SIGPROF:
             return Outcome("hangs", f"stopped after {seconds} s", seconds=seconds)
         return Outcome("crash", f"the process was ended by {signal.Signals(which).name}")
     return Outcome(**json.loads(said)) if said else Outcome("crash", "the process ended without a word")

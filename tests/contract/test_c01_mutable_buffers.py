@@ -128,6 +128,38 @@ def test_an_assignment_is_warned_about_too() -> None:
         onward.export(Growing(), torch.randn(2, 1, 4))
 
 
+class Averaged(nn.Module):
+    """The graph reads what is computed from the buffer, and never the buffer itself."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.kind = kind
+        self.register_buffer("mean", torch.ones(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.kind == "assigned":
+            self.mean = self.mean * 0.9 + x.mean(0) * 0.1
+        elif self.kind == "copied":
+            self.mean.copy_(self.mean * 0.9 + x.mean(0) * 0.1)
+        elif self.kind == "without inputs":
+            self.mean = self.mean + 1
+        elif self.kind == "decides":
+            x = x * 2 if self.mean[0] < 2 else x - 1
+            self.mean = self.mean + 1
+            return x
+        return x - self.mean
+
+
+@pytest.mark.parametrize("kind", ["assigned", "copied", "without inputs", "decides"])
+def test_a_buffer_of_which_something_is_computed_is_warned_about(kind: str) -> None:
+    with pytest.warns(onward.CaptureWarning, match="changes its buffer 'mean'"):
+        onward.export(Averaged(kind), torch.randn(4, 3), verify=True)
+    model = Averaged(kind)
+    if kind != "decides":
+        program = onward.export(model, torch.randn(4, 3), mutable_buffers=True, verify=True)
+        steps_agree(program, model, [torch.randn(4, 3) for _ in range(3)])
+
+
 def test_a_buffer_that_is_only_scratch_is_not() -> None:
     class Scratch(nn.Module):
         def __init__(self) -> None:

@@ -113,6 +113,12 @@ def _three_strides(x: Tensor) -> Tensor:
     return x * n
 
 
+def _digits_behind_a_branch(x: Tensor) -> Tensor:
+    if x.shape[0] == 64:
+        x = x * 3
+    return x * len(hex(x.shape[0]))
+
+
 FORMULAS = {
     "int of a root": _of_rows(lambda x: x * int(math.sqrt(x.shape[0]))),
     "three strides": _of_rows(_three_strides),
@@ -148,11 +154,14 @@ FORMULAS = {
     "math.log1p": _of_rows(lambda x: x * math.log1p(x.shape[0])),
     "math.copysign": _of_rows(lambda x: x * math.copysign(3.0, x.shape[0] - 10), verdict=REFUSED),
     "math.comb": _of_rows(lambda x: x * math.comb(x.shape[0], 2), verdict=REFUSED),
-    "math.isclose": _of_rows(lambda x: x * 2 if math.isclose(x.shape[0], 20) else x, verdict=TOLD),
+    "math.isclose": _of_rows(lambda x: x * 2 if math.isclose(x.shape[0], 20) else x),
     "a function that nobody follows": _of_rows(lambda x: x * whole(math.sqrt(x.shape[0]))),
     "reduced": _of_rows(lambda x: x * functools.reduce(operator.mul, x.shape)),
     "through json": _of_rows(lambda x: x * json.loads(json.dumps([x.shape[0]]))[0]),
     "through text": _of_rows(lambda x: x * int(str(x.shape[0]))),
+    "digits to the base of sixteen": _of_rows(lambda x: x * len(hex(x.shape[0])), verdict=REFUSED),
+    "digits behind a branch": _of_rows(_digits_behind_a_branch, verdict=REFUSED),
+    "numpy's round": _of_rows(lambda x: x * int(np.round(x.shape[0] * 0.3))),
     "digits": _of_rows(lambda x: x * len(str(x.shape[0])), verdict=REFUSED),
     "a sum over a range": _of_rows(lambda x: x * sum(range(x.shape[0])), verdict=REFUSED),
     "complex": _of_rows(lambda x: x * abs(complex(x.shape[0], 3)), verdict=REFUSED),
@@ -167,11 +176,8 @@ BRANCHES = {
         [(2, "n")],
         {"n": 10},
         [10, 15, 16, 17, 32, 48],
-        TOLD,
     ),
-    "more than a hundred": _of_rows(
-        lambda x: x * 2 if x.shape[0] > 100 else x + 1, 99, 100, 101, 200, example=10, verdict=TOLD
-    ),
+    "more than a hundred": _of_rows(lambda x: x * 2 if x.shape[0] > 100 else x + 1, 99, 100, 101, 200, example=10),
     "topk of at most fifty": _of_rows(lambda x: x.topk(min(50, x.shape[0]), 0)[0], 1, 49, 50, 51, 90, example=10),
     "sym_min": _of_rows(lambda x: x[: torch.sym_min(x.shape[0], 100)] * 2, 1, 99, 100, 101, 200, example=10),
     "size of a slice": Row(lambda x: x * x[:, :512].shape[1], [(2, "n")], {"n": 10}, [1, 10, 511, 512, 513, 600]),
@@ -179,7 +185,7 @@ BRANCHES = {
     "a shape": _of_rows(
         lambda x: x * 2 if tuple(x.shape) == (20, 3) else x, 10, 19, 20, 21, example=10, verdict=REFUSED
     ),
-    "numel": _of_rows(lambda x: x * 2 if x.numel() > 1000 else x, 10, 333, 334, 400, example=10, verdict=TOLD),
+    "numel": _of_rows(lambda x: x * 2 if x.numel() > 1000 else x, 10, 333, 334, 400, example=10),
     "something was found": _of_rows(
         lambda x: x[x[:, 0] > 100].sum() if x[x[:, 0] > -100].numel() > 0 else x.sum() * 3, 1, 2, 9
     ),
@@ -271,6 +277,22 @@ def _try_add(x: Tensor) -> Tensor:
         return x * 3
 
 
+def _try_index(x: Tensor) -> Tensor:
+    try:
+        return x[10] * 2 + x.sum(0)
+    except LookupError:
+        return x[0] * 3
+
+
+def _try_write(x: Tensor) -> Tensor:
+    x = x.clone()
+    try:
+        x[7] = 0
+    except IndexError:
+        x = x * 2
+    return x
+
+
 def _try_number(x: Tensor) -> Tensor:
     try:
         return x * (100 // (x.shape[0] - 8))
@@ -339,14 +361,15 @@ TYPES = {
     "isinstance of several": _of_rows(lambda x: x * 2 if isinstance(x.shape[0], (float, int)) else x),
     "type": _of_rows(lambda x: x * 2 if type(x.shape[0]) is int else x),
     "type of a tensor": _of_rows(lambda x: x * 2 if type(x) is torch.Tensor else x),
+    "class of a tensor": _of_rows(lambda x: x * 2 if (x + 1).__class__ is torch.Tensor else x),
     "match a class": _of_rows(_match_class),
     "match a number": _of_rows(_match_number, verdict=REFUSED),
-    "match a number elsewhere": _of_rows(_match_number, example=9, verdict=TOLD),
-    "match a shape": _of_rows(_match_shape, verdict=TOLD),
+    "match a number elsewhere": _of_rows(_match_number, example=9),
+    "match a shape": _of_rows(_match_shape),
     "in a set": _of_rows(lambda x: x * 2 if x.shape[0] in {2, 3, 4} else x, verdict=REFUSED),
     "in a set, elsewhere": _of_rows(lambda x: x * 2 if x.shape[0] in {2, 3, 4} else x, example=9, verdict=TOLD),
     "in a tuple": _of_rows(lambda x: x * 2 if x.shape[0] in (2, 3, 4) else x, verdict=REFUSED),
-    "in a list, elsewhere": _of_rows(lambda x: x * 2 if x.shape[0] in [2, 3, 4] else x, example=9, verdict=TOLD),
+    "in a list, elsewhere": _of_rows(lambda x: x * 2 if x.shape[0] in [2, 3, 4] else x, example=9),
     "in a range": _of_rows(lambda x: x * 2 if x.shape[0] in range(2, 5) else x, verdict=REFUSED),
     "shape in a set": _of_rows(lambda x: x * 2 if tuple(x.shape) in {(4, 3), (16, 3)} else x, verdict=REFUSED),
     "get from a table": _of_rows(lambda x: x * TABLE.get(x.shape[0], 1.0), verdict=REFUSED),
@@ -375,12 +398,16 @@ TYPES = {
     "length of a range": _hidden(lambda x: x * 2 if len(range(x.shape[0])) > 100 else x),
     "length of a list": _hidden(lambda x: x * 2 if len([0] * x.shape[0]) > 100 else x),
     "length of an array": _hidden(lambda x: x * 2 if len(np.arange(x.shape[0])) > 100 else x),
-    "sum of an array": _of_rows(lambda x: x * 2 if np.array([x.shape[0]]).sum() > 100 else x, example=9, verdict=TOLD),
+    "sum of an array": _of_rows(lambda x: x * 2 if np.array([x.shape[0]]).sum() > 100 else x, example=9),
     "a number that decides nothing": _of_rows(lambda x: x * 2 if operator.index(x.shape[0]) > 0 else x, 1, 4, 20, 101),
     "a view in a try": _of_rows(_try_view, 2, 4, 5, 6, 7, verdict=TOLD),
     "a probe in a try": _of_rows(_try_probe, 2, 4, 5, 6, 7, verdict=TOLD),
     "a view in a try that fails": _of_rows(_try_view, 2, 4, 5, 6, 7, example=5, verdict=TOLD),
     "a probe in a try that fails": _of_rows(_try_probe, 2, 4, 5, 6, 7, example=5, verdict=TOLD),
+    "an index in a try": _of_rows(_try_index, 2, 10, 11, 20, example=20, verdict=TOLD),
+    "an index in a try that fails": _of_rows(_try_index, 2, 10, 11, 20, verdict=TOLD),
+    "a write in a try": _of_rows(_try_write, 2, 7, 8, 20, example=20, verdict=TOLD),
+    "a write in a try that fails": _of_rows(_try_write, 2, 7, 8, 20, verdict=TOLD),
     "arithmetic in a try": _of_rows(_try_number, 2, 4, 7, 8, 9, verdict=REFUSED),
     "arithmetic in a try that fails": _of_rows(_try_number, 2, 4, 7, 8, 9, example=8, verdict=TOLD),
     "a key in a try": _of_rows(_try_key, 2, 4, 9, 16, example=9, verdict=TOLD),

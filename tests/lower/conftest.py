@@ -15,8 +15,8 @@ import pytest
 import torch
 from torch import fx
 
-from onward.capture.axes import AxisSpace
-from onward.capture.facts import CapturedProgram, Port, Scope, Source, SymDim, TensorFact
+from onward.capture.ground.axes import AxisSpace
+from onward.capture.program.facts import CapturedProgram, Port, Scope, Source, SymDim, TensorFact
 from onward.lower.registry import Registry, registry
 from onward.lower.walk import lower_program
 
@@ -67,7 +67,8 @@ def make_program(
         "space": AxisSpace(),
     }
     # Lowering reads nothing else of a program; how inputs were passed and outputs are given back is not its business.
-    unused = {field.name: None for field in dataclasses.fields(CapturedProgram) if field.name not in known}
+    required = [field for field in dataclasses.fields(CapturedProgram) if field.default is dataclasses.MISSING]
+    unused = {field.name: None for field in required if field.name not in known}
     return CapturedProgram(**known, **unused)  # type: ignore[arg-type]
 
 

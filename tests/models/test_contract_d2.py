@@ -1,7 +1,7 @@
 """Contract row D2: every model of the documents, with its natural dynamic axes, at old and new opsets.
 
-Each case is exported with verification on, checked by `onnx.checker`, and then compared with eager once more here, at
-sizes the export never saw: what `verify=True` claims is not taken on trust.
+Each case is checked by `onnx.checker` and compared with eager here, at sizes the export never saw. The oldest and the
+newest opset are exported with verification on, and what `verify=True` claims is not taken on trust.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def test_model_exports_and_agrees_with_eager(name: str, opset: str, tmp_path: Pa
         input_names=list(entry.input_names),
         dynamic_axes={name: dict(axes) for name, axes in entry.dynamic_axes.items()},
         opset_version=version,
-        verify=True,
+        verify=opset in (OPSETS[0], OPSETS[-1]),
     )
 
     onnx.checker.check_model(str(path), full_check=True)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import onnx_ir as ir
 import torch
 
 import onward
-from reliability.fuzz.judge import AGREES, Verdict
+from reliability.fuzz.judge import AGREES, REFUSED, Export, Verdict
 from reliability.fuzz.judge import export as real_export
 from reliability.fuzz.program import Argument, FuzzProgram, Statement
 
@@ -27,7 +29,7 @@ def program(line: str, *, dynamic: bool = True, front: str = "trace") -> FuzzPro
         body=(Statement((line,), ("v1",), ("x0",)),),
         returns="v1",
         front=front,
-        coarse=torch.float32,
+        coarse={"x0": torch.float32, "v1": torch.float32},
     )
 
 
@@ -52,12 +54,16 @@ def wrong_at_other_sizes(asked: FuzzProgram, model: Any, example: tuple[torch.Te
 
 
 def wrong_and_said_so(asked: FuzzProgram, model: Any, example: tuple[torch.Tensor, ...]) -> Any:
-    warnings.warn("the file holds for batch = 2", onward.CaptureWarning, stacklevel=1)
+    warnings.warn(
+        "the file holds where `batch <= 2` is True, and batch = 3 is not computed", onward.CaptureWarning, stacklevel=1
+    )
     return real_export(asked, AlwaysTwoRows(), example)
 
 
 def wrong_at_the_example_and_said_so(asked: FuzzProgram, model: Any, example: tuple[torch.Tensor, ...]) -> Any:
-    warnings.warn("the file holds for batch = 1", onward.CaptureWarning, stacklevel=1)
+    warnings.warn(
+        "the file holds where `batch == 1` is True, and batch = 2 is not computed", onward.CaptureWarning, stacklevel=1
+    )
     return real_export(asked, Tripled(), example)
 
 
@@ -84,4 +90,90 @@ def judge_or_die(seed: int, folder: Path) -> Verdict:
         time.sleep(600)
     if seed == 3:
         raise ValueError("a mistake of the fuzzer")
+    return Verdict(AGREES)
+
+
+def program_of(*lines: str, returns: str = "v1") -> FuzzProgram:
+    """A program of several statements on x0."""
+    body = tuple(Statement((line,), (line.split(" = ")[0],), ("x0",)) for line in lines)
+    return program("v1 = x0").with_body(body, returns)
+
+
+class _Given(torch.nn.Module):
+    def __init__(self, function: Callable[[torch.Tensor], Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x0: torch.Tensor) -> Any:
+        return self.function(x0)
+
+
+def giving(function: Callable[[torch.Tensor], Any], *said: str) -> Export:
+    """An export that writes another function, with these warnings."""
+
+    def planted(asked: FuzzProgram, model: Any, example: tuple[torch.Tensor, ...]) -> Any:
+        exported = real_export(asked, _Given(function), example)
+        for text in said:
+            warnings.warn(text, onward.CaptureWarning, stacklevel=1)
+        return exported
+
+    return planted
+
+
+def leaves_it_broken(asked: FuzzProgram, model: Any, example: tuple[torch.Tensor, ...]) -> Any:
+    exported = real_export(asked, model, example)
+
+    def forward(self: Any, x0: torch.Tensor) -> Any:
+        raise RuntimeError("left behind by the export")
+
+    type(model).forward = forward
+    return exported
+
+
+def wrong_and_leaves_it_broken(asked: FuzzProgram, model: Any, example: tuple[torch.Tensor, ...]) -> Any:
+    leaves_it_broken(asked, model, example)
+    return another_model(asked, model, example)
+
+
+def leaves_it_training(asked: FuzzProgram, model: Any, example: tuple[torch.Tensor, ...]) -> Any:
+    exported = real_export(asked, model, example)
+    model.train()
+    return exported
+
+
+def fails_and_leaves_it_training(asked: FuzzProgram, model: Any, example: tuple[torch.Tensor, ...]) -> Any:
+    model.train()
+    raise onward.errors.CaptureError("it cannot be followed")
+
+
+def leaves_other_weights(asked: FuzzProgram, model: Any, example: tuple[torch.Tensor, ...]) -> Any:
+    exported = real_export(asked, model, example)
+    exported.proto()
+    with torch.no_grad():
+        model.l0.weight = torch.nn.Parameter(torch.zeros(3, 3))
+    return exported
+
+
+def _declaring(shape: list[int | str], at: int) -> Export:
+    def planted(asked: FuzzProgram, model: Any, example: tuple[torch.Tensor, ...]) -> Any:
+        exported = real_export(asked, model, example)
+        exported.model.graph.outputs[at].shape = ir.Shape(shape)
+        return exported
+
+    return planted
+
+
+declares_other_sizes = _declaring([2, 7], 0)
+declares_another_rank = _declaring(["batch", 3, 1], 0)
+declares_a_wrong_name = _declaring(["batch", 3], 1)  # it has 2 * batch rows
+
+
+def refuses_behind_others(seed: int, folder: Path) -> Verdict:
+    """Seeds 1 and 2 are refused in a process in which something was exported; 3 always is."""
+    if seed == 3:
+        return Verdict(REFUSED, "always")
+    late = os.environ.get("PLANTED_AN_EXPORT") == str(os.getpid())
+    if seed and late:
+        return Verdict(REFUSED, "too late")
+    os.environ["PLANTED_AN_EXPORT"] = str(os.getpid())
     return Verdict(AGREES)

@@ -12,6 +12,7 @@ from onward.verify import compare
 from reliability.fuzz import judge as judging
 from reliability.fuzz.__main__ import main
 from reliability.fuzz.generate import decides, generate
+from reliability.fuzz.inputs import runs
 from reliability.fuzz.judge import BAD, Verdict, judge
 from reliability.fuzz.minimize import minimized
 from reliability.fuzz.noise import Noise
@@ -23,12 +24,12 @@ from reliability.page import record
 
 from . import planted
 
-SLICES = [range(100), range(100, 200), range(200, 300)]
+SLICES = [range(60), range(100, 160)]
 
 
 def test_a_right_file_agrees_at_the_example_on_fresh_values_and_at_other_sizes(tmp_path: Path) -> None:
     verdict = judge(planted.program("v1 = x0 * 2"), tmp_path)
-    assert (verdict.kind, verdict.runs) == (judging.AGREES, 5)
+    assert (verdict.kind, verdict.runs) == (judging.AGREES, 8)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +52,8 @@ def test_a_planted_fault_is_found_in_its_class(tmp_path: Path, fault: judging.Ex
 
 def test_a_result_that_rounding_decides_is_called_so_and_not_wrong(tmp_path: Path) -> None:
     shaky = planted.program("v1 = torch.sign(x0 * 0.1 + x0 * 0.2 - x0 * 0.3)")
-    assert judge(shaky, tmp_path, export=planted.another_model).kind == judging.ILL
+    zero = planted.giving(torch.zeros_like)
+    assert judge(shaky, tmp_path, export=zero).kind == judging.ILL
 
 
 def test_a_program_that_pytorch_refuses_is_thrown_away(tmp_path: Path) -> None:
@@ -59,7 +61,7 @@ def test_a_program_that_pytorch_refuses_is_thrown_away(tmp_path: Path) -> None:
 
 
 def test_a_dead_process_a_hanging_one_and_a_mistake_of_the_fuzzer_are_recorded_and_the_run_goes_on() -> None:
-    verdicts = dict(judged(range(5), 1, planted.judge_or_die, seconds=5.0))
+    verdicts = dict(judged(range(5), 1, planted.judge_or_die, seconds=0.5))
     assert {seed: each.kind for seed, each in verdicts.items()} == {
         0: judging.AGREES, 1: judging.DIED, 2: judging.TIMEOUT, 3: judging.EXCEPTION, 4: judging.AGREES,
     }  # fmt: skip
@@ -98,35 +100,8 @@ def test_programs_that_decide_on_data_are_given_data_for_either_side() -> None:
     seed = next(seed for seed in range(100) if decides(seed))
     program = generate(seed)
     assert program.decides and not planted.program("v1 = x0").decides
-    labels = [label for label, _, _ in judging._runs(program, False)]
+    labels = [each.label for each in runs(program)]
     assert "negated values" in labels and labels.count("fresh values") == 5
-
-
-_DATA = "fuzzed_5_0.py:{line}: a value was read out of a tensor, and the file keeps the example's answer (True)"
-_SIZE = "fuzzed_5_0.py:1: a branch depends on the size of axis 'batch'"
-
-
-@pytest.mark.parametrize(
-    ("warning", "batch", "sign", "excused"),
-    [
-        (_DATA, 2, -1.0, True),
-        (_DATA, 2, 1.0, False),  # the decision is the example's
-        (_DATA.replace("{line}", "1"), 2, -1.0, False),  # it names another line
-        (_SIZE, 2, -1.0, False),
-        (_SIZE, 4, -1.0, True),
-    ],
-    ids=["other answer", "same answer", "other line", "of sizes, same sizes", "of sizes, other sizes"],
-)
-def test_a_warning_excuses_only_what_it_names(warning: str, batch: int, sign: float, excused: bool) -> None:
-    def model(x0: torch.Tensor) -> torch.Tensor:
-        return x0 * 2 if x0.sum() > 0 else x0 - 1
-
-    line = model.__code__.co_firstlineno + 1
-    example = planted.program("v1 = x0")
-    sizes = {"batch": batch}
-    positive = bool(example.example()[0].sum() > 0)
-    x = torch.full((batch, 3), sign if positive else -sign)
-    assert judging.excuses(example, (warning.format(line=line),), model, sizes, (x,)) is excused
 
 
 def test_sizes_to_compare_at_have_one_two_and_four_times_the_example() -> None:

@@ -29,7 +29,7 @@ def show(browser: Any, tmp_path: Path) -> Iterator[Open]:
         context = browser.new_context(**{"viewport": {"width": 1280, "height": 800}} | options)
         opened.append(context)
         tab = context.new_page()
-        tab.set_default_timeout(10_000)
+        tab.set_default_timeout(60_000)
         tab.on("console", lambda said: said.type in ("error", "warning") and wrong.append(said.text))
         tab.on("pageerror", lambda error: wrong.append(str(error)))
         tab.on("request", lambda request: request.url != file.as_uri() and wrong.append(f"asked for {request.url}"))

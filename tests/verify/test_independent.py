@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import onward
-from onward.capture.resizing import resized
+from onward.capture.call.resizing import resized
 from onward.errors import CaptureError, VerifyError
 from onward.hunt import judge_of
 from onward.verify import fresh

@@ -1,11 +1,11 @@
 """Capture: from a live model to a program of functional ATen ops with facts about every value."""
 
-from .decisions import CaptureWarning
-from .facts import CapturedProgram, Constant, Port, Scope, SizeFact, Source, SymDim, TensorFact
-from .inputs import Call, bind_call, dynamic_inputs
-from .session import is_capturing
-from .shapes import asked_axes
-from .trace import trace
+from .attempt.session import is_capturing
+from .attempt.trace import trace
+from .call.inputs import Call, bind_call, dynamic_inputs
+from .call.shapes import asked_axes
+from .decisions.decisions import CaptureWarning
+from .program.facts import CapturedProgram, Constant, Port, Scope, SizeFact, Source, SymDim, TensorFact
 
 __all__ = [
     "Call",

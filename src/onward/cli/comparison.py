@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 import torch
 
 from onward.capture import CaptureWarning
-from onward.capture.facts import Output
-from onward.capture.inputs import Call, bind_call
-from onward.capture.resizing import resized
-from onward.capture.tree import flatten
+from onward.capture.call.inputs import Call, bind_call
+from onward.capture.call.resizing import resized
+from onward.capture.ground.tree import flatten
+from onward.capture.program.facts import Output
 from onward.errors import ExportError, InputError, first_line
 from onward.files.inputs import axis_bounds, within
 from onward.mismatch import find_mismatch

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from onward.capture.signature import is_script, script_signature
+from onward.capture.call.signature import is_script, script_signature
 from onward.errors import InputError, first_line
 
 from .specs import FileSpec, InputSpec, TensorSpec, ValueSpec

@@ -9,7 +9,7 @@ import onnx_ir as ir
 import torch
 from onnx_ir.tensor_adapters import to_torch_dtype
 
-from ..capture.facts import Output
+from ..capture.program.facts import Output
 from ..errors import BackendError, InputError, VerifyError, first_line
 
 _SIZES = (2, 1, 3, 4, 5, 6, 7, 8, 10, 16, 32, 64, 128, 224)

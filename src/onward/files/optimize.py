@@ -8,7 +8,7 @@ from typing import Any
 import onnx_ir as ir
 import torch
 
-from ..capture.facts import Output as Answer
+from ..capture.program.facts import Output as Answer
 from ..errors import InputError, VerifyError
 from ..options import check_flag
 from ..passes import tidy_file

@@ -18,7 +18,7 @@ import onnx
 import onnx_ir as ir
 import torch
 
-from ..capture.facts import Dim, SymDim
+from ..capture.program.facts import Dim, SymDim
 from ..lower import dims as tables
 from ..options import OLDEST_OPSET
 from ..passes.weights import as_torch

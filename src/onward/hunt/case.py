@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import onnx_ir as ir
 import torch
 
-from onward.capture.facts import CapturedProgram, Output, pair_tensor
+from onward.capture.program.facts import CapturedProgram, Output, pair_tensor
 from onward.hunt.findings import Spot, node_name
 from onward.hunt.pieces import FileGraph, Piece
 from onward.lower.origins import Origin

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import fx
 
-from onward.capture.execute import Stream, run_node, steps
-from onward.capture.facts import CapturedProgram
+from onward.capture.program.execute import Stream, run_node, steps
+from onward.capture.program.facts import CapturedProgram
 
 _NARROW = (torch.float32, torch.float16, torch.bfloat16)
 

@@ -15,8 +15,8 @@ import onnx_ir as ir
 import torch
 from torch import fx
 
-from onward.capture.execute import steps
-from onward.capture.facts import CapturedProgram, Output
+from onward.capture.program.execute import steps
+from onward.capture.program.facts import CapturedProgram, Output
 from onward.errors import VerifyError
 from onward.hunt.case import Case
 from onward.hunt.findings import Culprit, Explanation, Spot, node_name

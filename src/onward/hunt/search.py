@@ -22,8 +22,8 @@ import onnx_ir as ir
 import torch
 from torch import fx
 
-from onward.capture.execute import steps
-from onward.capture.facts import CapturedProgram, Output
+from onward.capture.program.execute import steps
+from onward.capture.program.facts import CapturedProgram, Output
 from onward.errors import VerifyError, first_line
 from onward.hunt.case import Case
 from onward.hunt.differences import differences

@@ -16,8 +16,8 @@ import torch
 from torch import fx
 from torch._ops import OpOverload
 
-from onward.capture.execute import run_node, steps
-from onward.capture.facts import CapturedProgram
+from onward.capture.program.execute import run_node, steps
+from onward.capture.program.facts import CapturedProgram
 from onward.verify import compare
 
 aten = torch.ops.aten

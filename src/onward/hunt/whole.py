@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from onward.capture.execute import steps
+from onward.capture.program.execute import steps
 from onward.errors import VerifyError
 from onward.hunt.case import Case
 from onward.verify import Comparison, Session, compare

@@ -12,7 +12,7 @@ from typing import Any
 import onnx_ir as ir
 import torch
 
-from onward.capture.facts import Dim, SymDim, length_of_slice
+from onward.capture.program.facts import Dim, SymDim, length_of_slice
 from onward.lower import dims as dimensions
 from onward.lower.core import Number, Value
 from onward.lower.sizes import Size, Sizes, SizeValue, size_of

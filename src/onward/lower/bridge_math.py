@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from onward.capture.facts import Dim
+from onward.capture.program.facts import Dim, SymDim
 from onward.lower.bridge import Structure, as_dim
 from onward.lower.core import Number, Value
 from onward.lower.sizes import Size
@@ -209,6 +209,10 @@ class Bridge(Structure):
         if rank == 0:
             return self.squeeze(self._softmax(op, self.unsqueeze(x, [0]), 0), [0])
         axis %= rank
+        size = (self.dims(x) or (None,) * rank)[axis]
+        if self.dtype(x) is torch.float16 and isinstance(size, SymDim) and self.may_be_empty(size):
+            # onnxruntime takes the largest of no elements there, and gets its buffers wrong.
+            return self.cast(self._softmax(op, self.cast(x, torch.float32), axis), torch.float16)
         if self.opset >= 13 or axis == rank - 1:
             return self.node(op, [x], {"axis": axis if self.opset < 11 or axis != rank - 1 else -1})
         swap = _swap_with_last(rank, axis)

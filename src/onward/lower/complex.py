@@ -29,7 +29,7 @@ from typing import Any
 
 import torch
 
-from onward.capture.facts import TensorFact
+from onward.capture.program.facts import TensorFact
 from onward.lower import registry as registries
 from onward.lower.emitter import Emitter, SizeValue, Value
 from onward.lower.registry import complex_registry

@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import onnx_ir as ir
 import torch
 
-from onward.capture.facts import Dim, ListFact, Scope, Source, SymDim, TensorFact
+from onward.capture.program.facts import Dim, ListFact, Scope, Source, TensorFact
 from onward.errors import LoweringError
 from onward.lower import constants, dims, dtypes, schemas, simplify
+from onward.lower.attributes import as_attributes, as_key, checked_settings
 from onward.lower.fold import MAX_BYTES, fold
 
 Value = ir.Value
@@ -120,7 +120,7 @@ class Core:
         schema = schemas.find(op, self.opset, domain)
         if schema is None and domain == "":
             raise self._no_such_operator(op)
-        settings = _settings(op, attributes or {}, schema)
+        settings = checked_settings(op, attributes or {}, schema)
         self._count_axis_from_front(op, values, settings)
         pure = op not in IMPURE and not any(isinstance(value, ir.Graph) for value in settings.values())
         if pure and domain == "":
@@ -174,7 +174,7 @@ class Core:
         session = self._session
         if not values or any(value is not None and value not in session.tensors for value in values):
             return None
-        key = (op, tuple(values), _freeze(settings))
+        key = (op, tuple(values), as_key(settings))
         if key not in session.folded:
             tensors = [None if value is None else session.tensors[value] for value in values]
             folded = fold(op, tensors, settings, self.opset)
@@ -202,22 +202,29 @@ class Core:
         schema: schemas.OpSchema | None,
         pure: bool,
     ) -> tuple[Value, ...]:
-        key = (op, domain, tuple(values), _freeze(settings), outputs) if pure else None
+        key = (op, domain, tuple(values), as_key(settings), outputs) if pure else None
         if key is not None:
             layer: Core | None = self
             while layer is not None:
-                if key in layer._shared:
-                    return layer._shared[key]
+                known = layer._shared.get(key)
+                if known is not None and (layer is self or not self._holds_floats(known)):
+                    return known
                 layer = layer._parent
         if domain not in self.opset_imports:
             self.opset_imports[domain] = 1
-        node = ir.Node(domain, op, values, _attributes(settings), num_outputs=outputs)
+        node = ir.Node(domain, op, values, as_attributes(settings), num_outputs=outputs)
         self.nodes.append(node)
         made = tuple(node.outputs)
         self._infer(op, values, settings, made, schema, domain)
         if key is not None:
             self._shared[key] = made
         return made
+
+    def _holds_floats(self, values: Sequence[Value]) -> bool:
+        """Whether a body must not use what a node outside of it makes: onnxruntime fuses nodes that compute with
+        floating point numbers (a GELU), and forgets that a body uses a result of one of them."""
+        dtypes = [self._session.dtypes.get(value) for value in values]
+        return any(dtype is None or dtype.is_floating_point for dtype in dtypes)
 
     def _infer(
         self,
@@ -476,99 +483,6 @@ class Core:
 
 
 # Attributes
-
-
-def _settings(op: str, attributes: Mapping[str, Any], schema: schemas.OpSchema | None) -> dict[str, Any]:
-    """Attributes as plain Python values of the type the schema asks for; None means not given."""
-    settings: dict[str, Any] = {}
-    for name, value in attributes.items():
-        if value is None:
-            continue
-        if schema is None:
-            settings[name] = _plain(value)
-        elif name not in schema.attributes:
-            raise TypeError(
-                f"{op} has no attribute {name} since opset {schema.since}; it has {sorted(schema.attributes)}"
-            )
-        else:
-            settings[name] = _convert(op, name, value, schema.attributes[name])
-    if schema is not None and not schema.required <= settings.keys():
-        raise TypeError(f"{op} needs the attributes {sorted(schema.required - settings.keys())}")
-    return settings
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, torch.dtype):
-        return int(dtypes.to_onnx(value))
-    if isinstance(value, bool):
-        return int(value)
-    if isinstance(value, np.ndarray):
-        return torch.from_numpy(value)
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    return value
-
-
-def _convert(op: str, name: str, value: Any, kind: str) -> Any:
-    plain = _plain(value)
-    try:
-        if kind == "INT":
-            return _integer(plain)
-        if kind == "FLOAT":
-            return float(plain)
-        if kind == "INTS":
-            return [_integer(item) for item in plain]
-        if kind == "FLOATS":
-            return [float(item) for item in plain]
-    except (TypeError, ValueError):
-        raise TypeError(f"{op}: attribute {name} has to be {kind}, not {value!r}") from None
-    expected = {"STRING": str, "TENSOR": torch.Tensor, "GRAPH": ir.Graph}.get(kind)
-    if expected is not None and not isinstance(plain, expected):
-        raise TypeError(f"{op}: attribute {name} has to be {kind}, not {value!r}")
-    return plain
-
-
-def _integer(value: Any) -> int:
-    if isinstance(value, (float, SymDim)) or not hasattr(value, "__index__"):
-        raise TypeError(value)
-    return int(value)
-
-
-def _attributes(settings: dict[str, Any]) -> list[ir.Attr]:
-    return [_attribute(name, value) for name, value in settings.items()]
-
-
-def _attribute(name: str, value: Any) -> ir.Attr:
-    if isinstance(value, torch.Tensor):
-        return ir.AttrTensor(name, constants.ConstantTensor(value))
-    if isinstance(value, int):
-        return ir.AttrInt64(name, int(value))
-    if isinstance(value, float):
-        return ir.AttrFloat32(name, value)
-    if isinstance(value, str):
-        return ir.AttrString(name, value)
-    if isinstance(value, ir.Graph):
-        return ir.AttrGraph(name, value)
-    if isinstance(value, list):
-        if all(isinstance(item, int) for item in value):
-            return ir.AttrInt64s(name, value)
-        if all(isinstance(item, (int, float)) for item in value):
-            return ir.AttrFloat32s(name, [float(item) for item in value])
-        if all(isinstance(item, str) for item in value):
-            return ir.AttrStrings(name, value)
-    raise TypeError(f"attribute {name}: ONNX has no attribute type for {value!r}")
-
-
-def _freeze(settings: dict[str, Any]) -> tuple[Any, ...]:
-    """Attributes as part of a key. Floats by their text, since 0.0 == -0.0 and 1 == 1.0 and nan != nan."""
-    frozen: list[Any] = []
-    for name in sorted(settings):
-        value = settings[name]
-        if isinstance(value, torch.Tensor):
-            frozen.append((name, constants.share_key(value) or id(value)))
-        else:
-            frozen.append((name, repr(value)))
-    return tuple(frozen)
 
 
 def _output_dtype(

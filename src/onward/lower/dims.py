@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from onward.capture.facts import Dim, SymDim, length_of_slice
+from onward.capture.program.facts import Dim, SymDim, length_of_slice
 from onward.tables import registrar
 
 Shape = tuple[Dim, ...]

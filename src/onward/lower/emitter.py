@@ -60,7 +60,7 @@ import onnx_ir as ir
 import torch
 from onnx_ir.tensor_adapters import from_torch_dtype
 
-from onward.capture.facts import Dim, ListFact
+from onward.capture.program.facts import Dim, ListFact
 from onward.lower import dtypes, schemas
 from onward.lower.bridge_math import Bridge
 from onward.lower.core import Number, Place, Value
@@ -157,7 +157,7 @@ class Emitter(Bridge):
         return ir.Graph(self.inputs, results, nodes=nodes, name=self._session.unique(f"{base}.{self.name}"))
 
     def lower(self, body: Any, inputs: Sequence[Any] = (), operands: Sequence[Any] = ()) -> list[Any]:
-        """Lower a captured body (`capture/regions.py`) into this graph; what its results became."""
+        """Lower a captured body (`capture/program/regions.py`) into this graph; what its results became."""
         if self._session.lower_body is None:
             raise TypeError("bodies can only be lowered as part of a program")
         return self._session.lower_body(self, body, inputs, operands)

@@ -7,8 +7,8 @@ from typing import Any
 
 from torch import fx
 
-from onward.capture.facts import ListFact
-from onward.capture.regions import branch, loop
+from onward.capture.program.facts import ListFact
+from onward.capture.program.regions import branch, loop
 from onward.errors import LoweringError
 
 SEQUENCES = 11  # ONNX has them

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from onward.capture.facts import SizeFact, TensorFact
+from onward.capture.program.facts import SizeFact, TensorFact
 from onward.lower.aten_nodes import DOMAIN, OP_TYPE, own_name
 from onward.lower.sizes import is_size_function
 from onward.options import OperatorExportTypes

@@ -14,7 +14,7 @@ import onnx_ir as ir
 import torch
 from torch import fx
 
-from onward.capture.facts import STORED, pair_tensor
+from onward.capture.program.facts import STORED, pair_tensor
 from onward.lower.complex import Complex
 from onward.lower.emitter import Value
 

@@ -18,7 +18,7 @@ from typing import Any
 import onnx_ir as ir
 import torch
 
-from onward.capture.facts import Dim, SymDim
+from onward.capture.program.facts import Dim, SymDim
 from onward.lower.dims import BROADCAST, Shape, broadcast, combine, product, propagate, slice_length
 
 _POINTS = 24

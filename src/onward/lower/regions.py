@@ -28,7 +28,7 @@ import onnx_ir as ir
 import torch
 from torch import fx
 
-from onward.capture.facts import ModuleCall, SymDim
+from onward.capture.program.facts import ModuleCall, SymDim
 from onward.lower.complex import Complex
 from onward.lower.emitter import Emitter, Value
 from onward.lower.sizes import is_size_function

@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from onward.capture.facts import FunctionCall
+from onward.capture.program.facts import FunctionCall
 from onward.errors import LoweringError
 
 __all__ = ["Lowering", "Registry", "lowers", "op_name", "registry"]

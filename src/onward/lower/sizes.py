@@ -16,7 +16,7 @@ from typing import Any
 import onnx_ir as ir
 import torch
 
-from onward.capture.facts import Dim, SymDim, bit_length
+from onward.capture.program.facts import Dim, SymDim, bit_length
 from onward.lower.bits import by_planes
 from onward.lower.core import Core, Value
 
@@ -559,6 +559,11 @@ def _factor(values: tuple[Any, ...], of: tuple[Any, ...]) -> int | None:
     return factor if all(a == factor * b for a, b in zip(values, of, strict=True)) else None
 
 
+def number(g: Any, function: Any, *operands: Any) -> Value:
+    """A function of sizes as a tensor of shape [1]; its operands may be such tensors themselves."""
+    return _FUNCTIONS[function](g, *operands)
+
+
 def is_size_function(function: Any) -> bool:
     """Whether a node of the program is arithmetic on sizes."""
     try:
@@ -572,4 +577,4 @@ def size_functions() -> tuple[Any, ...]:
     return tuple(_FUNCTIONS)
 
 
-__all__ = ["Size", "SizeValue", "Sizes", "is_size_function", "size_functions", "size_of"]
+__all__ = ["Size", "SizeValue", "Sizes", "is_size_function", "number", "size_functions", "size_of"]

@@ -13,7 +13,7 @@ import onnx_ir as ir
 import torch
 from torch import fx
 
-from onward.capture.facts import (
+from onward.capture.program.facts import (
     CapturedProgram,
     Constant,
     ListFact,
@@ -23,7 +23,7 @@ from onward.capture.facts import (
     is_complex,
     pair_tensor,
 )
-from onward.capture.regions import Body
+from onward.capture.program.regions import Body
 from onward.errors import ExportError, LoweringError, UnsupportedOpError
 from onward.lower import registry as registries
 from onward.lower.aten_nodes import encode
@@ -31,6 +31,7 @@ from onward.lower.complex import Complex, as_pair, constant, from_pair, pair_fac
 from onward.lower.constants import SMALL
 from onward.lower.core import Place
 from onward.lower.emitter import Emitter, SizeValue, Value, drop_dead, onnx_shape, used_values
+from onward.lower.limits import described_limits, refusing
 from onward.lower.lists import check_lists
 from onward.lower.operator_forms import OperatorForms, number_dtype, results_of
 from onward.lower.origins import ORIGINS, origins
@@ -70,7 +71,7 @@ def lower_program(
         producer_name="onward",
         producer_version=producer_version,
         functions=list(walk.session.functions.values()),
-        metadata_props=_bounds(program),
+        metadata_props={**_bounds(program), **described_limits(program)},
     )
     model.meta[REGIONS] = walk.regions.table
     model.meta[ORIGINS] = origins(program.graph, walk.values, graph)
@@ -390,7 +391,7 @@ class _Walk:
         if place.source is not None:
             metadata["onward.source"] = place.source.short
         for node in nodes:
-            if FENCE in node.metadata_props:
+            if FENCE in node.metadata_props or node.name:
                 continue
             suffix = "" if node in makers else f".{of_parts.get(node, node.op_type)}"
             self.g.name_node(node, f"{place.name}{suffix}")
@@ -409,10 +410,13 @@ class _Walk:
         results = node.args[0] if isinstance(node.args[0], (tuple, list)) else [node.args[0]]
         outputs: list[Value] = []
         own = {value for emitted in g.nodes for value in emitted.outputs}
+        is_limited = bool(self.program.limits)
         for result, port in zip(results, self.program.outputs, strict=True):
             value, fact = as_pair(g, self._value(result)), self._fact_in_file(port.fact)
             if not port.is_list:
                 value = g.as_value(value, fact.dtype)
+                if is_limited:
+                    value, is_limited = refusing(g, self.program, value), False
             if (value not in own and value.producer() is None) or value in outputs:
                 value = g.identity(value)
             value.name = port.name

@@ -1,8 +1,8 @@
 """What scripts import from `torch.onnx`, under the same names: `import onward.onnx` in its place."""
 
 from onward.api import export
-from onward.capture.model import select_model_mode_for_export, set_training
-from onward.capture.session import is_capturing as is_in_onnx_export
+from onward.capture.attempt.session import is_capturing as is_in_onnx_export
+from onward.capture.frontends.model import select_model_mode_for_export, set_training
 from onward.lower import register_custom_op_symbolic, unregister_custom_op_symbolic
 from onward.options import OperatorExportTypes, TrainingMode
 from onward.program import Program as ONNXProgram

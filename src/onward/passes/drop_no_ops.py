@@ -16,6 +16,7 @@ from collections.abc import Callable
 import onnx_ir as ir
 
 from ..tables import registrar
+from .part_casts_from_layer_norm import is_cast_of_norm
 from .part_scales_of_matmul import is_scaled_twice
 from .part_transpose_from_matmul import moves_first_axis
 from .weights import as_torch, is_weight
@@ -108,10 +109,12 @@ def _same_shape(node: ir.Node, opset: int) -> bool:
 
 
 def _parts(node: ir.Node) -> bool:
-    """Whether it keeps a Transpose, or a scale, away from what follows."""
+    """Whether it keeps a Transpose, a scale or a Cast away from what follows."""
     if node.op_type != "Reshape":
         return False
     given = node.inputs[0].producer() if node.inputs[0] is not None else None
+    if is_cast_of_norm(given, node.outputs[0]):
+        return True
     if given is not None and given.op_type == "Cast" and given.inputs[0] is not None:
         given = given.inputs[0].producer()
     return moves_first_axis(given) or is_scaled_twice(given)

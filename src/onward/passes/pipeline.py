@@ -23,7 +23,9 @@ from .fold_constants import fold_constants
 from .fuse_conv_batch_norm import fuse_conv_batch_norm
 from .fuse_rms_norm import fuse_rms_norm
 from .merge_steps import merge_steps
+from .multiply_squares_of_doubles import multiply_squares_of_doubles
 from .name_sliced_axes import name_sliced_axes
+from .part_casts_from_layer_norm import part_casts_from_layer_norm
 from .part_scales_of_matmul import part_scales_of_matmul
 from .part_transpose_from_matmul import part_transpose_from_matmul
 from .share_equal_nodes import share_equal_nodes
@@ -36,7 +38,9 @@ PIPELINE: tuple[Pass, ...] = (
     fuse_conv_batch_norm,
     flatten_concats,
     fuse_rms_norm,
+    multiply_squares_of_doubles,
     sum_before_layer_norm,
+    part_casts_from_layer_norm,
     part_transpose_from_matmul,
     part_scales_of_matmul,
     name_sliced_axes,  # behind everything that may leave a Slice without the names of its axes

@@ -2,8 +2,9 @@
 
     a = Exp(x); b = Exp(x); y = Add(a, b)     ->     a = Exp(x); y = Add(a, a)
 
-A body may use what a node outside of it computes, never the reverse. Declines for operators that draw random numbers,
-that have bodies or come from other domains (what they do is not known), and for results of a graph.
+A body may use what a node outside of it computes, never the reverse, and of floating point numbers it does not:
+onnxruntime fuses nodes outside (a GELU) and forgets that a body uses what one of them made. Declines for operators that
+draw random numbers, have bodies or come from other domains (what they do is not known), and for results of a graph.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def _share(graph: ir.Graph, known: ChainMap[Hashable, ir.Node]) -> bool:
     changed = False
     for node in list(graph):
         for body in _bodies(node):
-            changed |= _share(body, known.new_child())
+            changed |= _share(body, ChainMap({}, {key: each for key, each in known.items() if not _is_float(each)}))
         key = _key(node)
         if key is None:
             continue
@@ -40,6 +41,13 @@ def _share(graph: ir.Graph, known: ChainMap[Hashable, ir.Node]) -> bool:
         graph.remove(node, safe=True)
         changed = True
     return changed
+
+
+def _is_float(node: ir.Node) -> bool:
+    """Whether a node makes floating point numbers, as far as it is known."""
+    if node.op_type in ("Shape", "Size"):
+        return False
+    return any(value.dtype is None or value.dtype.is_floating_point() for value in node.outputs)
 
 
 def _bodies(node: ir.Node) -> Iterator[ir.Graph]:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..capture.model import set_training
+from ..capture.frontends.model import set_training
 from ..errors import QuantizationError
 from .caution import QuantizationWarning
 from .controller import Controller

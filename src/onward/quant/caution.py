@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from ..capture.session import is_capturing
+from ..capture.attempt.session import is_capturing
 from ..errors import QuantizationError
 from .grid import Grid
 

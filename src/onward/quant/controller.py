@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from ..capture.session import is_capturing
+from ..capture.attempt.session import is_capturing
 from ..errors import QuantizationError
 from .calls import Known
 from .checkpointing import check_forward

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ..capture.tensor import Traced
+from ..capture.memory.tensor import Traced
 from ..errors import InputError
 from ._checks import nearest
 from .grid import weight_scale, weight_steps

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
-from ..capture.session import is_capturing
+from ..capture.attempt.session import is_capturing
 from ..errors import QuantizationError
 from . import modules, ops
 from .calls import Call, Frame, Known

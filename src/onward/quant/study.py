@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from ..capture.model import set_training
+from ..capture.frontends.model import set_training
 from . import ops
 from .grid import Grid
 from .initialise import controller_of

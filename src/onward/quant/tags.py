@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from ..capture.session import is_capturing, writes_in_trace
-from ..capture.tensor import Traced
+from ..capture.attempt.session import is_capturing, writes_in_trace
+from ..capture.memory.tensor import Traced
 from .grid import Grid
 
 if TYPE_CHECKING:

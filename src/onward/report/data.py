@@ -7,7 +7,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from onward.capture.facts import CapturedProgram, pair_tensor
+from onward.capture.program.facts import CapturedProgram, pair_tensor
 from onward.program import Program
 from onward.verify import Verification
 

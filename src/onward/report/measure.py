@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-from onward.capture.facts import pair_tensor
+from onward.capture.program.facts import pair_tensor
 from onward.errors import ExportError, first_line
 from onward.program import Program
 from onward.verify import Verification

@@ -1,6 +1,6 @@
 """Verification: the written model in onnxruntime against PyTorch, with tolerances that fit the type."""
 
-from onward.capture.values import fresh
+from onward.capture.call.values import fresh
 from onward.verify.compare import (
     Comparison,
     Tolerance,

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from onward.capture.facts import Output
+from onward.capture.program.facts import Output
 from onward.errors import VerifyError
 from onward.verify.compare import Comparison
 

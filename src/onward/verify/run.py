@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import torch
 
-from onward.capture.facts import Output
+from onward.capture.program.facts import Output
 from onward.errors import VerifyError
 from onward.verify.compare import Comparison, Tolerance, compare_output
 from onward.verify.runtime import Inputs, Session

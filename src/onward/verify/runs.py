@@ -7,14 +7,17 @@ mistake of the tracer would be on both sides.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 
-from ..capture.axes import AxisSpace
-from ..capture.facts import OtherResults, Output, Port
-from ..capture.values import fresh, jittered, varied
+from ..capture.call.values import fresh, jittered, varied
+from ..capture.ground.axes import AxisSpace
+from ..capture.program.facts import Limit, OtherResults, Output, Port
 from ..errors import VerifyError, first_line
+from .choices import OtherChoices
 from .compare import EXACT, Comparison, compare_output
 from .report import Check, Verification
 from .run import Judge, verify_run
@@ -23,8 +26,8 @@ from .sizes import more_sizes, resize, sizes_to_try, too_large
 
 Eager = Callable[[Sequence[torch.Tensor]], Sequence[Output]]
 _UNSTABLE = (
-    "PyTorch's own answer changes as much when the inputs change in their last bits: it depends on a choice among "
-    "equal or nearly equal values, or rounding errors grow in it"
+    "PyTorch's own answer changes as much when the inputs, or values that it chooses between, change in their last "
+    "bits: it depends on a choice among equal or nearly equal values, or rounding errors grow in it"
 )
 _JITTERS = 3  # inputs with other last bits, for a run that disagrees
 _MAGNITUDE = 10  # what is further off than this many times PyTorch's own moves is not excused by them
@@ -42,6 +45,7 @@ class Subject:
     steps    outputs that were rounded to a grid, and how wide its steps are
     judge    for the inputs of a run, what decides over indices that differ: they may name equal values
     state    how many of the last inputs and outputs are the model's state
+    limits   what holds at the sizes that the file is for
     """
 
     session: Session
@@ -52,6 +56,18 @@ class Subject:
     steps: Mapping[str, float] = field(default_factory=dict)
     judge: Callable[[Sequence[torch.Tensor]], Judge] | None = None
     state: int = 0
+    limits: Sequence[Limit] = ()
+
+    def refusal(self, given: Sequence[torch.Tensor], sizes: Mapping[str, int]) -> str | None:
+        """Why the file is not for these sizes, if it does refuse them; None where it has to give the right answer."""
+        limit = next((each for each in self.limits if not each.allows(sizes)), None)
+        if limit is None:
+            return None
+        try:
+            self.session.run(given)
+        except VerifyError:
+            return f"the file refuses it: it is only for sizes where {limit}"
+        return None
 
     def check(self, label: str, given: Sequence[torch.Tensor], wanted: Sequence[Output]) -> Check:
         """One run of the file, held against the model's answer."""
@@ -69,7 +85,8 @@ class Subject:
         return replace(found, inputs=tuple(given), expected=tuple(wanted))
 
     def _is_unstable(self, found: Check, given: Sequence[torch.Tensor], wanted: Sequence[Output]) -> bool:
-        """Whether PyTorch's own answers move as much when the inputs change in their last bits.
+        """Whether PyTorch's own answers move as much when the inputs, or the values that `topk` and others choose
+        between, change in their last bits.
 
         Then the model chooses among equal or nearly equal values, and no comparison of answers can tell who is right.
         """
@@ -82,19 +99,31 @@ class Subject:
             return False  # the model changes from call to call, and that its answers move says nothing
         as_far: set[str] = set()
         for seed in range(_JITTERS):
-            nearby = [jittered(each, seed) for each in given]
-            if all(map(torch.equal, nearby, given)):
-                return False
-            try:
-                moved = self._moved(nearby, wanted)
-            except Exception:  # a model that refuses inputs so near is not stable, and this proves nothing
-                continue
-            as_far |= {other.name for each in moved for other in failed if _is_as_far(each, other)}
+            for moved in self._moves(given, wanted, seed):
+                as_far |= {other.name for each in moved for other in failed if _is_as_far(each, other)}
         return all(each.name in as_far for each in failed)
 
-    def _moved(self, given: Sequence[torch.Tensor], wanted: Sequence[Output]) -> list[Comparison]:
+    def _moves(
+        self, given: Sequence[torch.Tensor], wanted: Sequence[Output], seed: int
+    ) -> Iterator[Sequence[Comparison]]:
+        """How far the model's answer moves, with other last bits of the inputs and with other choices."""
+        nearby = [jittered(each, seed) for each in given]
+        for inputs, mode in ((nearby, nullcontext()), (given, OtherChoices(seed))):
+            if inputs is nearby and all(map(_same, nearby, given)):
+                continue
+            try:
+                moved = self._moved(inputs, wanted, mode)
+            except Exception:  # a model that refuses inputs so near is not stable, and this proves nothing
+                continue
+            yield moved
+
+    def _moved(
+        self, given: Sequence[torch.Tensor], wanted: Sequence[Output], mode: AbstractContextManager[Any] | None = None
+    ) -> list[Comparison]:
         """How far the model's answer to these inputs is from another answer of its own."""
-        named = zip(self.session.output_names, wanted, self.eager(given), strict=True)
+        with mode or nullcontext():
+            answers = self.eager(given)
+        named = zip(self.session.output_names, wanted, answers, strict=True)
         return [each for name, want, got in named for each in compare_output(want, got, name)]
 
     def run(self, label: str, given: Sequence[torch.Tensor]) -> Iterator[Check]:
@@ -237,8 +266,9 @@ def _along(
 
 def _at(subject: Subject, sizes: Mapping[str, int], start: Mapping[str, int], space: AxisSpace) -> Iterator[Check]:
     label = ", ".join(f"{axis}={size}" for axis, size in sizes.items())
-    given = resize(subject.inputs, subject.example, space.expand({**start, **sizes}))
-    reason = too_large(given, subject.example)
+    wanted = space.expand({**start, **sizes})
+    given = resize(subject.inputs, subject.example, wanted)
+    reason = too_large(given, subject.example) or subject.refusal(given, wanted)
     if reason is not None:
         yield Check(label, skipped=reason)
     else:

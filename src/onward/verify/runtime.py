@@ -19,7 +19,7 @@ import onnx_ir as ir
 import torch
 from onnx_ir.tensor_adapters import from_torch_dtype, to_torch_dtype
 
-from onward.capture.facts import Output, pair_tensor
+from onward.capture.program.facts import Output, pair_tensor
 from onward.errors import InputError, MissingDependencyError, VerifyError, first_line
 from onward.write import model_bytes, write_model
 from onward.write.tensors import byte_length

@@ -7,8 +7,8 @@ from math import prod
 
 import torch
 
-from ..capture.facts import Port, SymDim
-from ..capture.resizing import resized
+from ..capture.call.resizing import resized
+from ..capture.program.facts import Port, SymDim
 
 _TIMES = 4  # one size is at least this many times the example's
 _MOST_IDS = 4096  # along an axis of whole numbers: attention over more of them needs memory by the square

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from onward.capture.explore.items import At, Decision, Item, Op, Program, Raw, Ref, Turn
-from onward.capture.facts import Scope
+from onward.capture.program.facts import Scope
 
 aten = torch.ops.aten
 FORM = SimpleNamespace(paths=("output",))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from onward.capture.explore.python_loops import is_called_for_a_loop, is_in_for
+from onward.capture.ground.python_loops import is_called_for_a_loop, is_in_for
 
 
 def around() -> bool:

@@ -8,7 +8,7 @@ import pytest
 
 from onward.capture.explore.items import At, Calc, Counted, Decision, Item, Loop, Op, Ref, SizeOf
 from onward.capture.explore.questions import answers_that_vary, questions_that_vary
-from onward.capture.facts import Scope
+from onward.capture.program.facts import Scope
 
 AT = At(((0, 1),), 1, None, Scope("", ""), None)
 LOOP = 7

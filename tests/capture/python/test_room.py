@@ -19,8 +19,8 @@ import pytest
 import torch
 
 import onward
-from onward.capture.containers import is_traced
 from onward.capture.python import Patch, patched
+from onward.capture.state.containers import is_traced
 
 from ...own_files import own_file
 from ...unharmed import unharmed
@@ -215,6 +215,7 @@ def test_a_thread_that_serves_the_same_class_keeps_what_it_has_put_away(models: 
         assert type(result) is torch.Tensor and result.shape == (size, 2)
         models.TABLE["served", turn] = turn
         put.append(turn)
+        time.sleep(0.001)  # some hundred entries are enough: every run looks at all of them
         assert torch.compiler.is_exporting() is False and torch.onnx.is_in_onnx_export() is False
 
     with Meanwhile(serve):

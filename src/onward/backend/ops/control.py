@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...capture.control import capture_branch, capture_loop
-from ...capture.tensor import Traced
+from ...capture.bodies.control import capture_branch, capture_loop
+from ...capture.memory.tensor import Traced
 from .. import limits
 from ..plan import BoundBody
 from ..registry import implements

@@ -8,7 +8,7 @@ import onnx
 import torch
 from torch import Tensor
 
-from ...capture.session import followed, is_capturing
+from ...capture.attempt.session import followed, is_capturing
 from ..registry import implements
 from ..values import ONNX_TYPES, holder, is_narrow
 from ._recorded import record

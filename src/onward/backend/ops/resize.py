@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ...capture.session import is_capturing
+from ...capture.attempt.session import is_capturing
 from ..limits import FOR_EACH, about_to_make
 from ..registry import implements
 from ..values import ints

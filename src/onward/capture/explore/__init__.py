@@ -6,6 +6,7 @@ ranges        loops that say when a turn begins
 variables     Python's own numbers that change from turn to turn
 lengths       lists that the turns of a loop have filled
 readings      numbers that a run reads from its data
+shapes        how large the results of a run are, for another run to follow
 python_loops  what the code of a function says about its loops
 
 runs          the runs of a model, and what they have in common

@@ -138,7 +138,7 @@ def meet(one: Raw, other: Raw, at: int, most: int | None = None) -> Meeting:
     given = list(results)
     common = len(found)
     while True:
-        fitting = _consistent(one, other, common, found, given)
+        fitting = min(_consistent(one, other, common, found, given), _of_one_rank(one, other, common, found))
         if fitting == common:
             break
         common = fitting
@@ -184,6 +184,20 @@ def _consistent(one: Raw, other: Raw, common: int, found: list[list[Pair]], resu
                     if place is not None:
                         least = min(least, common - place[0] - 1)
     return least
+
+
+def _of_one_rank(one: Raw, other: Raw, common: int, found: list[list[Pair]]) -> int:
+    """How much of the common end is left if all tensors that it takes from the two ways have as many axes on both.
+
+    An output of an `If` has one rank. So the ways meet behind the last use of a tensor that has not, where `reshape` or
+    the like has made both alike.
+    """
+    for behind, pairs in enumerate(found[:common]):  # the last item first
+        for a, b in pairs:
+            first, second = one.sizes.get(leaf_key(a)), other.sizes.get(leaf_key(b))
+            if first is not None and second is not None and len(first) != len(second):
+                return behind
+    return common
 
 
 def _place(leaf: Any, made: dict[int, tuple[int, int]]) -> tuple[int, int] | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ..functions.ranges import FEW
 from .items import Counter, Decision, Place, Raw
-from .ranges import FEW
 from .recorder import Ways
 from .runs import Runs, answers_before
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from .accept import OtherSize, Rejected, accept
+from .accept import Rejected
 from .bodies import DEEPEST, check_depth, check_joins, with_turns, with_whole_lists
 from .branches import Ambiguous, Meeting, item_pairs, joined, meet, pairs_of
+from .checking import check
 from .endless import Endless
 from .exits import Around, Exits
 from .items import (
@@ -65,9 +64,9 @@ class Escapes(CannotExplore):
 class Again(Exception):
     """The first run has to be another one: with other rules, or with other answers."""
 
-    def __init__(self, rules: Rules, answers: tuple[bool, ...] | None = None) -> None:
+    def __init__(self, rules: Rules, answers: tuple[bool, ...] | None = None, shapes: Any = None) -> None:
         super().__init__("another first run")
-        self.rules, self.answers = rules, answers
+        self.rules, self.answers, self.shapes = rules, answers, shapes
 
 
 Found = tuple[list[Item], int, Rewriters]  # items, where the run goes on behind them, and the names there
@@ -76,11 +75,20 @@ Found = tuple[list[Item], int, Rewriters]  # items, where the run goes on behind
 class Explorer:
     """One model at one example.
 
-    others  sizes at which the program is checked
+    others  for the sizes that it is run at, those at which the program is checked
+    far     more of them, for a model that makes plain numbers of sizes
+    assumed_at  the example's sizes, if questions about sizes that all probes answer alike there keep their answers
     """
 
-    def __init__(self, runs: Runs, others: Sequence[Sizes] = ()) -> None:
-        self._runs, self._others = runs, others
+    def __init__(
+        self,
+        runs: Runs,
+        others: Callable[[Sizes], Sequence[Sizes]] = lambda sizes: (),
+        far: Sequence[Sizes] = (),
+        *,
+        assumed_at: Sizes | None = None,
+    ) -> None:
+        self._runs, self._others, self._far, self._assumed_at = runs, others, far, assumed_at
         self._endless = Endless(runs)
         self.unkept: dict[Place, str] = {}  # decisions that stay as they are, and why
         self._depth = 0
@@ -88,18 +96,24 @@ class Explorer:
         self._results: dict[int, Any] = {}
         self._lengths: dict[int, int] = {}  # of lists, by the values that stand for them
         self._started: set[tuple[bool, ...]] = set()
+        self._known_taken: dict[Any, tuple[Raw, Raw, list[Any] | None]] = {}  # with the runs, whose ids are in the key
         self._fixed: set[Place] = set()  # loops over plain numbers
         self._unrolled: set[Place] = set()  # loops over plain numbers whose turns are not alike
 
     def program(self) -> Program:
         """The structured program, accepted by runs that went other ways."""
         answers: tuple[bool, ...] = ()
+        shapes = None
         for _ in range(_MOST_STARTS):
             self._numbers.clear()
             self._results.clear()
-            base = self._runs.run(Ways(answers, self._runs.rules))
+            base = self._runs.run(Ways(answers, self._runs.rules, shapes=shapes))
             if base.error is not None:
+                if self._runs.enlarge(base):
+                    continue
                 raise CannotExplore(f"it fails when it is run again: {base.error}") from base.error
+            if self._assumed_at is not None and self._runs.assume(base, self._assumed_at):
+                continue
             try:
                 items, rewriters = self._region(base, 0, len(base.items))
                 self._check_questions(items)
@@ -107,9 +121,12 @@ class Explorer:
                 return self._checked(items, results, base)
             except Again as again:
                 self._runs.rules = again.rules
-                answers = answers if again.answers is None else again.answers
-            except TooFew:  # a loop may begin where another one is: `for j in range(i + 1, n)`
-                if self._runs.has_few_turns:
+                if again.answers is not None:
+                    answers, shapes = again.answers, again.shapes
+            except TooFew:
+                if self._runs.enlarge(base):
+                    continue
+                if self._runs.has_few_turns:  # a loop may begin where another one is: `for j in range(i + 1, n)`
                     raise
                 self._runs.has_few_turns = True
             except (Unlike, Rejected):
@@ -129,7 +146,7 @@ class Explorer:
                 check_joins(whole)
                 check_depth(whole)
                 program = Program(tuple(whole), tuple(given), base.form, base.inputs)
-                self._check(program, base)
+                check(program, base, self._runs, self._fixed_loops(), self._others(self._runs.sizes), self._far)
                 return program
             except (Rejected, Unlike) as error:
                 reason = reason or error
@@ -283,7 +300,7 @@ class Explorer:
         if other.answers in self._started:
             return CannotExplore("two variables that are one on one side of a branch change places on the other")
         self._started.add(other.answers)
-        return Again(self._runs.rules, other.answers)
+        return Again(self._runs.rules, other.answers, run.shapes if other.is_shaped else None)
 
     def _look_behind(self, run: Raw, cut: int, other: Raw, there: int, meeting: Meeting) -> None:
         """Values that are used behind a later decision only, on the side that neither run has taken."""
@@ -322,18 +339,19 @@ class Explorer:
 
     def _is_seen(self, run: Raw, at: int, other: Raw, known: set[int], meeting: Meeting) -> bool:
         """Whether all that the other side of a later decision takes from before is known to stand for something."""
-        try:
-            side = meet(run, other, at)
-        except CannotExplore:
+        taken = self._taken(run, at, other)
+        if taken is None:
             return False
-        items = other.items[at + 1 : len(other.items) - side.common]
-        taken = [leaf for item in items if isinstance(item, Op) for leaf in leaves_in((item.args, item.kwargs))]
-        taken += [leaf for item in items if isinstance(item, Decision) for leaf in leaves_in(item.predicate)]
-        taken += [leaf for item in items if isinstance(item, Turn) for leaf in leaves_in(item.count)]
-        taken += [there for key, there in side.values.items() if leaf_key(there) != key]
         return all(
             leaf_key(leaf) in meeting.values or any(value not in known for value in refs_in(leaf)) for leaf in taken
         )
+
+    def _taken(self, run: Raw, at: int, other: Raw) -> list[Any] | None:
+        """What the other side of a decision takes from before, and what stands for something else behind it."""
+        key = (id(run), id(other), at)
+        if key not in self._known_taken:
+            self._known_taken[key] = run, other, _taken(run, at, other)
+        return self._known_taken[key][2]
 
     # --- loops -------------------------------------------------------------------------------------------------------
     def _while(self, run: Raw, at: int, high: int, before: Rewriters) -> Found:
@@ -546,28 +564,14 @@ class Explorer:
         if decisions:
             self._ask(decisions)
 
-    # --- the check ---------------------------------------------------------------------------------------------------
-    def _check(self, program: Program, base: Raw) -> None:
-        """Runs that went other ways must be runs of the program."""
-        accept(program, base)
-        draw = random.Random(0)
-        for number in range(16):
-            rules = dict.fromkeys(self._fixed_loops(), (True, number % 7))
-            self._accept(program, self._runs.run(Ways(rules=rules, draw=draw), self._runs.sizes))
-        for times in (0, 1, 2, 9):
-            if self._runs.rules:
-                rules = {place: (goes_on, times) for place, (goes_on, _) in self._runs.rules.items()}
-                self._accept(program, self._runs.run(Ways((), rules), self._runs.sizes))
-            if self._runs.has_few_turns:
-                self._accept(program, self._runs.run(Ways((), self._runs.rules, turns=times), self._runs.wide))
-        for other in (self._runs.sizes, *self._others):
-            with contextlib.suppress(OtherSize):  # what the file does there is tried out when the program is settled
-                self._accept(program, self._runs.run(Ways((), self._runs.rules), other))
-        here = {tuple(sizes.items()) for sizes in (self._runs.sizes, self._runs.wide)}
-        for (_, sizes), raw in list(self._runs.known.items()):
-            if sizes in here:
-                self._accept(program, raw)
 
-    def _accept(self, program: Program, raw: Raw) -> None:
-        if raw.error is None:
-            accept(program, raw)
+def _taken(run: Raw, at: int, other: Raw) -> list[Any] | None:
+    try:
+        side = meet(run, other, at)
+    except CannotExplore:
+        return None
+    items = other.items[at + 1 : len(other.items) - side.common]
+    taken = [leaf for item in items if isinstance(item, Op) for leaf in leaves_in((item.args, item.kwargs))]
+    taken += [leaf for item in items if isinstance(item, Decision) for leaf in leaves_in(item.predicate)]
+    taken += [leaf for item in items if isinstance(item, Turn) for leaf in leaves_in(item.count)]
+    return [*taken, *(there for key, there in side.values.items() if leaf_key(there) != key)]

@@ -13,7 +13,8 @@ from typing import Any
 import torch
 from torch._ops import HigherOrderOperator, OpOverload
 
-from ..facts import ModuleCall, Scope, Source
+from ..ground.axes import Expression
+from ..program.facts import ModuleCall, Scope, Source
 
 Place = tuple[tuple[int, Any], ...]  # of every frame of the user's, the outermost first: its code, and where in it
 Counter = tuple[Place, int, str]  # a question, and a variable in one of the frames around it
@@ -175,6 +176,7 @@ class Decision:
     is_idle: bool = False  # whether both answers lead to the same
     made: int = 0  # how many values there were before it
     of_turns: bool = False  # whether sizes and the numbers of turns decide, and no data
+    of_sizes: bool = False  # whether sizes of the axes decide
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,7 +288,13 @@ class Raw:
     readings: tuple[Any, ...] = ()  # what it has read from its data
     sizes: Mapping[int, tuple[int, ...]] = field(default_factory=dict)  # of its tensors
     shifts: tuple[tuple[int, int], ...] = ()  # from which number on values are counted from another number
+    counts: tuple[Expression, ...] = ()  # how many turns its loops over sizes have
     changing: frozenset[Counter] = frozenset()  # variables that had another value whenever a question was asked again
+    settled: Mapping[Place, set[Any]] = field(default_factory=dict)  # answers to questions about sizes, by their places
+    questions: tuple[Expression, ...] = ()  # about sizes
+    shapes: Mapping[Any, Any] = field(default_factory=dict)  # of the results, for another run to follow
+    is_shaped: bool = False  # whether it has followed those of another run itself
+    has_plain_sizes: bool = False  # whether Python made a plain number of a size, which nobody can follow
 
 
 def refs_in(template: Any) -> Iterator[int]:

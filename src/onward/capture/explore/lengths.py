@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..sizes import SYMBOLIC, size_lines
-from ..source import user_source
-from ..tensor import Traced, computed
+from ..ground.source import user_source
+from ..memory.tensor import Traced, computed
+from ..sizes.sizes import SYMBOLIC, size_lines
 
 if TYPE_CHECKING:
-    from ..tracer import Tracer
+    from ..record.tracer import Tracer
 
 aten = torch.ops.aten
 _JOINS = (aten.stack.default, aten.cat.default)
@@ -34,6 +34,9 @@ class Lengths:
         self._turns: dict[Any, int] = {}  # of the loops that are going on: how many turns have begun
         self._ended: dict[Any, int] = {}  # of those that have ended: how many there were
         self._made: dict[int, dict[Any, frozenset[int]]] = {}  # by tensor: the loops, and their turns
+        self._whole: dict[
+            int, frozenset[Any]
+        ] = {}  # by tensor: loops that were over when the turns of one came together
 
     def turn(self, loop: int, count: Any, *, is_end: bool) -> None:
         """A turn of a loop over a range or an axis begins, or there is none any more."""
@@ -70,9 +73,12 @@ class Lengths:
         if not self._turns and not self._ended:
             return
         found = {loop: frozenset((turn,)) for loop, turn in self._turns.items()}
+        whole = self._whole.get(id(tensor), frozenset()).union(*(self._whole.get(id(each), ()) for each in args))
+        if whole:
+            self._whole[id(tensor)] = whole
         for each in args:
             for loop, turns in self._made.get(id(each), {}).items():
-                if loop in self._ended:
+                if loop in self._ended and loop not in whole:
                     found[loop] = found.get(loop, frozenset()) | turns
         if found:
             self._made[id(tensor)] = found
@@ -94,7 +100,10 @@ class Lengths:
             sizes = tuple(map(operator.mul, pieces.node.values, lengths.pop()))
             return self._sized(result, axis, sizes, frozenset())
         holds = {loop: [each for each in args[0] if loop in self._made.get(id(each), ())] for loop in self._ended}
-        for loop, inside in sorted(holds.items(), key=lambda each: -len(each[1])):
+        # The last loop first: what it has made of values of an earlier one counts its own turns.
+        ages = {loop: -age for age, loop in enumerate(holds)}
+        order = sorted(holds, key=lambda loop: (-len(holds[loop]), -self._ended[loop], ages[loop]))
+        for loop, inside in ((each, holds[each]) for each in order):
             turns = self._ended[loop]
             outside = [each for each in args[0] if loop not in self._made.get(id(each), ())]
             each_turn = -(-len(inside) // turns) if turns else 0
@@ -109,7 +118,9 @@ class Lengths:
                 number * inner * length + sum(others) for number, inner, length, *others in zip(*columns, strict=True)
             )
             if sizes[0] == result.example.size(axis):
-                return self._sized(result, axis, sizes, self._lines[loop])
+                sized = self._sized(result, axis, sizes, self._lines[loop])
+                self._whole[id(sized)] = frozenset(self._ended)
+                return sized
         return result
 
     def _in_every_turn(self, loop: Any, each_turn: int, holds: Mapping[Any, Sequence[Any]]) -> tuple[int, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dis
 import operator
-import random
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,22 +12,25 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import fx
-from torch.utils._pytree import tree_map_only
 
-from ..facts import SizeFact
-from ..queries import number_of_chunks, number_of_pieces
-from ..sizes import SYMBOLIC, AxisOf, Computed, NumberOf, Size, symbol, written
-from ..source import is_library, user_source
-from ..tensor import Traced
-from ..tree import flatten
+from ..ground.axes import Expression
+from ..ground.memory import leaves
+from ..ground.python_loops import is_in_for
+from ..ground.source import user_frames, user_source
+from ..ground.tree import flatten
+from ..memory.tensor import Traced
+from ..program.facts import SizeFact
+from ..sizes.queries import number_of_chunks, number_of_pieces
+from ..sizes.sizes import SYMBOLIC, AxisOf, Computed, NumberOf, Size, expression_of, question_of, symbol, written
 from .items import At, Calc, CannotExplore, Const, Counter, Decision, Item, Op, Piece, Place, Ref, SizeOf, TooMuch, Turn
 from .lengths import Lengths
-from .python_loops import is_in_for
+from .patterns import Draw
 from .readings import Readings, is_reading, with_rows
+from .shapes import Shapes, is_in_place
 from .variables import Variables
 
 if TYPE_CHECKING:
-    from ..tracer import Tracer
+    from ..record.tracer import Tracer
 
 aten = torch.ops.aten
 Rules = Mapping[Place, tuple[bool, int]]  # for the questions of loops: the answer to go on with, and how often
@@ -54,7 +56,7 @@ class Ways:
     answers: tuple[bool, ...] = ()
     rules: Rules = field(default_factory=dict)
     hints: tuple[tuple[Any, tuple[Any, ...]], ...] = ()  # answers by their places, and readings
-    draw: random.Random | None = None
+    draw: Draw | None = None
     plain_indices: bool = False  # whether the turns of loops are counted with plain numbers
     asks_of_sizes: bool = False  # whether questions to tensors that are made of sizes alone are decisions, too
     counters: frozenset[Counter] = frozenset()  # variables that are followed from a question on
@@ -63,6 +65,8 @@ class Ways:
     is_steady: bool = False  # whether all other questions about the numbers of turns get one answer at one place
 
     turns: int | None = None  # how many every loop over a range or an axis has, if not as many as in the example
+    assumed: frozenset[tuple[Place, bool]] = frozenset()  # questions about sizes that get one answer, and no other side
+    shapes: Mapping[Any, Any] | None = None  # of another run, which results are to be as large as: see shapes.py
 
     @property
     def key(self) -> Any:
@@ -76,17 +80,24 @@ class Ways:
             self.across,
             self.is_steady,
             self.turns,
+            self.assumed,
+            id(self.shapes),  # the run that they are of is kept as long as this one
         )
         return self.answers, rules, self.hints, follows
 
 
 class Recorder:
-    """What a run did."""
+    """What a run did. `heeded` gets the settings of the ways that something in it depends on."""
 
-    def __init__(self, tracer: Tracer, ways: Ways, of_sizes: bool) -> None:
-        self._tracer, self._ways, self._of_sizes = tracer, ways, of_sizes
+    def __init__(self, tracer: Tracer, ways: Ways, of_sizes: bool, heeded: set[str]) -> None:
+        self._tracer, self._ways, self._of_sizes, self._heeded = tracer, ways, of_sizes, heeded
         self._hints = {place: list(answers) for place, answers in ways.hints if not is_reading(place)}
         self.readings = Readings(ways.hints)
+        self.shapes = Shapes(tracer, ways.shapes)
+        self.settled: dict[Place, set[Any]] = {}  # answers to questions about sizes, with None where probes disagree
+        self.questions: dict[Expression, None] = {}  # about sizes
+        self._assumed = dict(ways.assumed)
+        self.has_plain_sizes = False
         self.items: list[Item] = []
         self.answers: list[bool] = []
         self.made = 0
@@ -97,6 +108,7 @@ class Recorder:
         self._alive: list[Any] = []
         self._of_nodes: dict[fx.Node, int] = {}
         self._piece_counts: dict[int, Any] = {}
+        self._of_nothing: set[int] = set()  # pieces of an axis that may be empty
         self._answered: dict[int, tuple[Place, Any, bool]] = {}  # by what was asked: where, and the answer
         self._asked: dict[Any, list[bool]] = {}  # by the call of a function, and the place in it
         self._moments: dict[Any, int] = {}  # when each of these was asked last, by the number of answers until then
@@ -111,6 +123,7 @@ class Recorder:
         self._lengths = Lengths(tracer)
         self._given: list[Any] = []  # what the operator at work was given
         self.sizes: dict[int, tuple[int, ...]] = {}  # of the tensors, by the numbers that they go by
+        self.counts: dict[Expression, None] = {}  # how many turns loops over sizes have
 
     def start(self, inputs: Sequence[Traced]) -> tuple[int, ...]:
         """The run begins, in the function that calls this: what it was called from is no part of it."""
@@ -182,10 +195,17 @@ class Recorder:
         """Whether what happens is no part of the run: inside of an operator, or of a branch that is kept anyway."""
         return self.inside or len(self._tracer.levels) > 1
 
-    @property
     def asks_of_sizes(self) -> bool:
         """Whether a question to a tensor that is made of sizes alone is a decision, even if all sizes answer alike."""
-        return self._ways.asks_of_sizes and not self.is_off
+        if self.is_off:
+            return False
+        self._heeded.add("asks_of_sizes")
+        return self._ways.asks_of_sizes
+
+    @property
+    def is_on_one_way(self) -> bool:
+        """Whether questions about sizes are decisions, so that sizes may be related otherwise on other ways."""
+        return self._of_sizes and not self.is_off
 
     def follow(self, op: Any, args: tuple, kwargs: Mapping[str, Any], call: Callable[[], Any]) -> Any:
         """An operator of the model's."""
@@ -197,28 +217,31 @@ class Recorder:
         written = op
         if op in _MIRRORED and len(template) == 2:  # Python turns `plain < traced` round, and `traced < traced` not
             written, template = _MIRRORED[op], template[::-1]
-        at = self._at()
+        at, turns = self._at(), self._lengths.turns
         self.inside = True
         try:
             pieces = self._pieces(op, args, kwargs)
-            result = call() if pieces is None else pieces
+            result = self.shapes.computed(op, at, turns, call, astray=self.is_astray) if pieces is None else pieces
         finally:
             self.inside = False
         if pieces is not None:
             number = self.made
             self.made += 1
             self._piece_counts[number] = _count(op, *args, **kwargs)
+            if op is not aten.unbind.int and _may_be_empty(op, *args, **kwargs):
+                self._of_nothing.add(number)
             for index, piece in enumerate(pieces):
                 self._alive.append(piece)
                 self._templates[id(piece)] = Piece(number, index)
             self.items.append(Op(op, template, named, (None,) * len(pieces), at, number))
             return result
-        if _is_in_place(op) and isinstance(template[0], Ref) and isinstance(result, torch.Tensor):
+        if is_in_place(op) and isinstance(template[0], Ref) and isinstance(result, torch.Tensor):
             self._alive.append(result)
             self._templates[id(result)] = template[0]  # whatever stands for the tensor from now on, it is the same one
             self.asked(result) if isinstance(result, Traced) else None
         result = self._lengths.followed(op, args, kwargs, result, self._count_joined(template))
-        self._given = flatten((args, kwargs))[0]
+        result = self.shapes.followed(op, at, turns, result, astray=self.is_astray)
+        self._given = leaves((args, tuple(kwargs.values())))
         outs = tuple(self._out(leaf) for leaf in flatten(result)[0])
         self.items.append(Op(written, template, named, outs, at))
         return result
@@ -258,7 +281,8 @@ class Recorder:
         length = x.example.size(dim)
         with self._tracer.model_again():
             if op is aten.unbind.int:
-                return [x.select(dim, index) for index in range(length)]
+                wanted = self._pieces_wanted(x, dim)
+                return [x.select(dim, min(index, length - 1)) for index in range(wanted)]
             if op is aten.chunk.default and type(count) is int and number_of_chunks(length, count) == count:
                 return None
             each = given if op is aten.split.Tensor else max(1, -(-length // given))
@@ -266,6 +290,15 @@ class Recorder:
                 x.narrow(dim, place, min(each, length - place))
                 for place in range(0, number_of_pieces(length, each) * each, each)
             ]
+
+    def _pieces_wanted(self, x: Traced, dim: int) -> int:
+        """How many pieces there are along an axis. Of one that data says, there may be as many as turns are wanted, and
+        those that are missing are like the last one."""
+        length, wanted = x.example.size(dim), self._ways.turns
+        size = x.fact.shape[dim]
+        if wanted is None or not length or isinstance(size, int) or not self._tracer.dims.is_of_data(size.values):
+            return length
+        return max(length, wanted)
 
     def number(self, size: Size) -> None:
         """A number that the model computes from sizes or from data."""
@@ -288,15 +321,6 @@ class Recorder:
         place, turns = self._at().place, self._lengths.turns
         return self.readings.read(place, turns, natural, astray=self.is_astray)
 
-    def made_up(self, op: Any, args: tuple, kwargs: Mapping[str, Any]) -> Any:
-        """A result of the right form, where the data of the example has none."""
-        if op is aten.select.int:  # of a row that there is not
-            tensor, dim = args[0], args[1] % args[0].dim()
-            return tensor.new_ones((*tensor.shape[:dim], *tensor.shape[dim + 1 :]))
-        on_meta = tree_map_only(torch.Tensor, lambda each: each.to("meta"), (args, dict(kwargs)))
-        result = op(*on_meta[0], **on_meta[1])
-        return tree_map_only(torch.Tensor, lambda each: torch.ones_like(each, device="cpu"), result)
-
     # --- decisions ---------------------------------------------------------------------------------------------------
     def decide(
         self, predicate: Any, answer: Any, expression: str, *, of_sizes: bool = False, of_turns: bool = False
@@ -317,6 +341,8 @@ class Recorder:
         template = self.encode(predicate)
         is_kept = isinstance(answer, bool) and (self._of_sizes or not of_sizes)
         is_kept = is_kept and (not of_turns or at.place in self._ways.asked)
+        if of_sizes and at.place in self._assumed:
+            is_kept, answer = False, self._assumed[at.place]
         made = self.made
         if is_kept:
             answer = self._answer(at, answer)
@@ -324,7 +350,9 @@ class Recorder:
         elif of_turns and self._ways.is_steady:
             natural, answer = answer, self._first.setdefault(at.place, answer)
             self.is_astray |= answer is not natural
-        self.items.append(Decision(template, answer, at, expression, is_kept, made=made, of_turns=of_turns))
+        self.items.append(
+            Decision(template, answer, at, expression, is_kept, made=made, of_turns=of_turns, of_sizes=of_sizes)
+        )
         if isinstance(answer, bool):
             self._alive.append(predicate)
             self._answered[id(predicate)] = (at.place, getattr(predicate, "node", None), answer)
@@ -356,7 +384,7 @@ class Recorder:
         elif before and _streak(before, before[-1]) >= _TURNS:
             answer = not before[-1]
         elif ways.draw is not None:
-            answer = ways.draw.random() < 0.5
+            answer = ways.draw.answer()
         else:  # the same in every turn of a loop, so that turns are alike
             answer = self._first.get(at.place, natural)
         self._first.setdefault(at.place, answer)
@@ -380,10 +408,18 @@ class Recorder:
         """Python asks for the number that a size is."""
         answer = size.values[0]
         if not size.is_bool():
-            return answer if self.is_without_data(size) else self.decide(size, answer, written(size))
+            if not self.is_without_data(size):
+                return self.decide(size, answer, written(size))
+            self.has_plain_sizes = self.has_plain_sizes or not size.is_uniform
+            return answer
         if self._is_index(size):
             return self.decide(size, bool(answer), written(size), of_turns=True)
         of_data = size.from_data or self._tracer.decisions.varies_with_data(size)
+        if not of_data and not self.is_off:
+            self.settled.setdefault(self._at().place, set()).add(answer if size.is_settled_at_probes else None)
+            question = question_of(size)
+            if question is not None:
+                self.questions[question] = None
         return self.decide(size, bool(answer), written(size), of_sizes=not of_data)
 
     # --- loops -------------------------------------------------------------------------------------------------------
@@ -391,13 +427,21 @@ class Recorder:
         self._loops += 1
         return self._loops
 
-    def index(self, number: int) -> Any:
-        """The number of a turn, as one that is followed: a plain number would hide what is computed from it."""
-        if self.is_off or self._ways.plain_indices:
+    def index(self, number: int, count: Any = None) -> Any:
+        """The number of a turn, as one that is followed: a plain number would hide what is computed from it.
+
+        `count` is how many turns there are, where that follows sizes."""
+        if self.is_off:
+            return number
+        self._heeded.add("plain_indices")
+        if self._ways.plain_indices:
             return number
         tracer = self._tracer
         node = tracer.graph.create_node("call_function", operator.index, (number,))
-        values = (number, *tracer.elsewhere.data_sizes.numbers(number))
+        data_sizes = tracer.elsewhere.data_sizes
+        counts = count.node.values if isinstance(count, torch.SymInt) and not count.node.from_data else None
+        others = data_sizes.numbers(number) if counts is None else data_sizes.turn_numbers(number, counts)
+        values = (number, *others)
         node.meta.update(val=SizeFact(values), scope=tracer.scopes.current, source=None)
         size = Size(tracer, values, NumberOf(node))
         self._alive.append(size)
@@ -423,6 +467,10 @@ class Recorder:
             template = self.encode(count)
             self._lengths.turn(loop, count, is_end=is_end)
             is_static = not isinstance(count, SYMBOLIC)
+            expression = None if is_static else expression_of(count.node)
+            if expression is not None:
+                self.counts[Expression(operator.index, (expression,))] = None
+            self.has_plain_sizes = self.has_plain_sizes or not is_static  # Python can count the turns
             if loop in self._turn_moments:
                 self._count_anew(self._turn_moments[loop])
             self._turn_moments[loop] = len(self.answers)
@@ -448,15 +496,16 @@ class Recorder:
         known = self._templates.get(id(pieces[0]))
         return self._piece_counts[known.pieces] if isinstance(known, Piece) else None
 
+    def begin_pieces(self, pieces: Sequence[torch.Tensor]) -> int:
+        """A loop over pieces begins. `split` makes one empty piece of nothing, for which a count has no turn."""
+        known = self._templates.get(id(pieces[0])) if pieces else None
+        if isinstance(known, Piece) and known.pieces in self._of_nothing:
+            raise CannotExplore("it goes over the pieces of a tensor that may be empty, which is one empty piece")
+        return self.new_loop()
+
     # --- where -------------------------------------------------------------------------------------------------------
     def _at(self) -> At:
-        stack: list[FrameType] = []
-        frame: FrameType | None = sys._getframe(1)
-        while frame is not None and frame is not self._root:
-            if not is_library(frame.f_code):
-                stack.append(frame)
-            frame = frame.f_back
-        stack.reverse()
+        stack = user_frames(self._root)[::-1]
         frames: list[tuple[FrameType, int]] = []
         same = True
         for level, each in enumerate(stack):
@@ -479,15 +528,6 @@ class Recorder:
         self.variables.forget()
         self._alive.clear()
         self._templates.clear()
-
-
-def _is_in_place(op: Any) -> bool:
-    """Whether an operator gives back its first argument, which it has written to."""
-    schema = getattr(op, "_schema", None)
-    if schema is None or not schema.arguments or len(schema.returns) != 1:
-        return False
-    given, returned = schema.arguments[0].alias_info, schema.returns[0].alias_info
-    return given is not None and given.is_write and returned is not None
 
 
 def _streak(answers: Sequence[bool], wanted: bool) -> int:
@@ -545,3 +585,9 @@ def _count(op: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
     if op is aten.unbind.int:
         return size
     return ceiling(size, given if op is aten.split.Tensor else ceiling(size, given))
+
+
+def _may_be_empty(op: Any, x: Any, *args: Any, **kwargs: Any) -> bool:
+    """Whether the axis that is taken apart has no elements at some sizes."""
+    size = x.size(_LISTS[op](x, *args, **kwargs)[0])
+    return 0 in (size.node.tracer.dims.live(size.node.values) if isinstance(size, SYMBOLIC) else (size,))

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..control import capture_branch, capture_loop
-from ..facts import ListFact, TensorFact
-from ..script.lists import is_known_outside
-from ..sizes import SYMBOLIC, computed, constant, symbol
-from ..source import at_source
-from ..tensor import Traced
-from ..traced_list import TracedList
-from ..tree import flatten
+from ..bodies.control import capture_branch, capture_loop
+from ..bodies.traced_list import TracedList
+from ..frontends.script.lists import is_known_outside
+from ..ground.source import at_source
+from ..ground.tree import flatten
+from ..memory.tensor import Traced
+from ..program.facts import ListFact, TensorFact
+from ..sizes.sizes import SYMBOLIC, computed, constant, symbol
 from .items import (
     Branch,
     Calc,
@@ -40,7 +40,7 @@ from .items import (
 from .recorder import ceiling, piece_bounds
 
 if TYPE_CHECKING:
-    from ..tracer import Tracer
+    from ..record.tracer import Tracer
 
 aten = torch.ops.aten
 Env = dict[Any, Any]
@@ -80,7 +80,9 @@ class _Replay:
             asked = self.value(item.predicate, env)
             answer = bool(asked) if isinstance(item.answer, bool) else type(item.answer)(asked)
             if answer != item.answer:
-                raise CannotExplore("a question that is not kept gets another answer")
+                raise CannotExplore(
+                    f"a question that is not kept gets another answer ({item.at.source}: {item.expression})"
+                )
 
     # --- operators ---------------------------------------------------------------------------------------------------
     def _op(self, op: Op, env: Env) -> None:
@@ -174,7 +176,7 @@ class _Replay:
 
     def _number(self, function: Any, operands: Sequence[Any], env: Env) -> Any:
         values = [self.value(each, env) for each in operands]
-        if not any(isinstance(each, SYMBOLIC) for each in values):
+        if function is ceiling or not any(isinstance(each, SYMBOLIC) for each in values):
             return function(*values)
         sizes = [each.node if isinstance(each, SYMBOLIC) else constant(self._tracer, each) for each in values]
         made = computed(function, *sizes)
@@ -219,13 +221,16 @@ class _Replay:
         if isinstance(env[piece.pieces], (torch.Tensor, TracedList)):  # what the turns of a loop have left
             return _row(env[piece.pieces], index)
         tensor, axis, each = env[piece.pieces]
-        if type(each) is int and each == 1:
+        if type(each) is int and each == 1 and not (type(index) is int and self._may_be_empty(tensor.size(axis))):
             return tensor.select(axis, index).unsqueeze(axis)
         if each is None:
             return tensor.select(axis, index)
         if self._tracer.elsewhere.data_sizes.freedom.slices_fit:
             raise CannotExplore("the last part of a tensor may be shorter than the others")
         return aten.slice.Tensor(tensor, axis, index * each, (index + 1) * each)
+
+    def _may_be_empty(self, size: Any) -> bool:
+        return 0 in (self._tracer.dims.live(size.node.values) if isinstance(size, SYMBOLIC) else (size,))
 
     # --- control flow ------------------------------------------------------------------------------------------------
     def _truth(self, template: Any, env: Env, wanted: bool = True) -> Any:

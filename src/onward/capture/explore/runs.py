@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,6 +16,8 @@ Sizes = Mapping[str, int]
 Runner = Callable[[Ways, Sizes], Raw]
 
 TURNS = 4  # of a loop that is to be rolled
+_MOST_TURNS = 40  # of a loop, at sizes that are chosen so that all have some
+_LARGEST = (600, 40)  # sizes that are looked at, of one axis, and of two
 _MOST_RUNS = 200
 _MOST_WORK = 30_000  # items of all runs together
 
@@ -30,16 +33,19 @@ class Runs:
     runner: Runner
     sizes: Sizes
     wide: Sizes  # sizes at which every loop gets as few turns as it takes
+    allows: Callable[[Sizes], bool] = lambda sizes: True  # whether the axes may have these sizes
     rules: Rules = field(default_factory=dict)
     counters: frozenset[Counter] = frozenset()
     asked: frozenset[Place] = frozenset()
     across: frozenset[Place] = frozenset()
+    assumed: frozenset[tuple[Place, bool]] = frozenset()
     has_few_turns: bool = False  # whether loops over ranges and axes get as many turns as others
     known: dict[Any, Raw] = field(default_factory=dict)  # by the ways, and the sizes
 
     def __post_init__(self) -> None:
         self._count = self._work = self._shifted = 0
         self._named = 1 << 50
+        self._flipped: dict[Any, tuple[Raw, Raw]] = {}  # with the run itself, whose id is in the key
 
     def fresh(self) -> int:
         """A name that no value of a run has."""
@@ -52,6 +58,7 @@ class Runs:
             sizes, ways = self.wide, replace(ways, turns=TURNS)
         sizes = self.sizes if sizes is None else sizes
         ways = replace(ways, counters=ways.counters | self.counters, asked=self.asked, across=self.across)
+        ways = replace(ways, assumed=self.assumed)
         key = (ways.key, tuple(sizes.items()))
         if ways.draw is None and key in self.known:
             return self.known[key]
@@ -64,16 +71,63 @@ class Runs:
             self.known[key] = found
         return found
 
+    def enlarge(self, run: Raw) -> bool:
+        """Go on with sizes at which all loops over sizes have some turns (`range(n // 4)`), and not more than it takes;
+        whether there are others than those of the run."""
+        names = sorted(frozenset[str]().union(*(each.names for each in run.counts)) & self.sizes.keys())
+        if self.has_few_turns or not names or len(names) > len(_LARGEST):
+            return False
+        every = itertools.product(range(1, _LARGEST[len(names) - 1]), repeat=len(names))
+        columns = [{**self.sizes, **dict(zip(names, each, strict=True))} for each in sorted(every, key=sum)]
+        for least in (TURNS, TURNS - 1):
+            for sizes in columns:
+                turns = [each.at(sizes) for each in run.counts]
+                if all(each is not None and least <= each <= _MOST_TURNS for each in turns) and self.allows(sizes):
+                    is_other, self.sizes = sizes != self.sizes, sizes
+                    self.forget()
+                    return is_other
+        return False
+
+    def assume(self, run: Raw, example: Sizes) -> bool:
+        """Take for granted what all probes of a run, and of one at the example's sizes, agree on; whether there is
+        anything new."""
+        there = self.run(Ways((), self.rules), example)
+        settled = {place: answers | there.settled.get(place, answers) for place, answers in run.settled.items()}
+        found = {(place, *answers) for place, answers in settled.items() if len(answers) == 1}
+        new = {(place, answer) for place, answer in found if answer is not None} - self.assumed
+        if new:
+            self.assumed |= new
+            self.forget()
+        return bool(new)
+
+    def apart(self, ways: Ways, sizes: Sizes) -> Raw:
+        """A run that is looked at once."""
+        counters = ways.counters | self.counters
+        ways = replace(ways, counters=counters, asked=self.asked, across=self.across, assumed=self.assumed)
+        return self.runner(ways, sizes)
+
     def forget(self) -> None:
         """From now on, runs write down something else."""
         self.known.clear()
+        self._flipped.clear()
 
     def flipped(self, run: Raw, at: int, hints: Any = None) -> Raw:
         """The run with the other answer to one decision, and behind it with the answers of the run, or of another."""
+        settings = (*self.rules.items(), self.counters, self.asked, self.across, self.has_few_turns)
+        key = (id(run), at, hints, settings)
+        if key not in self._flipped:
+            self._flipped[key] = run, self._with_other_answer(run, at, hints)
+        return self._flipped[key][1]
+
+    def _with_other_answer(self, run: Raw, at: int, hints: Any) -> Raw:
         decision = run.items[at]
         assert isinstance(decision, Decision)
-        number = answers_before(run, at)
-        other = self.run(Ways((*run.answers[:number], not decision.answer), self.rules, hints or hints_behind(run, at)))
+        answers = (*run.answers[: answers_before(run, at)], not decision.answer)
+        ways = Ways(answers, self.rules, hints or hints_behind(run, at), shapes=run.shapes if run.is_shaped else None)
+        other = self.run(ways)
+        if other.error is not None and decision.of_sizes:  # what follows does not fit the sizes that come this way
+            again = self.run(replace(ways, shapes=run.shapes))
+            other = again if again.error is None else other
         if other.error is not None:
             raise OtherSideFails(f"{type(other.error).__name__}: {other.error}") from other.error
         return self.renumbered(other, run, decision.made)
@@ -84,7 +138,8 @@ class Runs:
         shifts = (*run.shifts, (made, self._shifted * 10_000_000))
         names = Shift(shifts)
         items = [item_renamed(each, names) for each in other.items]
-        return replace(other, items=items, results=renamed(other.results, names), shifts=shifts)
+        sizes = {names.get(value) or value: size for value, size in other.sizes.items()}
+        return replace(other, items=items, results=renamed(other.results, names), shifts=shifts, sizes=sizes)
 
 
 def answers_before(run: Raw, at: int) -> int:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..python.frames import write_variables
-from ..sizes import SYMBOLIC
+from ..ground.frames import write_variables
+from ..sizes.sizes import SYMBOLIC
 from .items import At, CannotExplore, Counter, Place
 
 if TYPE_CHECKING:

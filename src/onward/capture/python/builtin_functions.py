@@ -17,12 +17,12 @@ from typing import Any
 
 import torch
 
-from ..numbers_of_sizes import number_extremes
-from ..own_code import namespaces
-from ..sizes import symbolic_bit_length, symbolic_divmod, symbolic_extremes, symbolic_round
-from ..tensor import Traced
+from ..functions.numbers_of_sizes import number_extremes
+from ..ground.threads import current
+from ..memory.tensor import Traced
+from ..sizes.sizes import symbolic_bit_length, symbolic_divmod, symbolic_extremes, symbolic_round
+from ..state.own_code import namespaces
 from .patches import Patch
-from .threads import current
 
 
 def _extreme(place: int) -> Callable[[Any], Any]:

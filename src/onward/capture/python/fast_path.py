@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 
+from ..ground.threads import has_no_fast_path, on_slow_path
 from .detours import detour
 from .patches import patched
-from .threads import has_no_fast_path, on_slow_path
 
 
 def _is_enabled(original: Any) -> Any:

@@ -13,11 +13,11 @@ from typing import Any
 
 import torch
 
-from ..attempts import OF_KEYS, surviving_try
-from ..sizes import SYMBOLIC, Size
-from ..source import is_library
+from ..ground.attempts import OF_KEYS, surviving_try
+from ..ground.source import is_library
+from ..ground.threads import current
+from ..sizes.sizes import SYMBOLIC, Size
 from .patches import Patch
-from .threads import current
 
 
 def _telling(original: Callable[..., Any]) -> Callable[..., Any]:

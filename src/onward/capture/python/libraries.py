@@ -14,10 +14,10 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from ..tensor import Traced
+from ..ground.threads import current
+from ..memory.tensor import Traced
 from .detours import detour
 from .patches import Patch
-from .threads import current
 
 
 def libraries() -> Iterator[Patch]:

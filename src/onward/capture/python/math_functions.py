@@ -16,9 +16,9 @@ from typing import Any
 
 import torch
 
-from ..sizes import SYMBOLIC, Size, computed, symbol
+from ..ground.threads import current
+from ..sizes.sizes import SYMBOLIC, Size, computed, symbol
 from .patches import Patch
-from .threads import current
 
 Function = Callable[..., Any]
 

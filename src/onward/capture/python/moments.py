@@ -16,11 +16,11 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ..facts import Source
-from ..own_code import namespaces
-from ..source import is_library
+from ..ground.source import is_library
+from ..ground.threads import current, later, seconds_later
+from ..program.facts import Source
+from ..state.own_code import namespaces
 from .patches import Patch, patched
-from .threads import current, later, seconds_later
 
 _CLOCKS = ("time", "perf_counter", "monotonic", "process_time", "thread_time")
 _DATES = ("localtime", "gmtime")

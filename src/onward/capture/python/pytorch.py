@@ -14,15 +14,15 @@ from typing import Any
 import torch
 import torch.onnx
 
-from ..autograd_functions import LEVEL, interception
-from ..graph_modules import call_graph, has_origins
-from ..higher_order import associative_scan_of, call_at_once
-from ..packed import DETOURS
-from ..script import call_script
+from ..bodies.higher_order import associative_scan_of, call_at_once
+from ..decompose.packed import DETOURS
+from ..frontends.graph_modules import call_graph, has_origins
+from ..frontends.script import call_script
+from ..functions.autograd_functions import LEVEL, interception
+from ..ground.threads import current, is_tracing
+from ..state.state_changes import noting
 from .detours import detour
 from .patches import Patch
-from .state_changes import noting
-from .threads import current, is_tracing
 
 
 def pytorch() -> list[Patch]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from onward.capture.facts import Dim
+from onward.capture.program.facts import Dim
 
 from .. import dims as dimensions
 from ..emitter import Emitter, Value

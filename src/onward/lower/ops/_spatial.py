@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from onward.capture.facts import Dim
+from onward.capture.program.facts import Dim
 
 from ..emitter import Emitter, Value
 from ..registry import lowers

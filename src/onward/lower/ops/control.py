@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from onward.capture.facts import ListFact, SizeFact, SymDim, TensorFact
-from onward.capture.regions import FOREVER, Body, branch, dtype_of, loop
+from onward.capture.program.facts import ListFact, SizeFact, SymDim, TensorFact
+from onward.capture.program.regions import FOREVER, Body, branch, dtype_of, loop
 from onward.lower.complex import as_pair, from_pair, pair_fact
 from onward.lower.emitter import Emitter, Number, SizeValue, Value
 from onward.lower.registry import lowers

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from onward.capture.facts import Dim
+from onward.capture.program.facts import Dim
 
 from ..emitter import Emitter, Value
 from ..registry import lowers

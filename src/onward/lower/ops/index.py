@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from onward.capture.facts import TensorFact
+from onward.capture.program.facts import TensorFact
 
 from ..emitter import Emitter, Value
 from ..registry import lowers

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from onward.capture.facts import SymDim
+from onward.capture.program.facts import SymDim
 
 from ..bridge import as_dim
 from ..emitter import Emitter, Size, Value

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from onward.capture.facts import SymDim
-from onward.capture.regions import determinant
+from onward.capture.program.facts import SymDim
+from onward.capture.program.regions import determinant
 
 from ..dims import Shape, broadcast
 from ..emitter import Emitter, Number, SizeValue, Value

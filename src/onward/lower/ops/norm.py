@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from onward.capture.program.facts import SymDim
+
 from ..emitter import Emitter, Value
 from ..registry import lowers
 
@@ -163,9 +165,14 @@ def instance_norm(
     if not use_input_stats:
         return batch_norm(g, x, weight, bias, mean, variance, False, momentum, epsilon)
     channels = g.known_dims(x)[1]
-    if not isinstance(channels, int) or g.dtype(x) is torch.float64:  # onnxruntime 1.31 has float32 only
+    if not isinstance(channels, int) or g.dtype(x) is torch.float64 or _may_be_empty(g, x):  # float32 only in 1.31
         return _standardised(g, x, list(range(2, g.rank(x))), weight, bias, epsilon)
     return _by_instance(g, x, channels, weight, bias, epsilon)
+
+
+def _may_be_empty(g: Emitter, x: Value) -> bool:
+    """Whether a tensor may have no elements: InstanceNormalization of onnxruntime 1.31 ends the process then."""
+    return any(isinstance(dim, SymDim) and g.may_be_empty(dim) for dim in g.known_dims(x))
 
 
 def _by_instance(
@@ -194,7 +201,7 @@ def group_norm(
     """
     rank = g.rank(x)
     groups = _grouped(g, x, num_groups)
-    if g.dtype(x) is torch.float64:
+    if g.dtype(x) is torch.float64 or _may_be_empty(g, x):
         result = _standardised(g, groups, [2], None, None, epsilon)
     else:
         result = _by_instance(g, groups, num_groups, None, None, epsilon)

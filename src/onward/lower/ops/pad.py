@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from onward.capture.facts import Dim, SymDim
+from onward.capture.program.facts import Dim, SymDim
 
 from ..bridge import as_dim
 from ..emitter import Emitter, Number, Size, SizeValue, Value

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from onward.capture.facts import STORED
+from onward.capture.program.facts import STORED
 
 from ..emitter import Emitter, Value
 from ..registry import lowers

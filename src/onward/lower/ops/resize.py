@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from onward.capture.facts import Dim, SymDim
+from onward.capture.program.facts import Dim, SymDim
 
 from ..bridge import as_dim
 from ..emitter import Emitter, SizeValue, Value

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from onward.capture.facts import Dim
+from onward.capture.program.facts import Dim
 
 from .. import dims as dimensions
 from ..emitter import Emitter, Number, Value

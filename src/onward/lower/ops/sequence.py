@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from onward.capture.regions import (
+from onward.capture.program.regions import (
     list_cat,
     list_empty,
     list_erase,

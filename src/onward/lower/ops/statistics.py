@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from onward.capture.facts import Dim
+from onward.capture.program.facts import Dim
 
 from ..emitter import Emitter, Number, Value
 from ..registry import lowers

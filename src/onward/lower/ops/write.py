@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from onward.capture.facts import Dim
+from onward.capture.program.facts import Dim
 
 from .. import schemas
 from ..emitter import Emitter, Size, SizeValue, Value

@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from onward.capture.facts import FunctionCall
+from onward.capture.program.facts import FunctionCall
 from onward.errors import InputError, LoweringError
 from onward.lower.emitter import Emitter
 from onward.lower.registry import (

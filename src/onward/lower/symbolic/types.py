@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from onward.capture.facts import Dim
+from onward.capture.program.facts import Dim
 
 # In the order of PyTorch's own numbering, which is what `dtype` arguments of TorchScript are.
 SCALAR_TYPES: tuple[tuple[torch.dtype, str], ...] = (

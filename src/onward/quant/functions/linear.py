@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ...capture.session import is_capturing
+from ...capture.attempt.session import is_capturing
 from .. import ops
 from ..caution import refuse_overflow
 from ..grid import Grid

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...capture.session import is_capturing
+from ...capture.attempt.session import is_capturing
 from ..session import Phase, Session
 from .registry import HANDLERS, SWITCHED_OFF, handles
 

@@ -1,0 +1,1 @@
+"""One run, all runs, and the verdict."""

@@ -1,0 +1,341 @@
+"""Whether model and program take the same steps at some sizes, which is found out without data.
+
+Both run on tensors that have sizes and no data, and every result is numbered by the operator that made it and by the
+numbers of what it was made of. If the results of the two have the same numbers, they are computed by the same operators
+from the same inputs, and no data can tell them apart. Steps that change nothing at these sizes have no number of their
+own: padding by nothing, a slice of everything, a view with the same sizes. What the numbers cannot follow is no answer,
+and the two are then compared on data as ever.
+"""
+
+from __future__ import annotations
+
+import dis
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+
+from ..ground.memory import storage
+from ..ground.traits import draws
+from ..program.execute import execute
+from ..program.facts import CapturedProgram, OtherResults, Output
+from ..sizes.layouts import Layout, LayoutKernels, dense_strides
+from .session import below_autograd
+
+aten = torch.ops.aten
+_AS_IT_IS = frozenset({
+    aten.clone.default, aten.contiguous.default, aten.alias.default, aten.detach.default, aten.lift_fresh.default,
+})  # fmt: skip
+_VIEWS = frozenset({
+    aten.view.default, aten._unsafe_view.default, aten.reshape.default, aten._reshape_alias.default,
+    aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims, aten.unsqueeze.default, aten.expand.default,
+})  # fmt: skip
+# What they drop is drawn; where nothing is, they give their very argument.
+_NOT_IN_TRAINING = frozenset({
+    aten.dropout.default, aten.dropout_.default, aten.feature_dropout.default, aten.alpha_dropout.default,
+    aten.feature_alpha_dropout.default,
+})  # fmt: skip
+_MAY_SHARE = (
+    _AS_IT_IS | _VIEWS | {aten.flatten.using_ints, aten.reshape_as.default, aten.to.dtype, aten.type_as.default}
+)
+_NEAREST = frozenset({
+    aten.upsample_nearest1d.default, aten.upsample_nearest2d.default, aten.upsample_nearest3d.default,
+    aten.upsample_nearest1d.vec, aten.upsample_nearest2d.vec, aten.upsample_nearest3d.vec,
+})  # fmt: skip
+_UPSAMPLING = _NEAREST | {
+    aten._upsample_nearest_exact1d.vec, aten._upsample_nearest_exact2d.vec, aten._upsample_nearest_exact3d.vec,
+    aten.upsample_linear1d.vec, aten.upsample_bilinear2d.vec, aten.upsample_trilinear3d.vec,
+    aten.upsample_bicubic2d.vec,
+}  # fmt: skip
+_OF_OTHERS = (OtherResults, NotImplementedError, TypeError)  # which may be about what a tensor is
+_RAISE = dis.opmap["RAISE_VARARGS"]
+_COMPARED = frozenset({  # dtypes that PyTorch copies and compares; others, such as uint2, are like no other tensor
+    torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128, torch.bool,
+    torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint16, torch.uint32, torch.uint64,
+})  # fmt: skip
+_BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+_SMALL = 1 << 12  # elements up to which a plain tensor is known by its bytes
+_LARGEST_REMEMBERED = 1 << 22  # elements of a tensor that is neither an input nor a constant
+
+
+class Untold(Exception):
+    """Something happens that numbers do not follow.
+
+    The run remembers it (`_Following.is_untold`), for the model may survive it in a `try` of its own. It is an ordinary
+    exception even so: after others, PyTorch does not call the hooks of modules that put things back.
+    """
+
+
+class _Numbers:
+    """The numbers of all that two runs make: one and the same for what is computed alike."""
+
+    def __init__(self, constants: Iterable[torch.Tensor]) -> None:
+        self._known: dict[Any, int] = {}
+        self._small: dict[Any, int] = {}  # plain tensors, by what they hold
+        self._large: dict[Any, dict[int, torch.Tensor]] = {}  # by size
+        self._places: dict[Any, int] = {}
+        self.written: set[int] = set()  # memory of plain tensors that a run has written to
+        for each in constants:
+            self._places[self._place(each)] = self._of_content(each, "constant")
+
+    def of(self, key: Any) -> int:
+        return self._known.setdefault(key, len(self._known))
+
+    def of_plain(self, tensor: torch.Tensor) -> int:
+        """The number of the program's constant that is the same memory, or of any tensor that holds the same; one of
+        its own if there is none. Models and programs make such tensors of sizes and weights."""
+        number = self._places.get(self._place(tensor))
+        return self._of_content(tensor, "unknown") if number is None else number
+
+    def _place(self, tensor: torch.Tensor) -> Any:
+        """The same for what is the same memory, if the run has not written to it. A tensor that cannot tell is like no
+        other."""
+        if tensor.layout is not torch.strided or not tensor.numel():
+            return object()
+        if self.written and storage(tensor) in self.written:
+            return object()
+        return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype
+
+    def _of_content(self, tensor: torch.Tensor, kind: str) -> int:
+        """The number of a tensor with the same bits: 0.0 is not -0.0."""
+        if tensor.dtype not in _COMPARED:
+            return self.of((kind, len(self._known)))
+        key = (tensor.shape, tensor.dtype, tensor.layout, tensor.device)
+        if tensor.layout is torch.strided and not tensor.is_quantized and tensor.numel() <= _SMALL:
+            plain = tensor.detach().resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)
+            bits = plain.reshape(-1).view(torch.uint8).cpu().numpy().tobytes()
+            if (key, bits) not in self._small:
+                self._small[key, bits] = self.of((kind, len(self._known)))
+            return self._small[key, bits]
+        alike = self._large.setdefault(key, {})
+        number = next((number for number, each in alike.items() if _is_same(tensor, each)), None)
+        if number is None:
+            number = self.of((kind, len(self._known)))
+            if kind == "constant":
+                alike[number] = tensor
+            elif tensor.numel() <= _LARGEST_REMEMBERED:
+                alike[number] = tensor.clone()  # it may be written to
+        return number
+
+
+def _is_same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors of one size and dtype hold the same bits."""
+    bits = _BITS.get(one.element_size()) if one.is_floating_point() and one.layout is torch.strided else None
+    return torch.equal(one, other) if bits is None else torch.equal(one.view(bits), other.view(bits))
+
+
+class _Sized(torch.Tensor):
+    """A tensor that has a size and a number, and no data. It says that it is where the data would be."""
+
+    number: int
+    memory: list[int]  # one for all views of one memory; its element is how many there are
+    run: _Following
+
+    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
+
+    @staticmethod
+    def __new__(cls, layout: Layout, number: int, memory: list[int], run: _Following) -> _Sized:
+        made = torch.Tensor._make_wrapper_subclass(
+            cls, layout.size, strides=layout.stride, dtype=layout.dtype, device=run.device
+        )
+        torch._C._set_throw_on_mutable_data_ptr(made)
+        memory[0] += 1
+        made.number, made.memory, made.run = number, memory, run
+        return made
+
+    @classmethod
+    def __torch_dispatch__(cls, op: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
+        kwargs = kwargs or {}
+        run = _first((*args, *kwargs.values())).run
+        try:
+            return run.step(op, args, kwargs)
+        except Exception:
+            run.is_untold = True
+            raise
+
+    def _is_not_there(self, *args: Any, **kwargs: Any) -> Any:
+        self.run.is_untold = True
+        raise Untold("the model asks for data, or where a tensor lies in memory")
+
+    numpy = tolist = data_ptr = untyped_storage = __array__ = __dlpack__ = _is_not_there
+    storage_offset = is_set_to = _is_view = _is_not_there
+    _base = property(_is_not_there)
+
+
+class _Following:
+    """One run without data, numbered."""
+
+    def __init__(self, numbers: _Numbers, kernels: LayoutKernels, device: torch.device) -> None:
+        self._numbers, self._kernels, self.device = numbers, kernels, device
+        self.is_untold = False  # whether something happened that may be otherwise with data, or data was asked for
+
+    def input(self, tensor: torch.Tensor, place: int) -> torch.Tensor:
+        return _Sized(_dense(tuple(tensor.shape), tensor.dtype), self._numbers.of(("input", place)), [0], self)
+
+    def value(self, leaf: Any) -> Any:
+        """What stands for an argument in a number."""
+        if isinstance(leaf, torch.Tensor):
+            return ("value", leaf.number if isinstance(leaf, _Sized) else self._numbers.of_plain(leaf))
+        if isinstance(leaf, (list, tuple)):
+            return tuple(map(self.value, leaf))
+        return (type(leaf), leaf)
+
+    def step(self, op: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """One step of the run."""
+        if op is aten.sym_size.int:
+            return args[0].shape[args[1]]
+        if not isinstance(op, OpOverload) or draws(op, args, kwargs):
+            raise Untold(str(op))
+        if op in _NOT_IN_TRAINING:
+            return args[0]
+        name, writes = _written(op)
+        if writes and not (isinstance(args[0], _Sized) and args[0].memory[0] == 1):
+            raise Untold("it writes to memory that others see")
+        given = self.value(args), tuple(sorted((key, self.value(each)) for key, each in kwargs.items()))
+        at_args = tuple(map(_laid_out, args))
+        result = self._kernels.run(op, at_args, {key: _laid_out(each) for key, each in kwargs.items()}, largest=0)
+        if isinstance(result, Layout):
+            if writes:
+                args[0].number = self._numbers.of((name, op._overloadname, given, args[0].dtype))
+                return args[0]
+            return self._made(op, args, kwargs, result, (name, op._overloadname, given, result.dtype))
+        if not isinstance(result, (list, tuple)) or not all(isinstance(each, Layout) for each in result):
+            raise Untold(f"{op} gives something else than tensors")
+        memory = self._memory(op, args)
+        numbers = [self._numbers.of((name, op._overloadname, given, place)) for place in range(len(result))]
+        pairs = zip(result, numbers, strict=True)
+        return type(result)(_Sized(each, number, memory or [0], self) for each, number in pairs)
+
+    def _made(self, op: OpOverload, args: tuple, kwargs: dict[str, Any], result: Layout, value: Any) -> _Sized:
+        memory = self._memory(op, args) or [0]
+        first = args[0] if args else None
+        if isinstance(first, torch.Tensor) and first.dtype == result.dtype:
+            if _same_as_first(op, args, kwargs, tuple(first.shape), result.size):
+                return _Sized(result, self.value(first)[1], memory, self)
+            if op in _VIEWS:
+                value = ("view", self.value(first), result.size)
+            elif op in _UPSAMPLING:
+                value = (value[0], self.value(first), result.size, *_scaling(op, args, kwargs, result.size))
+        return _Sized(result, self._numbers.of(value), memory, self)
+
+    def _memory(self, op: OpOverload, args: tuple) -> list[int] | None:
+        """The memory that a result shares with the first argument, or may share."""
+        if not args or not isinstance(args[0], _Sized):
+            return None
+        shares = any(each.alias_info is not None for each in op._schema.returns)
+        return args[0].memory if shares or op in _MAY_SHARE else None
+
+
+def _first(values: Sequence[Any]) -> _Sized:
+    for each in values:
+        if isinstance(each, _Sized):
+            return each
+        if isinstance(each, (list, tuple)) and any(isinstance(inner, _Sized) for inner in each):
+            return _first(each)
+    raise Untold("a step on tensors that cannot be found among its arguments")
+
+
+def _laid_out(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return Layout(tuple(value.shape), tuple(value.stride()), value.dtype)
+    return type(value)(map(_laid_out, value)) if type(value) in (list, tuple) else value
+
+
+def _dense(size: tuple[int, ...], dtype: torch.dtype) -> Layout:
+    """A tensor whose elements lie one after the other."""
+    return Layout(size, dense_strides(size), dtype)
+
+
+def _written(op: OpOverload) -> tuple[str, bool]:
+    """The name of an operator, without what says that it works in place, and whether it does."""
+    schema = op._schema
+    if not schema.is_mutable:
+        return schema.name, False
+    first = schema.arguments[0].alias_info
+    others = any(each.alias_info is not None and each.alias_info.is_write for each in schema.arguments[1:])
+    if not schema.name.endswith("_") or first is None or not first.is_write or others:
+        raise Untold(f"{op} writes to its arguments")
+    return schema.name.removesuffix("_"), True
+
+
+def _same_as_first(op: OpOverload, args: Any, kwargs: Any, sizes: tuple[int, ...], now: tuple[int, ...]) -> bool:
+    """Whether a step gives its first argument, as it is."""
+    if op in _AS_IT_IS:
+        return True
+    if op.overloadpacket is aten.to:  # the dtype is the same, or it would not be asked
+        devices = [each for each in (*args, *kwargs.values()) if isinstance(each, torch.device)]
+        return all(each == args[0].device for each in devices)
+    if now != sizes:
+        return False
+    if op in _VIEWS or op is aten.slice.Tensor:
+        return True
+    if op is aten.constant_pad_nd.default or op is aten.pad.default:
+        return not any(args[1])
+    return op in _NEAREST and all(each is None for each in (*args[2:], *kwargs.values()))
+
+
+def _scaling(op: OpOverload, args: tuple, kwargs: dict[str, Any], now: tuple[int, ...]) -> tuple[Any, ...]:
+    """What an upsampling does besides its new sizes: its flags, and how far it steps through its input. It is told that
+    by factors, or by the sizes alone. A factor of 2.0 is the same as twice the size; of others that are no powers of
+    two, rounding may make something else."""
+    names = [each.name for each in op._schema.arguments]
+    given = {**dict(zip(names, args, strict=False)), **kwargs}
+    spatial = len(now) - 2
+    factors = given.get("scale_factors") or [given.get(name) for name in names if name.startswith("scales")]
+    factors = [*factors, *[None] * (spatial - len(factors))]
+    sizes = zip(factors, given[names[0]].shape[2:], now[2:], strict=True)
+    told_more = (scale for scale, old, new in sizes if scale and (scale * old != new or math.frexp(scale)[0] != 0.5))
+    return given.get("align_corners"), tuple(factors) if any(told_more) else None
+
+
+class SameSteps:
+    """A program and the model that it was made from, compared at several sizes.
+
+    The model is called with inputs, and with a function that it tells the memory of plain tensors that it writes to.
+    """
+
+    def __init__(
+        self,
+        program: CapturedProgram,
+        model: Callable[..., Sequence[Output]],
+        kernels: LayoutKernels,
+    ) -> None:
+        self._program, self._model, self._kernels = program, model, kernels
+        self._numbers = _Numbers(each.tensor for each in program.constants.values())
+
+    def at(self, inputs: Sequence[torch.Tensor]) -> bool:
+        """Whether the two do the same at the sizes of these inputs, whatever the data is, or the model refuses the
+        sizes, whatever the data is.
+
+        False says nothing: they may give the same results in another way.
+        """
+        devices = {each.device for each in inputs}
+        if len(devices) != 1:
+            return False
+        found = []
+        on_write = self._numbers.written.add
+        for run in (lambda given: self._model(given, on_write=on_write), lambda given: execute(self._program, given)):
+            following = _Following(self._numbers, self._kernels, *devices)
+            given = [following.input(each, place) for place, each in enumerate(inputs)]
+            self._numbers.written.clear()
+            try:
+                with below_autograd():
+                    results = run(given)
+                if following.is_untold:
+                    return False
+                found.append([(each.shape, each.dtype, following.value(each)) for each in results])  # type: ignore[union-attr]
+            except Exception as error:  # Untold, data that is asked for, or sizes that are refused: data has to tell
+                return not found and not following.is_untold and _is_refusal(error)
+        return bool(found[0] == found[1]) and self._program.declares([shape for shape, _, _ in found[0]])
+
+
+def _is_refusal(error: Exception) -> bool:
+    """Whether a statement of Python has raised an error, and not in answer to another one: `raise`, or `assert`."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None or error.__context__ is not None or isinstance(error, _OF_OTHERS):
+        return False
+    return trace.tb_frame.f_code.co_code[trace.tb_lasti] == _RAISE

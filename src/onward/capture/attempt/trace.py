@@ -1,0 +1,515 @@
+"""The default front end: run a live model once, and follow it."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+
+from ...errors import CaptureError, FrozenAxisError, LoweringError, RefusedSizesError
+from ..call.inputs import AxisNames, Call
+from ..call.values import drawn
+from ..call.weights import Weights, weights_of
+from ..decisions.assumptions import agrees_at, contradicted
+from ..decisions.decisions import CaptureWarning
+from ..explore.items import CannotExplore
+from ..ground.axes import AxisSpace
+from ..ground.source import Said, warn_user, warnings_held
+from ..program.constant_outputs import constant_note, constant_outputs, lost_dependence
+from ..program.facts import Assumption, CapturedProgram, Output
+from ..python.watchdog import at_most
+from ..record.complaints import all_sizes_refused, frozen_axis, no_sizes_left, places_of
+from ..record.elsewhere import ProbeRejected
+from ..sizes.layouts import LayoutKernels
+from ..sizes.probes import GENERAL, SIDES, Plan, plans
+from ..state.own_code import one_reach
+from .explored import NothingToKeep, explored
+from .mutable import answers
+from .run import Frozen, Request, Stuck, run
+from .same_steps import SameSteps
+from .thaw import CannotThaw, SizesRefused, thaw, thaw_numbers
+from .willing import as_a_sum, sum_note, unwilling
+
+_SECONDS = 1.0  # that a model with a loop on data may take on other values
+_FAILURES = (CaptureError, CannotThaw, ProbeRejected, Frozen, Stuck)  # of one run among several
+_KEPT = "the file keeps the example's", "the file keeps its size in the example"  # warnings of decisions
+
+
+class Narrowed(Exception):
+    """The program is right, but not at all sizes of an axis that need not be dynamic."""
+
+    def __init__(self, program: CapturedProgram, assumption: Assumption, sizes: Mapping[str, int]) -> None:
+        place = assumption.source or "an unknown line"
+        super().__init__(f"the model takes another way at {place}, where `{assumption.expression}` changes")
+        self.program, self.sizes = program, sizes
+
+
+class OtherAtExample(CannotThaw):
+    """A program that was traced at sizes beyond the example's does not give the example's results."""
+
+
+@one_reach()
+def trace(
+    model: Any,
+    call: Call,
+    axes: dict[str, AxisNames],
+    *,
+    output_names: Sequence[str] | None = None,
+    output_axes: Mapping[str, AxisNames] | None = None,
+    space: AxisSpace | None = None,
+    is_primitive: Callable[[OpOverload, bool], bool],
+    allow_static_axes: bool = False,
+    allow_constant_outputs: bool | None = True,
+    weights: Weights | None = None,
+    accept: Callable[[CapturedProgram], Any] = lambda program: None,
+) -> CapturedProgram:
+    """Capture `model` called with `call`, with the named axes dynamic.
+
+    `accept` raises LoweringError for a program that has no form in ONNX: of the axes that need not be dynamic, those
+    are fixed that stand in its way.
+    """
+    weights, space = weights or weights_of(model), space or AxisSpace()
+    request = Request(model, call, axes, is_primitive, LayoutKernels(), output_names, output_axes or {}, weights, space)
+    fixed: set[str] = set()
+    notes: list[str] = []
+    while True:
+        try:
+            program = _first_that_works(request.without(fixed))
+            if space.optional & program.axes.keys():
+                accept(program)
+            notes += _constant_outputs(program, allow_constant_outputs)
+            for text, source in request.watch.cautions(model, call, call.tensors):
+                warn_user(text, CaptureWarning, source)
+                notes.append(text)
+            return dataclasses.replace(program, warnings=(*notes, *program.warnings))
+        except Narrowed as narrowed:
+            for axis, size in narrowed.sizes.items():
+                if size == 1:
+                    request = request.from_two_on(axis)
+                    notes.append(f"written for sizes from 2 on: {places_of(axis, axes)}: {narrowed}")
+                else:
+                    fixed.add(axis)
+                    notes.append(f"written as fixed: {places_of(axis, axes)}: {narrowed}")
+        except LoweringError as error:
+            newly = unwilling(request.without(fixed), lambda request: accept(_in_short(request)))
+            if not newly:
+                raise
+            fixed |= newly
+            notes.append(f"written as fixed: {places_of(newly, axes)}: {error.what}")
+        except (FrozenAxisError, RefusedSizesError) as error:
+            found = as_a_sum(request.without(fixed), error, _in_short)
+            if found is not None:
+                total, formula = found
+                request = request.following({total: formula})
+                notes.append(sum_note(total, formula, request))
+                if total not in space.made_up:
+                    warn_user(notes[-1], CaptureWarning)
+                continue
+            newly = _to_be_fixed(request.without(fixed), error, allow_static_axes)
+            if not newly:
+                raise
+            fixed |= newly
+            if isinstance(error, FrozenAxisError):
+                notes.append(_fixed("\n  ".join((f"written as fixed: {error.what}", *error.details)) + "\n "))
+            else:
+                notes.append(_fixed(f"written as fixed: {places_of(newly, axes)}: {error.what}."))
+            if not newly <= space.optional:
+                warn_user(notes[-1], CaptureWarning)
+
+
+def _constant_outputs(program: CapturedProgram, allowed: bool | None) -> list[str]:
+    """Refuse outputs that no input reaches; None allows them with a warning, which is returned."""
+    names = () if allowed else constant_outputs(program)
+    if not names:
+        return []
+    if allowed is None:
+        note = constant_note(program, names)
+        warn_user(note, CaptureWarning)
+        return [note]
+    raise lost_dependence(program, names)
+
+
+def _fixed(what: str) -> str:
+    """A note on axes that were given up."""
+    return f"{what} The file takes only the example's size there. To avoid this, compute with the size itself."
+
+
+def _to_be_fixed(request: Request, error: CaptureError, allow_static_axes: bool) -> set[str]:
+    """The axes that may be given up so that the rest can stay dynamic; none if the error has to stand."""
+    if not isinstance(error, FrozenAxisError):
+        return unwilling(request, _in_short)
+    named = {label for axes in request.axes.values() for axis in axes.values() for label in request.space.roots(axis)}
+    newly = set(error.axes) & named
+    return newly & request.space.optional or (newly if allow_static_axes else set())
+
+
+def _in_short(request: Request) -> CapturedProgram:
+    """Only to find out whether it works: with axes tied that could be, and without the plans for rare cases."""
+    with warnings_held():
+        try:
+            return _first_that_works(request, in_short=True)
+        except Narrowed as narrowed:
+            return narrowed.program
+
+
+def _first_that_works(request: Request, *, in_short: bool = False) -> CapturedProgram:
+    """Try one plan of probe sizes after the other; what the model refuses at one may work at the next."""
+    example = request.example_sizes()
+    frozen: Frozen | None = None
+    reason: str | None = None
+    at_example: str | None = None
+    stuck: Stuck | None = None
+    refused, general = False, bool(example)
+    rejected: list[tuple[Plan, ProbeRejected]] = []
+    for plan in _plans(example, request, in_short):
+        tying = bool(plan.tied) and _compares_axes(frozen, example)
+        if not tying and (not _worth_trying(frozen, plan, refused=refused) or (frozen and plan.tied and not rejected)):
+            continue
+        said: list[Said] = []
+        first: _Ran | None = None
+        if general and not (in_short or plan.enlarged or plan.other_side):
+            tried = _first_run(request, plan)
+            if isinstance(tried, CapturedProgram):
+                return tried
+            first, general = tried, tried is not None
+        try:
+            try:
+                plan, program = _with_data_decisions(request, plan, said, first, in_short=in_short)
+            except Frozen as error:
+                frozen = frozen or error
+                plan = dataclasses.replace(plan, freedom=error.freedom)
+                sided = None if in_short else _on_one_side(request, plan, error)
+                if sided is not None:
+                    return sided
+                found = _with_size_decisions(request, plan)
+                program = found or thaw(request, plan, error)
+                if found is None:
+                    _tell(said)
+            except Stuck as error:
+                if plan.enlarged:  # there the model may refuse the very example
+                    raise
+                stuck = stuck or error
+                program = _with_numbers(request, plan, error)
+                _tell(said)
+            return _settled(request, plan, program, after_freeze=frozen is not None, keeping=not in_short)
+        except Stuck as error:
+            if not plan.enlarged:
+                raise error.error from error.error.__cause__
+        except ProbeRejected as error:
+            found = None if rejected else _with_size_decisions(request, plan)
+            if found is not None:
+                return _settled(request, plan, found, after_freeze=False)
+            rejected.append((plan, error))
+        except OtherAtExample as other:
+            at_example = at_example or str(other)
+        except CannotThaw as cannot:
+            reason = reason or str(cannot)
+            refused = refused or isinstance(cannot, SizesRefused)
+        except CaptureError:
+            if not plan.enlarged:
+                raise
+    final: CaptureError
+    if frozen:
+        final = frozen_axis(frozen.freezes, example, request.axes, reason, request.space.formulas)
+    elif stuck:
+        final = stuck.error
+    else:
+        final = all_sizes_refused(rejected) if rejected else no_sizes_left(example)
+    if at_example:
+        final.add_detail(at_example)
+    raise final
+
+
+def _with_numbers(request: Request, plan: Plan, stuck: Stuck) -> CapturedProgram:
+    """Python code that takes no sizes (a key, a line of JSON) is given numbers, which are thawed."""
+    try:
+        return thaw_numbers(request, plan, stuck)
+    except CannotThaw as cannot:
+        error = stuck.error
+        if str(cannot) != error.what:
+            error.add_detail(f"with plain numbers for sizes: {cannot}")
+        raise (cannot if isinstance(cannot, SizesRefused) else stuck) from cannot
+
+
+def _tell(said: Iterable[Said]) -> None:
+    """Warn of what was held."""
+    for each in dict.fromkeys(said):
+        warn_user(*each)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Ran:
+    """What came of a run in which no branch was taken on one side for both."""
+
+    said: Sequence[Said]
+    found: tuple[Plan, CapturedProgram] | Exception
+
+    def again(self) -> tuple[Plan, CapturedProgram]:
+        """The outcome, as if it had come just now."""
+        _tell(self.said)
+        if isinstance(self.found, Exception):
+            raise self.found
+        return self.found
+
+
+def _first_run(request: Request, plan: Plan) -> CapturedProgram | _Ran | None:
+    """The first run of a plan takes for general what a branch on equal sizes does where they are not equal: padding by
+    nothing does no harm. If that holds, the program is found in one run.
+
+    None if it does not hold, and the run says nothing about what the model does by itself.
+    """
+    sides: list[None] = []
+    with warnings_held() as said:
+        try:
+            general = dataclasses.replace(plan, side=GENERAL)
+            general, program = _as_free_as_it_goes(request, general, lambda: sides.append(None))
+            found: _Ran | CapturedProgram | None
+            if sides:
+                found = _settled(request, general, program, after_freeze=True)
+            else:
+                found = _Ran(tuple(said), (dataclasses.replace(general, side=""), program))
+        except _FAILURES as error:
+            found = None if sides else _Ran(tuple(said), error)
+    if isinstance(found, CapturedProgram):
+        _tell(said)
+    return found
+
+
+def _with_data_decisions(
+    request: Request, plan: Plan, given_up: list[Said], first: _Ran | None, *, in_short: bool
+) -> tuple[Plan, CapturedProgram]:
+    """Run, and where Python asked what the data says, explore what it would have done at other answers.
+
+    What a run that fails has warned of is left in `given_up`: it holds for a program that is made of the same run.
+    """
+    free = plan
+    with warnings_held() as said:
+        try:
+            plan, program = first.again() if first is not None else _as_free_as_it_goes(request, plan)
+        except Exception:
+            given_up += said
+            raise
+    reason = ""
+    if program.decided_by_data and not in_short:
+        for each in dict.fromkeys((free.freedom, plan.freedom)):
+            try:
+                with warnings_held() as others:
+                    program, said, reason = explored(request, dataclasses.replace(plan, freedom=each)), others, ""
+                break
+            except NothingToKeep:
+                continue
+            except CannotExplore as error:
+                reason = reason or f" It cannot be kept as an If or a Loop: {error}."
+
+    def explained(text: str) -> str:
+        return text + reason if any(each in text for each in _KEPT) else text
+
+    _tell((explained(text), category, source) for text, category, source in said)
+    return plan, dataclasses.replace(program, warnings=tuple(map(explained, program.warnings)))
+
+
+def _with_size_decisions(request: Request, plan: Plan, *, assumes: bool = True) -> CapturedProgram | None:
+    """The program with branches and loops that depend on sizes; None if there is none.
+
+    With `assumes`, it keeps one side of branches that only sizes far away take otherwise: `_settled` tries these out.
+    """
+    if plan.other_side or plan.enlarged:
+        return None
+    with warnings_held() as said:
+        try:
+            found = explored(request, plan, of_sizes=True, assumes=assumes)
+        except CannotExplore:
+            return None
+    _tell(said)
+    return found
+
+
+def _as_free_as_it_goes(
+    request: Request, plan: Plan, on_side: Callable[[], Any] | None = None
+) -> tuple[Plan, CapturedProgram]:
+    """Run with numbers from data varying freely; where the model refuses that, with less and less freedom."""
+    while True:
+        try:
+            return plan, run(request, plan, on_side=on_side)
+        except ProbeRejected as error:
+            if error.less is None:
+                raise
+            plan = dataclasses.replace(plan, freedom=error.less)
+
+
+def _on_one_side(request: Request, plan: Plan, frozen: Frozen) -> CapturedProgram | None:
+    """The program with one side of each branch on sizes, where that side does for both.
+
+    `if padding > 0: x = pad(x, padding)` has such a side: padding by nothing does no harm. Which one it is, is tried
+    out: the program must give the model's results at sizes on either side.
+    """
+    if not any(isinstance(freeze.value, bool) for freeze in frozen.freezes) or plan.other_side or plan.enlarged:
+        return None
+    for side in SIDES:
+        sided = dataclasses.replace(plan, side=side)
+        with warnings_held() as said:
+            try:
+                sided, program = _as_free_as_it_goes(request, sided)
+                found = _settled(request, sided, program, after_freeze=True)
+            except _FAILURES:
+                continue
+        _tell(said)
+        return found
+    return None
+
+
+def _plans(example: dict[str, int], request: Request, in_short: bool) -> Iterable[Plan]:
+    if not example:
+        return [Plan("example", {}, {})]
+    every = plans(example, request.space)
+    if not in_short:
+        return every
+    few = [plan for plan in every if plan.label.split(",")[0] in ("any", "multiples") and not plan.enlarged]
+    return [plan for plan in few if plan.tied] or few
+
+
+def _is_limit(plan: Plan) -> bool:
+    """Sizes below the example's, for models that take another way beyond some size."""
+    return plan.label.startswith("smaller")
+
+
+def _is_one_sided(plan: Plan) -> bool:
+    """Sizes that were chosen to take the same side of a branch."""
+    return plan.other_side or plan.label == "multiples" or plan.label.startswith("steps")
+
+
+def _worth_trying(frozen: Frozen | None, plan: Plan, *, refused: bool) -> bool:
+    """After a freeze, only another kind of size helps: an example larger than 1, sizes that stay below a limit, sizes
+    that are all on one side of a branch, or as even as the example."""
+    if refused and _is_one_sided(plan) and not plan.other_side:
+        return True
+    if frozen is None or not any(isinstance(freeze.value, bool) for freeze in frozen.freezes):
+        return not plan.other_side and (frozen is None or bool(plan.enlarged))
+    return bool(plan.enlarged) or _is_limit(plan) or _is_one_sided(plan)
+
+
+def _compares_axes(frozen: Frozen | None, example: Mapping[str, int]) -> bool:
+    """Whether the model branched on two axes that have one size in the example: it may mean them to be one."""
+    compared = [each.axes for each in frozen.freezes if isinstance(each.value, bool)] if frozen else []
+    return any(len(axes) == 2 and len({example.get(axis) for axis in axes}) == 1 for axes in compared)
+
+
+def _at_example(plan: Plan, example: Mapping[str, int], differing: Sequence[tuple[Assumption, Any]]) -> str:
+    """Why a program that was traced at sizes beyond the example's is none for the example."""
+    sizes = ", ".join(f"{axis} = {example[axis]}" for axis in sorted(plan.enlarged))
+    branches = [f"`{each.expression}` ({each.source or 'an unknown line'})" for each, _ in differing]
+    where = f" because of {', '.join(branches)}" if branches else ""
+    return (
+        f"the model does something else at {sizes}, the example, than at larger sizes{where}; "
+        "an example with larger sizes gives a file for those"
+    )
+
+
+class _Trials:
+    """The model and its program, laid side by side at sizes beside the example's."""
+
+    def __init__(self, request: Request, start: Mapping[str, int], program: CapturedProgram) -> None:
+        self._request, self._program, self.start = request, program, start
+        named = zip(request.call.names, request.call.tensors, strict=True)
+        self._originals = [tensor if request.axes.get(label) else None for label, tensor in named]
+        self._verdicts: dict[tuple[int, ...], bool] = {}
+
+    @functools.cached_property
+    def _same_steps(self) -> SameSteps:
+        request, program = self._request, self._program
+        model = functools.partial(answers, request.model, request.call, program.results)
+        return SameSteps(program, model, request.kernels)
+
+    def answer(self, sizes: Mapping[str, int], draw: int = 0) -> tuple[tuple[torch.Tensor, ...], list[Output]]:
+        """Inputs of these sizes, and what the model answers."""
+        request, program = self._request, self._program
+        inputs = drawn(request.at_sizes({**self.start, **sizes}), draw, self._originals)
+        with at_most(_SECONDS) if program.may_not_end else contextlib.nullcontext():
+            return inputs, answers(request.model, request.call, program.results, inputs)
+
+    def agree(self, sizes: Mapping[str, int]) -> bool:
+        """Without data where both take the same steps, for data could say nothing else; with data elsewhere."""
+        key = tuple({**self.start, **sizes}.values())
+        if key not in self._verdicts:
+            without_data = self._request.empty_at_sizes({**self.start, **sizes})
+            self._verdicts[key] = self._same_steps.at(without_data) or agrees_at(self._program, self.answer, sizes)
+        return self._verdicts[key]
+
+    def contradicted(self) -> list[tuple[Assumption, Mapping[str, int]]]:
+        return contradicted(self._program, self.agree)
+
+
+def _kept_on_both_sides(
+    request: Request, plan: Plan, program: CapturedProgram, differing: Sequence[tuple[Assumption, Any]]
+) -> CapturedProgram | None:
+    """The program with both sides of the branches on sizes that matter; None if they cannot be kept.
+
+    It must be right where the program is not that it replaces: it bears the assumptions of both.
+    """
+    with warnings_held() as said:
+        found = _with_size_decisions(request, plan, assumes=False)
+        if found is None:
+            return None
+        known = {(each.expression, each.source) for each in found.assumptions}
+        more = [each for each in program.assumptions if (each.expression, each.source) not in known]
+        found = dataclasses.replace(found, assumptions=(*found.assumptions, *more))
+        if len(_Trials(request, plan.start, found).contradicted()) >= len(differing):
+            return None
+        found = _settled(request, plan, found, after_freeze=False)
+    _tell(said)
+    return found
+
+
+def _settled(
+    request: Request, plan: Plan, program: CapturedProgram, *, after_freeze: bool, keeping: bool = False
+) -> CapturedProgram:
+    """The program with a warning for every branch that it holds one side of, if the other side differs.
+
+    After a freeze sizes were chosen for being on one side of a branch: the program must be right next to the example,
+    and where the sizes are no limit that the model has, on the other side as well.
+    """
+    trials = _Trials(request, plan.start, program)
+    start, agrees = trials.start, trials.agree
+    differing = trials.contradicted()
+    if differing and keeping:
+        found = _kept_on_both_sides(request, plan, program, differing)
+        if found is not None:
+            return found
+    if after_freeze and differing and (_is_one_sided(plan) or any(each in program.sides for each, _ in differing)):
+        raise CannotThaw("a branch depends on the size")
+    example = request.example_sizes()
+    if plan.enlarged and not agrees(example):  # a file must be right at its own example
+        raise OtherAtExample(_at_example(plan, example, differing))
+    if after_freeze and (_is_one_sided(plan) or _is_limit(plan) or plan.side):
+        asked = {axis for each in program.sides for sizes in each.elsewhere if len(sizes) == 1 for axis in sizes}
+        steps = {axis: (1, 2, 4) if axis in asked or not asked else (1,) for axis in example}
+        others = [{**example, axis: size + step} for axis, size in example.items() for step in steps[axis]]
+        allowed = filter(request.space.allows, others)
+        if not all(agrees(each) for each in (example, *allowed)):
+            raise CannotThaw("a branch depends on the size")
+    if _is_limit(plan) or plan.label.startswith("nearby"):  # so near that rounding may have hidden an axis
+        for leader in program.axes:
+            followers = [axis for axis in start if axis == leader or plan.tied.get(axis) == leader]
+            doubled = {axis: 2 * start[axis] for axis in followers}
+            if request.space.allows(doubled) and not agrees(doubled):
+                raise CannotThaw(f"larger sizes of {leader!r} differ")
+    if plan.enlarged:
+        inputs, wanted = trials.answer(example)
+        program = dataclasses.replace(program, example_inputs=inputs, example_outputs=tuple(wanted))
+    for assumption, sizes in differing:
+        if request.space.optional.issuperset(sizes):
+            raise Narrowed(program, assumption, sizes)
+    notes, limits = [], []
+    for assumption, sizes in differing:
+        limit = assumption.limit(example, sizes)
+        limit = limit if limit is not None and program.can_check(limit) else None
+        limits += [] if limit is None else [limit]
+        notes.append(assumption.text(sizes, is_refused=limit is not None))
+        warn_user(notes[-1], CaptureWarning, assumption.source)
+    limits = list(dict.fromkeys((*program.limits, *limits)))
+    return dataclasses.replace(program, warnings=(*program.warnings, *notes), limits=tuple(limits))

@@ -1,0 +1,1 @@
+"""What a model decides while it is traced: each question with its predicate."""

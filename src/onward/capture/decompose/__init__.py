@@ -1,0 +1,1 @@
+"""What operators are made of that ONNX does not have."""

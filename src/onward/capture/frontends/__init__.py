@@ -1,0 +1,1 @@
+"""What can be captured: live modules, scripts, ExportedPrograms and graph modules."""

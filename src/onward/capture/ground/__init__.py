@@ -1,0 +1,1 @@
+"""What every room needs: source lines, schemas, trees, axes, the thread's trace, and which kernels check sizes."""

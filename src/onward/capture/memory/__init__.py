@@ -1,0 +1,1 @@
+"""Traced tensors, views of them, and what a write reaches."""

@@ -1,0 +1,1 @@
+"""The tracer: an operator goes in, a node comes out."""

@@ -1,0 +1,1 @@
+"""What a model and its code keep between runs: attributes, containers, globals, random generators."""

@@ -1,0 +1,72 @@
+"""How often the ways through a model are searched."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+import onward
+from onward.capture.attempt import explored
+from onward.capture.explore.items import Program
+
+FACTORS = "56789" * 20
+
+
+class _Grown(torch.nn.Module):
+    """A loop that is not kept: its factor is another number in each turn, and nobody sees where it comes from."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        factors = FACTORS
+        while x.sum() < 100:
+            x = x * float(factors[:1])
+            factors = factors[1:]
+        return x
+
+
+class _GrownByCounting(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        factors, turn = FACTORS, 0
+        while x.sum() < 100:
+            x = x * float(factors[:1]) + turn
+            factors = factors[1:]
+            turn += 1
+        return x
+
+
+class _GrownBehindAQuestionToSizes(_Grown):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if torch.arange(x.shape[0]).sum() >= 0:
+            x = x + 1
+        return super().forward(x)
+
+
+@pytest.mark.parametrize(("model", "searches"), [(_Grown, 1), (_GrownByCounting, 2), (_GrownBehindAQuestionToSizes, 2)])
+def test_a_search_is_repeated_with_the_settings_that_something_depends_on(
+    model: type[torch.nn.Module], searches: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[Any] = []
+
+    class Counting(explored.Explorer):
+        def program(self) -> Program:
+            begun.append(self)
+            return super().program()
+
+    monkeypatch.setattr(explored, "Explorer", Counting)
+    with pytest.warns(onward.CaptureWarning, match="a plain value changes from turn to turn"):
+        onward.export(model(), (torch.ones(3),), dynamic_axes={"x": {0: "n"}})
+    assert len(begun) == searches
+
+
+def test_all_searches_of_an_export_share_one_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model that is refused under several plans of sizes does not pay for a whole search under each."""
+
+    def branch(x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if x.sum() > 0 else x
+
+    program = onward.export(branch, (torch.ones(3),))
+    assert not any("keeps the example's" in text for text in program.warnings)
+    monkeypatch.setattr(explored, "_MOST_OF_ALL", 2)
+    with pytest.warns(onward.CaptureWarning, match="it takes too many runs to see every way through it"):
+        onward.export(branch, (torch.ones(3),))
