@@ -19,9 +19,10 @@ from .capture import Call, CapturedProgram, Port
 from .capture.attempt.plain_call import plain_answers
 from .capture.call.inputs import bind_call
 from .capture.call.marks import marks_of, moved_since
-from .capture.frontends.model import Modes, in_modes, without_compiling
+from .capture.frontends.model import Modes, in_modes
 from .capture.program.facts import ListFact, Output, SymDim, TensorFact
 from .capture.program.reweigh import chosen_by, reweighed
+from .capture.python.compiling import without_compiling
 from .capture.state.own_code import one_reach
 from .errors import InputError, LoweringError, VerifyError
 from .hunt import Explanation, judge_of

@@ -16,9 +16,10 @@ from .capture.attempt.mutable import with_mutable_buffers
 from .capture.call.weights import Weights, chosen_weights
 from .capture.frontends.exported import own_request
 from .capture.frontends.exported_axes import program_axes
-from .capture.frontends.model import Modes, kept_together, modes_of, select_model_mode_for_export, without_compiling
+from .capture.frontends.model import Modes, kept_together, modes_of, select_model_mode_for_export
 from .capture.frontends.twins import one_copy
 from .capture.ground.threads import ONE_AT_A_TIME
+from .capture.python.compiling import without_compiling
 from .errors import FrozenAxisError, RefusedSizesError
 from .lower import keeps_whole, lower_program, registry_for
 from .lower.formats import CHECKS, FORMATS

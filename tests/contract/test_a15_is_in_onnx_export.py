@@ -14,7 +14,7 @@ import torch.onnx
 
 import onward
 import onward.onnx
-from onward.capture.frontends.model import without_compiling
+from onward.capture.python.compiling import without_compiling
 
 from ..own_files import own_file
 from ..unharmed import unharmed

@@ -50,7 +50,8 @@ def test_cond_with_sides_of_different_size() -> None:
     program = onward.export(forward, (torch.randn(3, 4),), dynamic_axes={"x": {0: "batch"}})
     for inputs in others:
         torch.testing.assert_close(program(*inputs), reference(*inputs))
-    assert program.outputs[0].shape == ("either_1", 4)
+    size, last = program.outputs[0].shape  # known at every size, but no formula of "batch" gives it
+    assert str(size).startswith("batch_") and last == 4
 
 
 @pytest.mark.parametrize("opset", OPSETS)

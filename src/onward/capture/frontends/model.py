@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -150,37 +149,3 @@ def select_model_mode_for_export(model: Any, mode: Any) -> Iterator[None]:
 def set_training(model: Any, mode: Any) -> contextlib.AbstractContextManager[None]:
     """The same as `select_model_mode_for_export`, under the name that it had in older versions of PyTorch."""
     return select_model_mode_for_export(model, mode)
-
-
-@contextlib.contextmanager
-def without_compiling() -> Iterator[None]:
-    """Parts of the model that are wrapped in torch.compile run as they are written."""
-    if "torch._dynamo" not in sys.modules:  # nothing can have been compiled, and importing it takes seconds
-        yield
-        return
-    with _EAGER:
-        yield
-
-
-class _Eager:
-    """PyTorch's stance is the process's: the first thread that needs it sets it, and the last one puts it back."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._inside = 0
-        self._stance: Any = None
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if self._inside == 0:
-                self._stance = torch.compiler.set_stance("force_eager")
-            self._inside += 1
-
-    def __exit__(self, *error: object) -> None:
-        with self._lock:
-            self._inside -= 1
-            if self._inside == 0:
-                self._stance.__exit__(None, None, None)
-
-
-_EAGER = _Eager()

@@ -1,7 +1,7 @@
 """What of PyTorch is another function or another value while a model is traced. Other threads notice nothing.
 
 Not all of PyTorch's switches can be told apart by thread: `torch.compiler.set_stance` is one for the process
-(`model.without_compiling`), so what is compiled runs as it is written in every thread meanwhile.
+(`compiling.without_compiling`), so what is compiled runs as it is written in every thread meanwhile.
 """
 
 from __future__ import annotations
