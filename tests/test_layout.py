@@ -124,6 +124,31 @@ def foreign_imports(text: str, module: str, is_package: bool = False) -> list[st
     return found
 
 
+def _own_nodes(function: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a function without those of functions inside of it."""
+    for node in ast.iter_child_nodes(function):
+        if not isinstance(node, (ast.FunctionDef, ast.Lambda)):
+            yield node
+            yield from _own_nodes(node)
+
+
+def open_while_away(text: str) -> list[str]:
+    """The generators that hand out a value from inside a `with`. Whoever leaves such a generator in the middle leaves a
+    mode open until Python collects it, and it then puts back what was there long ago."""
+    found = []
+    for function in ast.walk(ast.parse(text)):
+        if not isinstance(function, ast.FunctionDef) or "contextmanager" in "".join(
+            map(ast.unparse, function.decorator_list)
+        ):
+            continue
+        for node in _own_nodes(function):
+            items = [ast.unparse(item.context_expr) for item in node.items] if isinstance(node, ast.With) else []
+            away = any(isinstance(each, (ast.Yield, ast.YieldFrom)) for each in _own_nodes(node))
+            if items and away and not all(item.startswith("contextlib.suppress(") for item in items):
+                found.append(f"line {node.lineno}: {function.name} hands out values inside of `with {items[0]}`")
+    return found
+
+
 def does_more_than_export(text: str) -> list[str]:
     """The statements of an `__init__.py` that are neither a docstring, an import, nor `__all__`/`__version__`."""
 
@@ -248,6 +273,18 @@ def test_no_other_exporter_underneath(path: Path) -> None:
 @over_files(FILES)
 def test_only_one_room_changes_what_belongs_to_others(path: Path) -> None:
     assert foreign_changes(path.read_text(encoding="utf-8"), module_name(path)) == []
+
+
+@over_files(FILES)
+def test_no_generator_leaves_a_mode_open(path: Path) -> None:
+    assert open_while_away(path.read_text(encoding="utf-8")) == []
+
+
+def test_open_while_away_finds() -> None:
+    bad = "def f():\n    with torch.no_grad():\n        for i in x:\n            yield i\n"
+    assert open_while_away(bad) == ["line 2: f hands out values inside of `with torch.no_grad()`"]
+    assert open_while_away("@contextlib.contextmanager\n" + bad) == []
+    assert open_while_away("def f():\n    with torch.no_grad():\n        y = 1\n    yield y\n") == []
 
 
 @over_files([path for path in FILES if path.name == "__init__.py"])

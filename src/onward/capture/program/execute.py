@@ -77,28 +77,28 @@ def steps(
     """Every node of the program with its value, one after the other; the last is the output node with the outputs.
 
     A value is let go after its last use. `widen` is applied to inputs, constants and arguments: what they are computed
-    with in place of what they are.
+    with in place of what they are. No mode is open while the caller has a value: a generator that is left in the middle
+    would close it at a moment that nobody can foresee.
     """
     values: dict[fx.Node, Any] = {}
     given = iter(inputs)
     last_use = {used: node for node in program.graph.nodes for used in node.all_input_nodes}
     stream = Stream()
-    with torch.no_grad():
-        for node in program.graph.nodes:
-            if node.op == "placeholder":
-                values[node] = next(given)
-            elif node.op == "get_attr":
-                values[node] = program.constants[str(node.target)].tensor
-            elif node.op == "call_function":
-                with stream:
-                    values[node] = run_node(node, values, widen)
-            else:
-                yield node, fx.map_arg(node.args[0], values.__getitem__)
-                return
-            yield node, values[node]
-            for used in node.all_input_nodes:
-                if last_use[used] is node:
-                    del values[used]
+    for node in program.graph.nodes:
+        if node.op == "placeholder":
+            values[node] = next(given)
+        elif node.op == "get_attr":
+            values[node] = program.constants[str(node.target)].tensor
+        elif node.op == "call_function":
+            with torch.no_grad(), stream:
+                values[node] = run_node(node, values, widen)
+        else:
+            yield node, fx.map_arg(node.args[0], values.__getitem__)
+            return
+        yield node, values[node]
+        for used in node.all_input_nodes:
+            if last_use[used] is node:
+                del values[used]
     raise ValueError("the graph has no output")
 
 
