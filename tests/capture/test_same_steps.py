@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
 
 import onward
+from onward.capture.attempt.same_steps import Untold, _Following, _Numbers
 from onward.capture.ground.threads import is_tracing
+from onward.capture.sizes.layouts import LayoutKernels
 
 
 class Net(nn.Module):
@@ -129,3 +133,13 @@ def test_a_write_to_a_weight_is_seen_without_data() -> None:
     for size in (3, 4):
         x = torch.randn(size, 3)
         torch.testing.assert_close(program(x), Written().eval()(x))
+
+
+@pytest.mark.parametrize("written", [repr, str, "{}".format], ids=["repr", "str", "format"])
+def test_what_has_no_data_cannot_be_written_out(written: Any) -> None:
+    """PyTorch's own text of a tensor calls itself for its elements, and holds on to its modes when that never ends."""
+    following = _Following(_Numbers(()), LayoutKernels(), torch.device("cpu"))
+    x = following.input(torch.ones(3), 0)
+    with pytest.raises(Untold, match="asks for data"):
+        written(x)
+    assert following.is_untold

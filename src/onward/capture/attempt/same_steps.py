@@ -160,7 +160,7 @@ class _Sized(torch.Tensor):
         raise Untold("the model asks for data, or where a tensor lies in memory")
 
     numpy = tolist = data_ptr = untyped_storage = __array__ = __dlpack__ = _is_not_there
-    storage_offset = is_set_to = _is_view = _is_not_there
+    storage_offset = is_set_to = _is_view = __repr__ = __format__ = _is_not_there  # type: ignore[assignment]
     _base = property(_is_not_there)
 
 
