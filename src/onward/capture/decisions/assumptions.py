@@ -69,10 +69,14 @@ class Branches:
         key = (written(size), source)
         if key not in self._solved:
             self._solved.add(key)
-            elsewhere = [each for axis in self._example for each in self._flips_along(size, axis)]
+            elsewhere = self.solved(size)
             if elsewhere:
                 self._taken.setdefault(key, (size.values[0], elsewhere))
                 self._ask(size)
+
+    def solved(self, size: Size) -> list[Sizes]:
+        """Sizes at which a number is another one, found by looking at how it is computed."""
+        return [each for axis in self._example for each in self._flips_along(size, axis)]
 
     def _flips_along(self, size: Size, axis: str) -> list[Sizes]:
         own = self._example[axis]

@@ -59,6 +59,7 @@ class Decisions:
         self._dims, self._scopes, self._thread = dims, scopes, threading.get_ident()
         self.freezes: list[Freeze] = []
         self.warnings: list[str] = []
+        self._steady: dict[str, bool] = {}  # questions about sizes that were looked at, as they are written
         self.branches, self._space = Branches(dims, space), space
         self.keys = Keys(self)
         self.bounds = Bounds(dims)
@@ -182,6 +183,15 @@ class Decisions:
             self.branches.note(size, source, flips)
         elif isinstance(size.origin, Computed):
             self.branches.note_if_solved(size, source)
+
+    def never_flips(self, size: Size) -> bool:
+        """Whether a question about sizes has one answer at every probe and point, and wherever it was solved for."""
+        if size.from_data or not size.is_settled_at_probes or self._dims.differing(size.values):
+            return False
+        text = written(size)
+        if text not in self._steady:
+            self._steady[text] = not isinstance(size.origin, Computed) or not self.branches.solved(size)
+        return self._steady[text]
 
     def answered_by_sizes(self, size: Size, answers: Mapping[int, Any]) -> None:
         """Python has the example's answer to a question about a tensor that depends on sizes alone. `answers` are those

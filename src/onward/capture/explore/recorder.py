@@ -341,6 +341,7 @@ class Recorder:
         template = self.encode(predicate)
         is_kept = isinstance(answer, bool) and (self._of_sizes or not of_sizes)
         is_kept = is_kept and (not of_turns or at.place in self._ways.asked)
+        is_kept = is_kept and not (of_sizes and self._tracer.decisions.never_flips(predicate))
         if of_sizes and at.place in self._assumed:
             is_kept, answer = False, self._assumed[at.place]
         made = self.made
