@@ -142,4 +142,4 @@ def test_what_has_no_data_cannot_be_written_out(written: Any) -> None:
     x = following.input(torch.ones(3), 0)
     with pytest.raises(Untold, match="asks for data"):
         written(x)
-    assert following.is_untold
+    assert following.untold

@@ -8,9 +8,10 @@ new content is an output as well.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -20,7 +21,7 @@ from ..call.inputs import Call, unique_names
 from ..call.weights import Weight, Weights, owner, weights_of
 from ..decompose.linalg import with_signs
 from ..frontends.exported import ExportedModel, unreturned_inputs
-from ..frontends.twins import on_copies
+from ..frontends.twins import Twin, on_copies
 from ..ground.memory import geometry, storage
 from ..memory.tensor import Traced
 from ..program.facts import Output, Results, Source, TensorFact, caution
@@ -266,18 +267,35 @@ def answers(
     """
     given = [each.clone() for each in inputs]
     args, kwargs = call.arguments(given)
+    with _twin(model, call, inputs, weights, on_write) as twin, with_signs(results.has_vectors):
+        outputs = results.select(twin.model(*args, **kwargs))
+        written = [given[i] for i in call.written]
+        return [*outputs, *written, *(present_buffer(twin.model, each).detach().clone() for each in call.state)]
+
+
+def called(model: Any, call: Call, inputs: Sequence[torch.Tensor]) -> Any:
+    """All that the model returns for these inputs; it stays as it is."""
+    args, kwargs = call.arguments([each.clone() for each in inputs])
+    with _twin(model, call, inputs) as twin:
+        return twin.model(*args, **kwargs)
+
+
+@contextlib.contextmanager
+def _twin(
+    model: Any,
+    call: Call,
+    inputs: Sequence[torch.Tensor],
+    weights: Mapping[str, torch.Tensor] | None = None,
+    on_write: Callable[[int], Any] | None = None,
+) -> Iterator[Twin]:
     state = dict(zip((each.key for each in call.state), inputs[len(call.positions) :], strict=True))
-    signed = with_signs(results.has_vectors)
     with (
         on_copies(model, {**(weights or {}), **state}, often=True) as twin,
         run_guarded(twin.model, on_write),
         torch.no_grad(),
         without_fast_path(),
-        signed,
     ):
-        outputs = results.select(twin.model(*args, **kwargs))
-        written = [given[i] for i in call.written]
-        return [*outputs, *written, *(present_buffer(twin.model, each).detach().clone() for each in call.state)]
+        yield twin
 
 
 def error_when_called(model: Any, call: Call) -> Exception | None:

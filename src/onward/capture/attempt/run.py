@@ -133,12 +133,14 @@ class Request:
         return tuple(result)
 
     def empty_at_sizes(self, sizes: Mapping[str, int]) -> tuple[torch.Tensor, ...]:
-        """Inputs of these sizes for which no values were chosen: only for what asks for sizes alone."""
+        """Inputs of these sizes, each with one element for all: only for what asks for sizes alone."""
         sizes = self.space.expand({**self.example_sizes(), **sizes})
         result = []
         for label, tensor in zip(self.call.names, self.call.tensors, strict=True):
             axes = self.axes.get(label, {})
-            result.append(tensor.new_empty([sizes[axes[i]] if i in axes else n for i, n in enumerate(tensor.shape)]))
+            result.append(
+                tensor.new_empty(()).expand([sizes[axes[i]] if i in axes else n for i, n in enumerate(tensor.shape)])
+            )
         return tuple(result)
 
 

@@ -9,6 +9,7 @@ and the two are then compared on data as ever.
 
 from __future__ import annotations
 
+import contextlib
 import dis
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -16,12 +17,16 @@ from typing import Any
 
 import torch
 from torch._ops import OpOverload
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
+from ..decisions.assumptions import LARGEST_WITH_DATA
 from ..ground.memory import storage
 from ..ground.traits import draws
 from ..program.execute import execute
 from ..program.facts import CapturedProgram, OtherResults, Output
 from ..sizes.layouts import Layout, LayoutKernels, dense_strides
+from ..sizes.rules import ProbeFailure
 from .session import below_autograd
 
 aten = torch.ops.aten
@@ -57,13 +62,14 @@ _COMPARED = frozenset({  # dtypes that PyTorch copies and compares; others, such
 })  # fmt: skip
 _BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 _SMALL = 1 << 12  # elements up to which a plain tensor is known by its bytes
+_MODEST = 1 << 13  # elements of plain tensors of which nothing large is made, nor of numbers up to that
 _LARGEST_REMEMBERED = 1 << 22  # elements of a tensor that is neither an input nor a constant
 
 
 class Untold(Exception):
     """Something happens that numbers do not follow.
 
-    The run remembers it (`_Following.is_untold`), for the model may survive it in a `try` of its own. It is an ordinary
+    The run remembers it (`_Following.untold`), for the model may survive it in a `try` of its own. It is an ordinary
     exception even so: after others, PyTorch does not call the hooks of modules that put things back.
     """
 
@@ -151,13 +157,14 @@ class _Sized(torch.Tensor):
         run = _first((*args, *kwargs.values())).run
         try:
             return run.step(op, args, kwargs)
-        except Exception:
-            run.is_untold = True
+        except Exception as error:
+            run.untold.append(error)
             raise
 
     def _is_not_there(self, *args: Any, **kwargs: Any) -> Any:
-        self.run.is_untold = True
-        raise Untold("the model asks for data, or where a tensor lies in memory")
+        error = Untold("the model asks for data, or where a tensor lies in memory")
+        self.run.untold.append(error)
+        raise error
 
     numpy = tolist = data_ptr = untyped_storage = __array__ = __dlpack__ = _is_not_there
     storage_offset = is_set_to = _is_view = __repr__ = __format__ = _is_not_there  # type: ignore[assignment]
@@ -169,7 +176,14 @@ class _Following:
 
     def __init__(self, numbers: _Numbers, kernels: LayoutKernels, device: torch.device) -> None:
         self._numbers, self._kernels, self.device = numbers, kernels, device
-        self.is_untold = False  # whether something happened that may be otherwise with data, or data was asked for
+        self.untold: list[Exception] = []  # what was raised that may be otherwise with data, or asks for it
+
+    def is_refused(self, error: Exception) -> bool:
+        """Whether the run ended with an error about sizes, which any data would meet."""
+        if isinstance(error, ProbeFailure):  # an operator's own words, where it has a kernel that needs no data
+            is_known = isinstance(error.__cause__, Exception) and not isinstance(error.__cause__, NotImplementedError)
+            return is_known and len(self.untold) == 1 and self.untold[0] is error
+        return not self.untold and _is_raised(error)
 
     def input(self, tensor: torch.Tensor, place: int) -> torch.Tensor:
         return _Sized(_dense(tuple(tensor.shape), tensor.dtype), self._numbers.of(("input", place)), [0], self)
@@ -290,6 +304,33 @@ def _scaling(op: OpOverload, args: tuple, kwargs: dict[str, Any], now: tuple[int
     return given.get("align_corners"), tuple(factors) if any(told_more) else None
 
 
+class _Modest(TorchDispatchMode):
+    """Inside, plain tensors stay small, also where inputs are larger than any memory: they do have data."""
+
+    def __init__(self, kernels: LayoutKernels) -> None:
+        super().__init__()
+        self._kernels = kernels
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
+        kwargs = kwargs or {}
+        values = [each for each in tree_leaves((args, kwargs)) if isinstance(each, (int, torch.Tensor))]
+        sizes = [each.numel() if isinstance(each, torch.Tensor) else each for each in values]
+        if max(sizes, default=0) > _MODEST and not any(isinstance(each, _Sized) for each in values):
+            named = {key: _laid_out(each) for key, each in kwargs.items()}
+            made = self._kernels.run(func, tuple(map(_laid_out, args)), named, largest=0)
+            if any(math.prod(each.size) > _LARGEST_REMEMBERED for each in _layouts(made)):
+                raise Untold(f"{func} makes a tensor that is too large")
+        return func(*args, **kwargs)
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # as in session.py
+
+
+def _layouts(made: Any) -> list[Layout]:
+    return [made] if isinstance(made, Layout) else [each for each in made if isinstance(each, Layout)]
+
+
 class SameSteps:
     """A program and the model that it was made from, compared at several sizes.
 
@@ -316,22 +357,37 @@ class SameSteps:
             return False
         found = []
         on_write = self._numbers.written.add
+        are_large = sum(each.numel() for each in inputs) > LARGEST_WITH_DATA
         for run in (lambda given: self._model(given, on_write=on_write), lambda given: execute(self._program, given)):
             following = _Following(self._numbers, self._kernels, *devices)
             given = [following.input(each, place) for place, each in enumerate(inputs)]
             self._numbers.written.clear()
             try:
-                with below_autograd():
+                with below_autograd(), _Modest(self._kernels) if are_large else contextlib.nullcontext():
                     results = run(given)
-                if following.is_untold:
+                if following.untold:
                     return False
                 found.append([(each.shape, each.dtype, following.value(each)) for each in results])  # type: ignore[union-attr]
             except Exception as error:  # Untold, data that is asked for, or sizes that are refused: data has to tell
-                return not found and not following.is_untold and _is_refusal(error)
+                return not found and following.is_refused(error)
         return bool(found[0] == found[1]) and self._program.declares([shape for shape, _, _ in found[0]])
 
 
-def _is_refusal(error: Exception) -> bool:
+def refuses(model: Callable[..., Any], inputs: Sequence[torch.Tensor], kernels: LayoutKernels) -> bool:
+    """Whether a model refuses the sizes of these inputs, whatever the data is. False says nothing."""
+    devices = {each.device for each in inputs}
+    if len(devices) != 1:
+        return False
+    following = _Following(_Numbers(()), kernels, *devices)
+    try:
+        with below_autograd(), _Modest(kernels):
+            model([following.input(each, place) for place, each in enumerate(inputs)])
+    except Exception as error:
+        return following.is_refused(error)
+    return False
+
+
+def _is_raised(error: Exception) -> bool:
     """Whether a statement of Python has raised an error, and not in answer to another one: `raise`, or `assert`."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 import functools
@@ -26,12 +27,12 @@ from ..python.watchdog import at_most
 from ..record.complaints import all_sizes_refused, frozen_axis, no_sizes_left, places_of
 from ..record.elsewhere import ProbeRejected
 from ..sizes.layouts import LayoutKernels
-from ..sizes.probes import GENERAL, SIDES, Plan, plans
+from ..sizes.probes import GENERAL, PROBES, SIDES, Plan, plans
 from ..state.own_code import one_reach
 from .explored import NothingToKeep, explored
-from .mutable import answers
+from .mutable import answers, called
 from .run import Frozen, Request, Stuck, run
-from .same_steps import SameSteps
+from .same_steps import SameSteps, refuses
 from .thaw import CannotThaw, SizesRefused, thaw, thaw_numbers
 from .willing import as_a_sum, sum_note, unwilling
 
@@ -166,7 +167,9 @@ def _first_that_works(request: Request, *, in_short: bool = False) -> CapturedPr
     stuck: Stuck | None = None
     refused, general = False, bool(example)
     rejected: list[tuple[Plan, ProbeRejected]] = []
-    for plan in _plans(example, request, in_short):
+    waiting = collections.deque(_plans(example, request, in_short))
+    while waiting:
+        plan = waiting.popleft()
         tying = bool(plan.tied) and _compares_axes(frozen, example)
         if not tying and (not _worth_trying(frozen, plan, refused=refused) or (frozen and plan.tied and not rejected)):
             continue
@@ -201,9 +204,11 @@ def _first_that_works(request: Request, *, in_short: bool = False) -> CapturedPr
             if not plan.enlarged:
                 raise error.error from error.error.__cause__
         except ProbeRejected as error:
-            found = None if rejected else _with_size_decisions(request, plan)
-            if found is not None:
-                return _settled(request, plan, found, after_freeze=False)
+            if not rejected:
+                if _refuses_itself(request, plan):
+                    waiting = collections.deque(sorted(waiting, key=_in_order_of_hope))
+                elif (found := _with_size_decisions(request, plan)) is not None:
+                    return _settled(request, plan, found, after_freeze=False)
             rejected.append((plan, error))
         except OtherAtExample as other:
             at_example = at_example or str(other)
@@ -329,6 +334,14 @@ def _with_size_decisions(request: Request, plan: Plan, *, assumes: bool = True) 
     return found
 
 
+def _refuses_itself(request: Request, plan: Plan) -> bool:
+    """Whether the model refuses the sizes of a probe, and not only what it does at the example's: then no side of a
+    branch is right for them."""
+    model = functools.partial(called, request.model, request.call)
+    every = ({axis: sizes[probe] for axis, sizes in plan.sizes.items()} for probe in range(1, PROBES))
+    return any(refuses(model, request.empty_at_sizes(each), request.kernels) for each in every)
+
+
 def _as_free_as_it_goes(
     request: Request, plan: Plan, on_side: Callable[[], Any] | None = None
 ) -> tuple[Plan, CapturedProgram]:
@@ -371,6 +384,13 @@ def _plans(example: dict[str, int], request: Request, in_short: bool) -> Iterabl
         return every
     few = [plan for plan in every if plan.label.split(",")[0] in ("any", "multiples") and not plan.enlarged]
     return [plan for plan in few if plan.tied] or few
+
+
+def _in_order_of_hope(plan: Plan) -> int:
+    """In which order to go on when the model refuses sizes: they may have to be as even as the example, and only then
+    the same along two axes."""
+    is_general = plan.label.startswith(("any", "multiples", "steps")) and not plan.enlarged
+    return 2 if not is_general else 1 if plan.tied else 0
 
 
 def _is_limit(plan: Plan) -> bool:
@@ -436,12 +456,14 @@ class _Trials:
         """Without data where both take the same steps, for data could say nothing else; with data elsewhere."""
         key = tuple({**self.start, **sizes}.values())
         if key not in self._verdicts:
-            without_data = self._request.empty_at_sizes({**self.start, **sizes})
-            self._verdicts[key] = self._same_steps.at(without_data) or agrees_at(self._program, self.answer, sizes)
+            self._verdicts[key] = self._same_steps_at(sizes) or agrees_at(self._program, self.answer, sizes)
         return self._verdicts[key]
 
+    def _same_steps_at(self, sizes: Mapping[str, int]) -> bool:
+        return self._same_steps.at(self._request.empty_at_sizes({**self.start, **sizes}))
+
     def contradicted(self) -> list[tuple[Assumption, Mapping[str, int]]]:
-        return contradicted(self._program, self.agree)
+        return contradicted(self._program, self.agree, self._same_steps_at)
 
 
 def _kept_on_both_sides(

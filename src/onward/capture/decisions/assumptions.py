@@ -39,7 +39,9 @@ _MOST_RUNS = 8  # sizes on other sides that are tried out
 _MOST_RUNS_ON_SIDES = 40  # where one side was taken for both
 _MOST_OF_TRIES = 4  # sizes that are tried for one `try`
 _JOINT = 3  # points tried where no axis alone changes the answer
-_LARGEST_TRIED = 1 << 22  # elements of the inputs: beyond, the model is not run to find out whether a branch matters
+LARGEST_WITH_DATA = (
+    1 << 22
+)  # elements of the inputs: beyond, the model is not run on data to find out whether a branch matters
 
 Sizes = Mapping[str, int]
 
@@ -149,10 +151,13 @@ class Branches:
 Run = Callable[[Sizes, int], tuple[tuple[torch.Tensor, ...], list[Output]]]
 
 
-def contradicted(program: CapturedProgram, agrees: Callable[[Sizes], bool]) -> list[tuple[Assumption, Sizes]]:
+def contradicted(
+    program: CapturedProgram, agrees: Callable[[Sizes], bool], agrees_without_data: Callable[[Sizes], bool]
+) -> list[tuple[Assumption, Sizes]]:
     """The assumptions that matter: at a size on the other side, model and program differ.
 
-    `agrees(sizes)` says whether they give the same results with these axes at other sizes than the example's.
+    `agrees(sizes)` says whether they give the same results with these axes at other sizes than the example's. Sizes
+    that are too large for that are tried without data.
     """
     verdicts: dict[tuple[tuple[str, int], ...], bool] = {}
     found = []
@@ -160,8 +165,9 @@ def contradicted(program: CapturedProgram, agrees: Callable[[Sizes], bool]) -> l
     for assumption in (*program.sides, *program.assumptions):
         for sizes in assumption.elsewhere:
             key = tuple(sorted(sizes.items()))
-            if key not in verdicts and len(verdicts) < most and _elements(program, sizes) <= _LARGEST_TRIED:
-                verdicts[key] = agrees(sizes)
+            if key not in verdicts and len(verdicts) < most:
+                is_large = _elements(program, sizes) > LARGEST_WITH_DATA
+                verdicts[key] = (agrees_without_data if is_large else agrees)(sizes)
             if not verdicts.get(key, False):  # what was not tried is not taken to agree
                 found.append((assumption, sizes))
                 break
