@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import pytest
@@ -143,3 +144,87 @@ def test_what_has_no_data_cannot_be_written_out(written: Any) -> None:
     with pytest.raises(Untold, match="asks for data"):
         written(x)
     assert following.untold
+
+
+class Upsampled(nn.Module):
+    """A question that no memory is large enough for, as U-Nets ask it; it counts its runs, and the largest input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.runs = nn.GroupNorm(2, 4), 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.runs += 1
+        for _ in range(4):  # each of the norms asks whether there is more than one value to a channel
+            x = self.norm(x)
+        if x.numel() * 4 > 2**31:
+            x = x.contiguous()
+        return F.interpolate(x, scale_factor=2.0)
+
+
+def test_sizes_beyond_any_memory_are_tried_without_data() -> None:
+    model = Upsampled().eval()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", onward.CaptureWarning)
+        axes = {"x": {0: "batch"}}
+        program = onward.export(model, (torch.randn(2, 4, 8, 8),), dynamic_axes=axes, verify=False)
+    assert program.captured.limits == ()
+    assert model.runs < 10, "a side was explored that there is not"
+
+
+class Cropped(nn.Module):
+    """Works at multiples of 4 alone, and asks a question that does not help it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.down, self.up, self.runs = nn.Conv2d(1, 2, 4, 4), nn.ConvTranspose2d(2, 1, 4, 4), 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.runs += 1
+        y = self.up(self.down(x))
+        if x.shape[0] >= 64:
+            y = y.contiguous()
+        return torch.cat([x, y], 1)
+
+
+def test_what_the_model_refuses_itself_has_no_other_side() -> None:
+    model = Cropped().eval()
+    axes = {"x": {0: "batch", 2: "height", 3: "width"}}
+    program = onward.export(model, (torch.randn(2, 1, 16, 16),), dynamic_axes=axes, verify=False)
+    assert model.runs < 20
+    for shape in ((1, 1, 4, 8), (70, 1, 12, 4), (3, 1, 40, 16)):
+        x = torch.randn(shape)
+        torch.testing.assert_close(program(x), model(x), rtol=1e-4, atol=1e-5)
+
+
+class Survives(nn.Module):
+    """What a view refuses, it does in another way; or it asks its data, which a run without data does not know."""
+
+    def __init__(self, asks: bool) -> None:
+        super().__init__()
+        self.asks = asks
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.asks:
+            return x * 2 if x.shape[0] > 4 and x.sum() > 0 else x + 1
+        try:
+            return x.view(-1, 2) * 2
+        except RuntimeError:
+            return x.reshape(-1, 1) + 1
+
+
+@pytest.mark.parametrize("asks", [False, True])
+def test_an_error_of_a_run_without_data_is_not_taken_for_the_models(asks: bool) -> None:
+    model = Survives(asks)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        program = onward.export(model, (torch.ones(4),), dynamic_axes={"x": {0: "n"}}, verify=False)
+    wrong = []
+    for size in (2, 3, 4, 5, 6, 9):
+        for sign in (1, -1):
+            x = torch.full((size,), 0.5) * sign
+            try:
+                torch.testing.assert_close(program(x), model(x))
+            except Exception as error:
+                wrong.append(f"{size}: {error}")
+    assert not wrong or caught, wrong

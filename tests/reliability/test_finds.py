@@ -71,7 +71,7 @@ def _hidden_by_a_comparison(x: torch.Tensor) -> torch.Tensor:
 FINDS = {
     "the first piece of nothing": Find(_first_piece_of_nothing, (5, 6), (1, 2, 3, 9)),
     "chunks of nothing": Find(_chunks_of_nothing, (5, 6), (1, 2, 3, 6, 13)),
-    "halves of a slice": Find(_halves_of_a_slice, (5,), (1, 2, 3, 16), refused=(17, 20)),
+    "halves of a slice": Find(_halves_of_a_slice, (5,), (1, 2, 3, 16, 17, 20, 33, 100)),
     "softmax of nothing": Find(_softmax_of_nothing, (4, 1), (2, 3, 8), dtype=torch.float16),
     "squeezed in place": Find(_squeezed_in_place, (4, 3, 2), (2, 3, 7), refused=(1,)),
     "hidden by a comparison": Find(_hidden_by_a_comparison, (4, 2), (1, 2, 3, 6, 7, 20)),

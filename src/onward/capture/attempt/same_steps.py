@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import dis
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -21,6 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from ..decisions.assumptions import LARGEST_WITH_DATA
+from ..ground.attempts import may_survive
 from ..ground.memory import storage
 from ..ground.traits import draws
 from ..program.execute import execute
@@ -54,6 +55,7 @@ _UPSAMPLING = _NEAREST | {
     aten.upsample_linear1d.vec, aten.upsample_bilinear2d.vec, aten.upsample_trilinear3d.vec,
     aten.upsample_bicubic2d.vec,
 }  # fmt: skip
+_DATA_DECIDES = frozenset({torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape})
 _OF_OTHERS = (OtherResults, NotImplementedError, TypeError)  # which may be about what a tensor is
 _RAISE = dis.opmap["RAISE_VARARGS"]
 _COMPARED = frozenset({  # dtypes that PyTorch copies and compares; others, such as uint2, are like no other tensor
@@ -159,6 +161,9 @@ class _Sized(torch.Tensor):
             return run.step(op, args, kwargs)
         except Exception as error:
             run.untold.append(error)
+            if may_survive():  # with data the error is one of PyTorch's, and what the model does next is not known
+                run.untold.append(error)
+            run.failed = _kind(op, args, kwargs)
             raise
 
     def _is_not_there(self, *args: Any, **kwargs: Any) -> Any:
@@ -177,12 +182,17 @@ class _Following:
     def __init__(self, numbers: _Numbers, kernels: LayoutKernels, device: torch.device) -> None:
         self._numbers, self._kernels, self.device = numbers, kernels, device
         self.untold: list[Exception] = []  # what was raised that may be otherwise with data, or asks for it
+        self.done: set[Any] = set()  # the kinds of calls that have worked without data
+        self.failed: Any = None  # the kind of the last one that has not
 
-    def is_refused(self, error: Exception) -> bool:
-        """Whether the run ended with an error about sizes, which any data would meet."""
-        if isinstance(error, ProbeFailure):  # an operator's own words, where it has a kernel that needs no data
-            is_known = isinstance(error.__cause__, Exception) and not isinstance(error.__cause__, NotImplementedError)
-            return is_known and len(self.untold) == 1 and self.untold[0] is error
+    def is_refused(self, error: Exception, known: Callable[[], Collection[Any]]) -> bool:
+        """Whether the run ended with an error about sizes, which any data would meet.
+
+        An operator that fails without data may need data, and says something else then. It is believed if it has worked
+        in the same way before: `known` are the kinds of calls of a whole run without data at the example's sizes.
+        """
+        if isinstance(error, ProbeFailure):
+            return len(self.untold) == 1 and self.untold[0] is error and self.failed in known()
         return not self.untold and _is_raised(error)
 
     def input(self, tensor: torch.Tensor, place: int) -> torch.Tensor:
@@ -200,7 +210,7 @@ class _Following:
         """One step of the run."""
         if op is aten.sym_size.int:
             return args[0].shape[args[1]]
-        if not isinstance(op, OpOverload) or draws(op, args, kwargs):
+        if not isinstance(op, OpOverload) or draws(op, args, kwargs) or not _DATA_DECIDES.isdisjoint(op.tags):
             raise Untold(str(op))
         if op in _NOT_IN_TRAINING:
             return args[0]
@@ -210,6 +220,7 @@ class _Following:
         given = self.value(args), tuple(sorted((key, self.value(each)) for key, each in kwargs.items()))
         at_args = tuple(map(_laid_out, args))
         result = self._kernels.run(op, at_args, {key: _laid_out(each) for key, each in kwargs.items()}, largest=0)
+        self.done.add(_kind(op, args, kwargs))
         if isinstance(result, Layout):
             if writes:
                 args[0].number = self._numbers.of((name, op._overloadname, given, args[0].dtype))
@@ -240,6 +251,13 @@ class _Following:
             return None
         shares = any(each.alias_info is not None for each in op._schema.returns)
         return args[0].memory if shares or op in _MAY_SHARE else None
+
+
+def _kind(op: Any, args: Any, kwargs: Any) -> Any:
+    """A call by everything but the sizes and numbers in it."""
+    return op, tuple(
+        each.dtype if isinstance(each, torch.Tensor) else type(each) for each in tree_leaves((args, kwargs))
+    )
 
 
 def _first(values: Sequence[Any]) -> _Sized:
@@ -335,6 +353,7 @@ class SameSteps:
     """A program and the model that it was made from, compared at several sizes.
 
     The model is called with inputs, and with a function that it tells the memory of plain tensors that it writes to.
+    `example` are inputs of the example's sizes.
     """
 
     def __init__(
@@ -342,8 +361,9 @@ class SameSteps:
         program: CapturedProgram,
         model: Callable[..., Sequence[Output]],
         kernels: LayoutKernels,
+        example: Sequence[torch.Tensor],
     ) -> None:
-        self._program, self._model, self._kernels = program, model, kernels
+        self._program, self._model, self._kernels, self._example = program, model, kernels, example
         self._numbers = _Numbers(each.tensor for each in program.constants.values())
 
     def at(self, inputs: Sequence[torch.Tensor]) -> bool:
@@ -369,22 +389,43 @@ class SameSteps:
                     return False
                 found.append([(each.shape, each.dtype, following.value(each)) for each in results])  # type: ignore[union-attr]
             except Exception as error:  # Untold, data that is asked for, or sizes that are refused: data has to tell
-                return not found and following.is_refused(error)
+                return not found and following.is_refused(error, self._known)
         return bool(found[0] == found[1]) and self._program.declares([shape for shape, _, _ in found[0]])
 
+    def _known(self) -> Collection[Any]:
+        return _calls_of(lambda given: self._model(given, on_write=lambda memory: None), self._example, self._kernels)
 
-def refuses(model: Callable[..., Any], inputs: Sequence[torch.Tensor], kernels: LayoutKernels) -> bool:
+
+def _calls_of(model: Callable[..., Any], inputs: Sequence[torch.Tensor], kernels: LayoutKernels) -> Collection[Any]:
+    """The kinds of calls that a model makes at the sizes of these inputs; none if it does not get to its end."""
+    following, error = _error_at(model, inputs, kernels)
+    return frozenset() if following is None or error is not None else following.done
+
+
+def refuses(
+    model: Callable[..., Any], inputs: Sequence[torch.Tensor], example: Sequence[torch.Tensor], kernels: LayoutKernels
+) -> bool:
     """Whether a model refuses the sizes of these inputs, whatever the data is. False says nothing."""
+    following, error = _error_at(model, inputs, kernels)
+    if following is None or error is None:
+        return False
+    return following.is_refused(error, lambda: _calls_of(model, example, kernels))
+
+
+def _error_at(
+    model: Callable[..., Any], inputs: Sequence[torch.Tensor], kernels: LayoutKernels
+) -> tuple[_Following | None, Exception | None]:
+    """How a run without data ends."""
     devices = {each.device for each in inputs}
     if len(devices) != 1:
-        return False
+        return None, Untold("inputs on several devices")
     following = _Following(_Numbers(()), kernels, *devices)
     try:
         with below_autograd(), _Modest(kernels):
             model([following.input(each, place) for place, each in enumerate(inputs)])
     except Exception as error:
-        return following.is_refused(error)
-    return False
+        return following, error
+    return following, following.untold[0] if following.untold else None
 
 
 def _is_raised(error: Exception) -> bool:

@@ -217,9 +217,8 @@ def _agrees_at_points(request: Request, plan: Plan, program: CapturedProgram, pe
     if program.assumptions or not pen.thawed:
         return True
     example = {axis: values[0] for axis, values in plan.sizes.items()}
-    same_steps = SameSteps(
-        program, functools.partial(answers, request.model, request.call, program.results), request.kernels
-    )
+    model = functools.partial(answers, request.model, request.call, program.results)
+    same_steps = SameSteps(program, model, request.kernels, request.empty_at_sizes(example))
     most = max(_FEWEST_POINTS, _MOST_STEPS // max(len(program.graph.nodes), 1))
     with_data = 0
     for sizes in points_for(example, request.space)[:most]:

@@ -339,7 +339,8 @@ def _refuses_itself(request: Request, plan: Plan) -> bool:
     branch is right for them."""
     model = functools.partial(called, request.model, request.call)
     every = ({axis: sizes[probe] for axis, sizes in plan.sizes.items()} for probe in range(1, PROBES))
-    return any(refuses(model, request.empty_at_sizes(each), request.kernels) for each in every)
+    example = request.empty_at_sizes(plan.start)
+    return any(refuses(model, request.empty_at_sizes(each), example, request.kernels) for each in every)
 
 
 def _as_free_as_it_goes(
@@ -443,7 +444,7 @@ class _Trials:
     def _same_steps(self) -> SameSteps:
         request, program = self._request, self._program
         model = functools.partial(answers, request.model, request.call, program.results)
-        return SameSteps(program, model, request.kernels)
+        return SameSteps(program, model, request.kernels, request.empty_at_sizes(self.start))
 
     def answer(self, sizes: Mapping[str, int], draw: int = 0) -> tuple[tuple[torch.Tensor, ...], list[Output]]:
         """Inputs of these sizes, and what the model answers."""

@@ -16,7 +16,7 @@ from types import FrameType
 from .places import Source
 from .source import OURS, is_library
 
-RUN = os.path.join(OURS, "capture", "attempt", "run.py")  # it calls the model
+CALLERS = tuple(os.path.join(OURS, "capture", "attempt", name) for name in ("run.py", "mutable.py"))  # of the model
 # Names of errors that catch what operators and arithmetic raise, and what a key raises that cannot be one.
 _CATCHING = frozenset({
     "Exception", "BaseException", "RuntimeError", "ValueError", "IndexError", "LookupError", "ArithmeticError",
@@ -29,7 +29,7 @@ def surviving_try(kinds: frozenset[str] = _CATCHING) -> Source | None:
     """The line of the innermost `try` that would survive an error of these kinds here, of the model's own code or of
     libraries that it calls; None if there is none."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename != RUN:
+    while frame is not None and frame.f_code.co_filename not in CALLERS:
         code = frame.f_code
         if not is_library(code) and getattr(code, "co_exceptiontable", True):
             lines = tuple(linecache.getlines(code.co_filename))
@@ -38,6 +38,21 @@ def surviving_try(kinds: frozenset[str] = _CATCHING) -> Source | None:
                 return Source(code.co_filename, line, code.co_name)
         frame = frame.f_back
     return None
+
+
+def may_survive() -> bool:
+    """Whether some `try` may survive an error here; so may code that handles errors and whose source is not there."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename not in CALLERS:
+        code = frame.f_code
+        if (
+            not is_library(code)
+            and getattr(code, "co_exceptiontable", True)
+            and not linecache.getlines(code.co_filename)
+        ):
+            return True
+        frame = frame.f_back
+    return surviving_try() is not None
 
 
 @functools.lru_cache(maxsize=16)
