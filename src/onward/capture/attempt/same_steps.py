@@ -180,9 +180,9 @@ class _Following:
     """One run without data, numbered."""
 
     def __init__(self, numbers: _Numbers, kernels: LayoutKernels, device: torch.device) -> None:
-        self._numbers, self._kernels, self.device = numbers, kernels, device
+        self._numbers, self.kernels, self.device = numbers, kernels, device
         self.untold: list[Exception] = []  # what was raised that may be otherwise with data, or asks for it
-        self.done: set[Any] = set()  # the kinds of calls that have worked without data
+        self.done: set[Any] | None = None  # the kinds of calls that have worked without data, where they are asked for
         self.failed: Any = None  # the kind of the last one that has not
 
     def is_refused(self, error: Exception, known: Callable[[], Collection[Any]]) -> bool:
@@ -219,8 +219,9 @@ class _Following:
             raise Untold("it writes to memory that others see")
         given = self.value(args), tuple(sorted((key, self.value(each)) for key, each in kwargs.items()))
         at_args = tuple(map(_laid_out, args))
-        result = self._kernels.run(op, at_args, {key: _laid_out(each) for key, each in kwargs.items()}, largest=0)
-        self.done.add(_kind(op, args, kwargs))
+        result = self.kernels.run(op, at_args, {key: _laid_out(each) for key, each in kwargs.items()}, largest=0)
+        if self.done is not None:
+            self.done.add(_kind(op, args, kwargs))
         if isinstance(result, Layout):
             if writes:
                 args[0].number = self._numbers.of((name, op._overloadname, given, args[0].dtype))
@@ -398,34 +399,31 @@ class SameSteps:
 
 def _calls_of(model: Callable[..., Any], inputs: Sequence[torch.Tensor], kernels: LayoutKernels) -> Collection[Any]:
     """The kinds of calls that a model makes at the sizes of these inputs; none if it does not get to its end."""
-    following, error = _error_at(model, inputs, kernels)
-    return frozenset() if following is None or error is not None else following.done
+    following = _Following(_Numbers(()), kernels, inputs[0].device)
+    following.done = set()
+    return frozenset() if _error_of(model, inputs, following) is not None else following.done
 
 
 def refuses(
     model: Callable[..., Any], inputs: Sequence[torch.Tensor], example: Sequence[torch.Tensor], kernels: LayoutKernels
 ) -> bool:
     """Whether a model refuses the sizes of these inputs, whatever the data is. False says nothing."""
-    following, error = _error_at(model, inputs, kernels)
-    if following is None or error is None:
-        return False
-    return following.is_refused(error, lambda: _calls_of(model, example, kernels))
-
-
-def _error_at(
-    model: Callable[..., Any], inputs: Sequence[torch.Tensor], kernels: LayoutKernels
-) -> tuple[_Following | None, Exception | None]:
-    """How a run without data ends."""
     devices = {each.device for each in inputs}
     if len(devices) != 1:
-        return None, Untold("inputs on several devices")
+        return False
     following = _Following(_Numbers(()), kernels, *devices)
+    error = _error_of(model, inputs, following)
+    return error is not None and following.is_refused(error, lambda: _calls_of(model, example, kernels))
+
+
+def _error_of(model: Callable[..., Any], inputs: Sequence[torch.Tensor], following: _Following) -> Exception | None:
+    """How a run without data ends."""
     try:
-        with below_autograd(), _Modest(kernels):
+        with below_autograd(), _Modest(following.kernels):
             model([following.input(each, place) for place, each in enumerate(inputs)])
     except Exception as error:
-        return following, error
-    return following, following.untold[0] if following.untold else None
+        return error
+    return following.untold[0] if following.untold else None
 
 
 def _is_raised(error: Exception) -> bool:
