@@ -497,25 +497,25 @@ class Tracer:
     def _split(self, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, Any, list[Traced]]:
         """The arguments as the example has them and as fx has them, and the traced tensors among them."""
         traced: list[Traced] = []
-
-        def both(value: Any) -> tuple[Any, Any]:
-            if isinstance(value, Traced):
-                traced.append(value)
-                return value.example, self.node_of(value)
-            if isinstance(value, torch.Tensor):
-                return value, self.plain.node(value)
-            if isinstance(value, (list, tuple)):
-                pairs = [both(each) for each in value]
-                return [real for real, _ in pairs], [node for _, node in pairs]
-            if isinstance(value, SYMBOLIC):
-                return value.node.values[0], self.size_node(value.node)
-            return value, value
-
-        pairs = [both(value) for value in args]
-        named = {name: both(value) for name, value in kwargs.items()}
+        pairs = [self._both(value, traced) for value in args]
+        named = {name: self._both(value, traced) for name, value in kwargs.items()}
         real = tuple(each[0] for each in pairs), {name: each[0] for name, each in named.items()}
         nodes = tuple(each[1] for each in pairs), {name: each[1] for name, each in named.items()}
         return real, nodes, traced
+
+    def _both(self, value: Any, traced: list[Traced]) -> tuple[Any, Any]:
+        """One argument in both forms. (A function inside of `_split` that calls itself would keep all tensors alive.)"""
+        if isinstance(value, Traced):
+            traced.append(value)
+            return value.example, self.node_of(value)
+        if isinstance(value, torch.Tensor):
+            return value, self.plain.node(value)
+        if isinstance(value, (list, tuple)):
+            pairs = [self._both(each, traced) for each in value]
+            return [real for real, _ in pairs], [node for _, node in pairs]
+        if isinstance(value, SYMBOLIC):
+            return value.node.values[0], self.size_node(value.node)
+        return value, value
 
     def wrap(
         self,
