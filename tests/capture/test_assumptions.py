@@ -428,3 +428,21 @@ def test_a_branch_that_a_rounding_hides_near_zero_is_tried_with_other_values(sma
         return (y.abs().sqrt() * 3).to(torch.int16)
 
     assert keeps_a_branch(function, torch.tensor(small), {"x": {0: "batch"}})
+
+
+def with_the_last_row_cleared(x: torch.Tensor) -> torch.Tensor:
+    y = torch.tanh(x) if x.shape[1] > 1 else x + 1
+    y[-1:] = 0
+    return y
+
+
+def with_the_last_rows_doubled(x: torch.Tensor) -> torch.Tensor:
+    y = torch.tanh(x) if x.shape[1] > 1 else x + 1
+    return torch.cat([y[:-2], x[-2:] * 2])
+
+
+@pytest.mark.parametrize("function", [with_the_last_row_cleared, with_the_last_rows_doubled])
+@pytest.mark.parametrize("rows", [1, 2, 5])
+def test_few_rows_do_not_hide_a_branch_on_another_axis(function: Callable[..., Any], rows: int) -> None:
+    program = quietly(function, torch.rand(rows, 3), LINE)
+    assert agrees(function, program, (5, 1), (1, 1), (2, 1), (5, 4))

@@ -37,6 +37,7 @@ from .thaw import CannotThaw, SizesRefused, thaw, thaw_numbers
 from .willing import as_a_sum, sum_note, unwilling
 
 _SECONDS = 1.0  # that a model with a loop on data may take on other values
+_FEW, _LARGER = 2, 3  # sizes that may hide what differs, and how many times as much shows it
 _FAILURES = (CaptureError, CannotThaw, ProbeRejected, Frozen, Stuck)  # of one run among several
 _KEPT = "the file keeps the example's", "the file keeps its size in the example"  # warnings of decisions
 
@@ -439,6 +440,7 @@ class _Trials:
         named = zip(request.call.names, request.call.tensors, strict=True)
         self._originals = [tensor if request.axes.get(label) else None for label, tensor in named]
         self._verdicts: dict[tuple[int, ...], bool] = {}
+        self._larger = {axis: _LARGER * size for axis, size in start.items() if size <= _FEW}
 
     @functools.cached_property
     def _same_steps(self) -> SameSteps:
@@ -454,6 +456,12 @@ class _Trials:
             return inputs, answers(request.model, request.call, program.results, inputs)
 
     def agree(self, sizes: Mapping[str, int]) -> bool:
+        """Whether both give the same there, and also where the axes that the example has small are larger: of a single
+        row, `y[-1:] = 0` leaves nothing to see."""
+        larger = {**self.start, **self._larger, **sizes}
+        return self._agree(sizes) and (not self._request.space.allows(larger) or self._agree(larger))
+
+    def _agree(self, sizes: Mapping[str, int]) -> bool:
         """Without data where both take the same steps, for data could say nothing else; with data elsewhere."""
         key = tuple({**self.start, **sizes}.values())
         if key not in self._verdicts:
