@@ -504,7 +504,7 @@ class Tracer:
         return real, nodes, traced
 
     def _both(self, value: Any, traced: list[Traced]) -> tuple[Any, Any]:
-        """One argument in both forms. (A function inside of `_split` that calls itself would keep all tensors alive.)"""
+        """One argument in both forms. (A function inside of `_split` that calls itself would keep tensors alive.)"""
         if isinstance(value, Traced):
             traced.append(value)
             return value.example, self.node_of(value)
