@@ -222,6 +222,16 @@ def some_and_all(x: Tensor) -> Tensor:
     return x * (int(some) + 2 * int(both) + 4 * int(some ^ both))
 
 
+@row(X, SIZES, BOTH)
+def counts_of_turns(x: Tensor) -> Tensor:
+    n = x.size(0)
+    while n > 2:
+        n = n // 2
+    steps = torch.linspace(-1, 1, n).sum() + torch.logspace(0, 1, n).sum()
+    places = torch.tril_indices(n, n).sum() - torch.triu_indices(n, n, 1).sum()
+    return x + steps + places + torch.nn.functional.one_hot(torch.zeros(1, dtype=torch.long), n).sum(0).numel()
+
+
 def _beside(x: Tensor) -> Tensor:
     return x * 2
 

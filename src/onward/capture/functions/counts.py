@@ -97,3 +97,13 @@ def combinations(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any])
         return tensor[places.t()]
 
     return call(*args, **kwargs)
+
+
+# By their operators, which scripts call: PyTorch makes plain numbers of their sizes as well.
+TAKES_A_COUNT: dict[Any, Any] = {
+    aten.linspace: torch.linspace,
+    aten.logspace: torch.logspace,
+    aten.tril_indices: torch.tril_indices,
+    aten.triu_indices: torch.triu_indices,
+    aten.one_hot: F.one_hot,
+}

@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ....errors import CaptureError
+from ...functions.counts import TAKES_A_COUNT
 from ...ground.source import at_source
 from ...record.complaints import ScriptRaised
 from ...record.elsewhere import ProbeRejected
 from ...sizes.sizes import SYMBOLIC, is_from_data
 from .columns import NotAlike
 from .containers import Attributes, Snapshot
+from .enumerations import dtype_of
 from .flow import Flow
 from .graphs import CALL_METHOD, is_pytorchs_module, prepared, source_of
 from .list_operators import concerns, on_rows, parted, unbound
@@ -138,6 +140,9 @@ class Interpreter:
             raise self._unknown(kind)  # a dtype that depends on data
         positional = [plain(value) for value, name in zip(inputs, names, strict=True) if name is None]
         named = {name: plain(value) for value, name in zip(inputs, names, strict=True) if name is not None}
+        if operator.overloadpacket in TAKES_A_COUNT and any(isinstance(each, SYMBOLIC) for each in inputs):
+            dtype = {"dtype": dtype_of(named["dtype"])} if "dtype" in named else {}  # the rest says where it lies
+            return TAKES_A_COUNT[operator.overloadpacket](*positional, **dtype)
         return operator(*positional, **named)
 
     def _unknown(self, kind: str) -> CaptureError:
