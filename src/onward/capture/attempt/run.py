@@ -297,7 +297,7 @@ def run(
         born_at=tracer.plain.born_at(),
         decided_by_data=tracer.decisions.by_data,
     )
-    if tracer.copies_into_lists and not tracer.draws_numbers and not plan.other_side:
+    if tracer.copies_into_lists and not tracer.draws_numbers:
         _check_lists(request, program, plan)
     return program
 

@@ -176,7 +176,7 @@ def _first_that_works(request: Request, *, in_short: bool = False) -> CapturedPr
             continue
         said: list[Said] = []
         first: _Ran | None = None
-        if general and not (in_short or plan.enlarged or plan.other_side):
+        if general and not (in_short or plan.enlarged):
             tried = _first_run(request, plan)
             if isinstance(tried, CapturedProgram):
                 return tried
@@ -324,7 +324,7 @@ def _with_size_decisions(request: Request, plan: Plan, *, assumes: bool = True) 
 
     With `assumes`, it keeps one side of branches that only sizes far away take otherwise: `_settled` tries these out.
     """
-    if plan.other_side or plan.enlarged:
+    if plan.enlarged:
         return None
     with warnings_held() as said:
         try:
@@ -363,7 +363,7 @@ def _on_one_side(request: Request, plan: Plan, frozen: Frozen) -> CapturedProgra
     `if padding > 0: x = pad(x, padding)` has such a side: padding by nothing does no harm. Which one it is, is tried
     out: the program must give the model's results at sizes on either side.
     """
-    if not any(isinstance(freeze.value, bool) for freeze in frozen.freezes) or plan.other_side or plan.enlarged:
+    if not any(isinstance(freeze.value, bool) for freeze in frozen.freezes) or plan.enlarged:
         return None
     for side in SIDES:
         sided = dataclasses.replace(plan, side=side)
@@ -402,16 +402,16 @@ def _is_limit(plan: Plan) -> bool:
 
 def _is_one_sided(plan: Plan) -> bool:
     """Sizes that were chosen to take the same side of a branch."""
-    return plan.other_side or plan.label == "multiples" or plan.label.startswith("steps")
+    return plan.label == "multiples" or plan.label.startswith("steps")
 
 
 def _worth_trying(frozen: Frozen | None, plan: Plan, *, refused: bool) -> bool:
     """After a freeze, only another kind of size helps: an example larger than 1, sizes that stay below a limit, sizes
     that are all on one side of a branch, or as even as the example."""
-    if refused and _is_one_sided(plan) and not plan.other_side:
+    if refused and _is_one_sided(plan):
         return True
     if frozen is None or not any(isinstance(freeze.value, bool) for freeze in frozen.freezes):
-        return not plan.other_side and (frozen is None or bool(plan.enlarged))
+        return frozen is None or bool(plan.enlarged)
     return bool(plan.enlarged) or _is_limit(plan) or _is_one_sided(plan)
 
 

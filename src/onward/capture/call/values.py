@@ -98,7 +98,7 @@ def drawn(
         tensors = [each if own is None else _of_the_original(each, own, draw) for each, own in pairs]
     if draw == 1:
         return tuple(fresh(each, place) for place, each in enumerate(tensors, 1))
-    others = [given for _, given in varied(tensors)]
+    others = [[_alike(each) for each in tensors], *(given for _, given in varied(tensors))]
     if draw - 2 < len(others):
         return tuple(others[draw - 2])
     factor = _FACTORS[draw % len(_FACTORS)]
@@ -135,6 +135,14 @@ def varied(tensors: Sequence[torch.Tensor]) -> Iterator[tuple[str, list[torch.Te
         yield "whole numbers", [_whole(each) if _is_continuous(each) else each.clone() for each in tensors]
         for label, factor in (("ten times as large", 10.0), ("near zero", 1e-3), ("other sign", -1.0)):
             yield label, [_times(each, factor) if _is_continuous(each) else each.clone() for each in tensors]
+
+
+def _alike(tensor: torch.Tensor) -> torch.Tensor:
+    """Values that do not differ, of which nothing is left that sums squares of differences; other tensors as they are.
+
+    They are 0, which is also what no comparison with 0 takes for a positive or a negative number.
+    """
+    return torch.zeros_like(tensor) if _is_continuous(tensor) else tensor.clone()
 
 
 def _low(tensor: torch.Tensor) -> torch.Tensor:

@@ -30,7 +30,7 @@ _TOLERANCE = {
     torch.float16: 4e-3,
     torch.bfloat16: 3e-2,
 }
-_DRAWS = 7  # sets of values that a branch is tried with: `relu`, `clamp` or a mask may hide a difference in some
+_DRAWS = 8  # sets of values that a branch is tried with: `relu`, `clamp` or a mask may hide a difference in some
 _MOST_DRAWS, _ENOUGH_SEEN = 40, 1000  # the more, the fewer elements of results there are to see
 _SMALL = 400  # nodes of a program up to which it is tried as often as that
 _MOST_DRAWN = 1 << 16  # elements of the inputs up to which there is more than one

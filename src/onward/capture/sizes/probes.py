@@ -38,7 +38,6 @@ class Plan:
     sizes: dict[str, tuple[int, ...]]
     tied: dict[str, str]  # axes that this attempt takes for the same axis: {name: the name it follows}
     enlarged: frozenset[str] = frozenset()  # axes whose example is taken at another size
-    other_side: bool = False  # only to be tried where the example is on the special side of a branch
     freedom: Freedom = FREE  # of numbers that depend on data
     sizes_as_numbers: bool = False  # for code that takes no symbols: see numbers_of_sizes.py
     side: str = ""  # one of SIDES, or GENERAL: how a branch is answered on which the probes disagree
@@ -77,13 +76,6 @@ def plans(example: dict[str, int], space: AxisSpace | None = None) -> Iterator[P
         yield from attempt("smaller", example, independent, _smaller)
         if tied:
             yield from attempt("smaller, equal axes tied", example, tied, _smaller)
-    for label, start, rule in (("moved", _next, _ragged), ("doubled", _double, _larger_multiples)):
-        spread = _spread(example, independent, rule, space)
-        moved = {name: start(size) for name, size in example.items()}
-        if spread is not None and space.allows(moved):
-            sizes = {name: (moved[name], *values[1:]) for name, values in spread.items()}
-            if all(len(set(values)) > 1 for values in sizes.values()):
-                yield Plan(label, sizes, independent, frozenset(example), other_side=True)
 
 
 def congruent(example: dict[str, int], tied: dict[str, str], space: AxisSpace) -> dict[str, tuple[int, ...]] | None:
@@ -150,23 +142,6 @@ def _smaller(size: int, row: int) -> tuple[int, ...]:
     return tuple(max(2, size - offset) for offset in _OFFSETS[row % len(_OFFSETS)])
 
 
-def _next(size: int) -> int:
-    return size + 1
-
-
-def _double(size: int) -> int:
-    return 2 * size
-
-
-def _ragged(size: int, row: int) -> tuple[int, ...]:
-    """With the example one larger: nothing is a multiple of what the example is a multiple of."""
-    return tuple(multiple + extra for multiple, extra in zip(_multiples(size, row), (2, 3, 5), strict=True))
-
-
-def _larger_multiples(size: int, row: int) -> tuple[int, ...]:
-    return tuple(multiple + size for multiple in _multiples(size, row))
-
-
 def _spread(
     example: dict[str, int], tied: dict[str, str], rule: Rule, space: AxisSpace
 ) -> dict[str, tuple[int, ...]] | None:
@@ -194,7 +169,7 @@ def _spread(
 def _pool(rule: Rule, size: int, low: int, high: int | None) -> range:
     """The sizes within bounds from which a rule's are drawn."""
     high = max(16 * size, 8 * low) if high is None else min(high, max(16 * size, 8 * low))
-    if rule in (_multiples, _larger_multiples):
+    if rule is _multiples:
         for step in (each for each in range(size, 0, -1) if size % each == 0):
             pool = range(-(-low // step) * step, high + 1, step)
             if len(pool) > 1:  # the example itself, and another
