@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from onward.capture.explore.accept import Rejected, accept
+from onward.capture.explore.accept import accept
 from onward.capture.explore.items import (
     Calc,
     Item,
@@ -17,6 +17,7 @@ from onward.capture.explore.items import (
     Piece,
     Raw,
     Ref,
+    Rejected,
     SizeOf,
     Star,
     TooFew,

@@ -6,16 +6,27 @@ import ast
 import dataclasses
 import linecache
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ...errors import ExportError
 from ..decisions.decisions import CaptureWarning
 from ..decisions.journal import CannotThaw
-from ..explore.accept import Rejected
 from ..explore.bodies import has_lists, kept
 from ..explore.explorer import Explorer
-from ..explore.items import At, Branch, CannotExplore, Flag, Loop, Ragged, Raw, TooMuch, Unlike
+from ..explore.items import (
+    At,
+    Branch,
+    CannotExplore,
+    Flag,
+    Loop,
+    OtherSize,
+    Ragged,
+    Raw,
+    Rejected,
+    TooMuch,
+    Unlike,
+)
 from ..explore.recorder import Recorder, Ways
 from ..explore.replay import replay
 from ..explore.runs import Runs
@@ -44,7 +55,7 @@ class _Search:
     of_sizes  whether questions about sizes are explored
     assumes   whether those that all probes answer alike keep their answers, and are assumptions of the program
     ways      the settings of all runs
-    heeded    gets the settings that something in a run depended on
+    heeded    gets the settings that something in a run depended on, and "of_sizes" if the program is one-sided
     """
 
     of_sizes: bool
@@ -73,16 +84,50 @@ def explored(request: Request, plan: Plan, *, of_sizes: bool = False, assumes: b
     for setting, ways in _SETTINGS.items():
         if setting and setting not in heeded:  # all runs would be the same again
             continue
+        heeded.discard("of_sizes")
+        search = _Search(of_sizes, assumes, ways, heeded)
         try:
-            return _as_free_as_it_goes(request, plan, _Search(of_sizes, assumes, ways, heeded))
+            with warnings_held() as said:
+                found = _as_free_as_it_goes(request, plan, search)
         except CannotExplore as error:
+            whole = _on_all_sides(request, plan, search) if _is_of_sizes(error) else None
+            if whole is not None:
+                return whole
             first = first or error
             if isinstance(error, TooMuch):
                 request.given_up.append(str(error))
             if not isinstance(error, Unlike | Rejected):
                 break
+        else:
+            whole = _on_all_sides(request, plan, search) if "of_sizes" in heeded else None
+            if whole is None:
+                _tell(said)
+            return whole or found
     assert first is not None
     raise first
+
+
+def _is_of_sizes(error: CannotExplore) -> bool:
+    """Whether a search has failed because of a question about sizes, which was not explored."""
+    return isinstance(error, OtherSize) or isinstance(error.__cause__, Frozen)
+
+
+def _on_all_sides(request: Request, plan: Plan, search: _Search) -> CapturedProgram | None:
+    """The program with its branches on sizes, too; None if it cannot be, or if the search was for these."""
+    if search.of_sizes:
+        return None
+    try:
+        with warnings_held() as said:
+            found = _as_free_as_it_goes(request, plan, dataclasses.replace(search, of_sizes=True, assumes=False))
+    except CannotExplore:
+        return None
+    _tell(said)
+    return found
+
+
+def _tell(said: Iterable[Said]) -> None:
+    for each in said:
+        warn_user(*each)
 
 
 def _as_free_as_it_goes(request: Request, plan: Plan, search: _Search) -> CapturedProgram:
@@ -140,6 +185,8 @@ def _explored(
         assumed_at=request.example_sizes() if search.assumes else None,
     )
     program = explorer.program()
+    if not search.of_sizes and explorer.is_one_sided(program):
+        search.heeded.add("of_sizes")
     if not kept(program.items) and not has_lists(program.items):
         fails = [f"with the other answer the model raises {each}" for each in explorer.unkept.values()]
         if fails:

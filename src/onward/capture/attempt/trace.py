@@ -187,10 +187,14 @@ def _first_that_works(request: Request, *, in_short: bool = False) -> CapturedPr
             except Frozen as error:
                 frozen = frozen or error
                 plan = dataclasses.replace(plan, freedom=error.freedom)
-                sided = None if in_short else _on_one_side(request, plan, error)
-                if sided is not None:
+                with warnings_held() as of_side:
+                    sided = None if in_short else _on_one_side(request, plan, error)
+                found = None
+                if sided is None or sided.decided_by_data:  # data may hide what the other side does
+                    found = _with_size_decisions(request, plan)
+                if found is None and sided is not None:
+                    _tell(of_side)
                     return sided
-                found = _with_size_decisions(request, plan)
                 program = found or thaw(request, plan, error)
                 if found is None:
                     _tell(said)
@@ -276,7 +280,7 @@ def _first_run(request: Request, plan: Plan) -> CapturedProgram | _Ran | None:
             general, program = _as_free_as_it_goes(request, general, lambda: sides.append(None))
             found: _Ran | CapturedProgram | None
             if sides:
-                found = _settled(request, general, program, after_freeze=True)
+                found = None if program.decided_by_data else _settled(request, general, program, after_freeze=True)
             else:
                 found = _Ran(tuple(said), (dataclasses.replace(general, side=""), program))
         except _FAILURES as error:

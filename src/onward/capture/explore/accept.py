@@ -13,7 +13,6 @@ from .branches import is_same
 from .items import (
     Branch,
     Calc,
-    CannotExplore,
     Const,
     Counted,
     Decision,
@@ -23,10 +22,12 @@ from .items import (
     Last,
     Loop,
     Op,
+    OtherSize,
     Piece,
     Program,
     Raw,
     Ref,
+    Rejected,
     SizeOf,
     Star,
     Turn,
@@ -35,17 +36,12 @@ from .items import (
 )
 
 
-class Rejected(CannotExplore):
-    """The run did something else."""
+def accept(program: Program, run: Raw, *, at_any_size: bool = False) -> None:
+    """Raise Rejected if the program would not have done what the run did.
 
-
-class OtherSize(Rejected):
-    """The run was made at a size on the other side of a branch on sizes, and the program has one side of it."""
-
-
-def accept(program: Program, run: Raw) -> None:
-    """Raise Rejected if the program would not have done what the run did."""
-    walk = _Walk(run)
+    With `at_any_size`, other answers to questions about sizes that are not kept do not matter, only what comes of them.
+    """
+    walk = _Walk(run, at_any_size)
     env = {name: Ref(value) for name, value in zip(program.inputs, run.inputs, strict=True)}
     walk.items(program.items, env)
     walk.check_turns()
@@ -65,8 +61,9 @@ class _Left(Exception):
 
 
 class _Walk:
-    def __init__(self, run: Raw) -> None:
+    def __init__(self, run: Raw, at_any_size: bool) -> None:
         self._items, self._place, self._sizes = run.items, 0, run.sizes
+        self._at_any_size = at_any_size
         self._lengths: dict[int, int] = {}  # how many pieces an operator gave
         self._turns: dict[int, int] = {}  # of the loops that are being walked: the number of the turn
         self._marks: list[int] = []  # of the loops that are being walked: the number that the run gives the turn
@@ -130,7 +127,8 @@ class _Walk:
                 if not item.is_idle and not is_same(asked.answer, item.answer):
                     of_sizes = not item.is_kept and not item.of_turns and isinstance(item.answer, bool)
                     reason = f"a question that is not kept gets another answer ({item.at.source})"
-                    raise OtherSize(reason) if of_sizes else Rejected(reason)
+                    if not (of_sizes and self._at_any_size):
+                        raise OtherSize(reason) if of_sizes else Rejected(reason)
                 self.match(item.predicate, asked.predicate, env)
 
     def _op(self, op: Op, env: dict[int, Any]) -> None:

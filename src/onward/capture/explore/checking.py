@@ -6,8 +6,8 @@ import contextlib
 import random
 from collections.abc import Sequence
 
-from .accept import OtherSize, accept
-from .items import Place, Program, Raw
+from .accept import accept
+from .items import OtherSize, Place, Program, Raw, Rejected
 from .patterns import draws, patterns
 from .recorder import Ways
 from .runs import Runs, Sizes
@@ -16,6 +16,7 @@ _MOST_DRAWN_TURNS = 7  # of loops over plain numbers, in runs whose answers are 
 _TURNS = (0, 1, 2, 9)
 _FARTHEST = 64  # sizes of an axis at which a question may get another answer
 _MOST_SIDES = 8  # such sizes that are tried
+_MOST_QUESTIONS = 16  # about sizes, whose other sides are compared with the program
 _MOST_WORK_FAR = 1_000  # items of all runs at sizes far away
 
 
@@ -61,6 +62,33 @@ def _other_sides(runs: Runs, tried: Sequence[Sizes]) -> list[Sizes]:
         if len(seen) == 1 and len(found) < _MOST_SIDES:
             found += [each for each in near if question.at(each) not in (*seen, None) and runs.allows(each)][:1]
     return found
+
+
+def is_one_sided(program: Program, runs: Runs, others: Sequence[Sizes]) -> bool:
+    """Whether the model does something else than the program behind another answer to a question about sizes.
+
+    It may do so where only few inputs lead: the answers of a run that asked the question are given again.
+    """
+    asked = {
+        question: raw
+        for (_, sizes), raw in reversed(runs.known.items())
+        if raw.error is None and dict(sizes) == runs.sizes
+        for question in raw.questions
+    }
+    near = [{**runs.sizes, axis: size} for size in range(1, _FARTHEST) for axis in runs.sizes]
+    for question, raw in list(asked.items())[:_MOST_QUESTIONS]:
+        here = question.at(runs.sizes)
+        there = (each for each in (*others, *near) if question.at(each) not in (here, None) and runs.allows(each))
+        sizes = next(there, None)
+        if sizes is None:
+            continue
+        found = runs.apart(Ways(raw.answers, runs.rules), sizes)
+        try:
+            if found.error is None:
+                accept(program, found, at_any_size=True)
+        except Rejected:
+            return True
+    return False
 
 
 def _check_far(program: Program, runs: Runs, far: Sequence[Sizes]) -> None:

@@ -7,10 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from .accept import Rejected
 from .bodies import DEEPEST, check_depth, check_joins, with_turns, with_whole_lists
 from .branches import Ambiguous, Meeting, item_pairs, joined, meet, pairs_of
-from .checking import check
+from .checking import check, is_one_sided
 from .endless import Endless
 from .exits import Around, Exits
 from .items import (
@@ -25,6 +24,7 @@ from .items import (
     Program,
     Raw,
     Ref,
+    Rejected,
     TooFew,
     Turn,
     Unlike,
@@ -154,6 +154,10 @@ class Explorer:
                     break
         assert reason is not None
         raise reason
+
+    def is_one_sided(self, program: Program) -> bool:
+        """Whether the program leaves out what the model does on the other side of a question about sizes."""
+        return is_one_sided(program, self._runs, self._others(self._runs.sizes))
 
     def _fixed_loops(self) -> list[Place]:
         """The loops over plain numbers that are to be rolled."""
@@ -325,6 +329,8 @@ class Explorer:
             if len(rest[0]) != len(rest[1]):
                 continue
             columns = [item_pairs(a, b) for a, b in zip(*rest, strict=True)]
+            results = pairs_of(one.results, two.results)
+            columns.append(None if results is None else list(results))
             if any(pairs is None for pairs in columns):
                 continue
             for a, b in (pair for pairs in columns for pair in pairs or ()):

@@ -40,6 +40,14 @@ class TooFew(Unlike):
     """A loop has too few turns to see what they have in common."""
 
 
+class Rejected(CannotExplore):
+    """A run did something else than a program would have done."""
+
+
+class OtherSize(Rejected):
+    """The run was made at a size on the other side of a branch on sizes, and the program has one side of it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Ref:
     """A tensor, or a number that the graph computes."""

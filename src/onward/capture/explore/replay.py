@@ -28,6 +28,7 @@ from .items import (
     Last,
     Loop,
     Op,
+    OtherSize,
     Piece,
     Program,
     Ragged,
@@ -80,9 +81,8 @@ class _Replay:
             asked = self.value(item.predicate, env)
             answer = bool(asked) if isinstance(item.answer, bool) else type(item.answer)(asked)
             if answer != item.answer:
-                raise CannotExplore(
-                    f"a question that is not kept gets another answer ({item.at.source}: {item.expression})"
-                )
+                where = f"{item.at.source}: {item.expression}"
+                raise OtherSize(f"a question that is not kept gets another answer ({where})")
 
     # --- operators ---------------------------------------------------------------------------------------------------
     def _op(self, op: Op, env: Env) -> None:
