@@ -35,6 +35,9 @@ _EXACT = frozenset({
     "select_scatter", "nan_to_num", "linspace", "_to_copy", "heaviside", "unfold", "hardtanh", "relu_", "clamp_",
     "masked_fill_", "index_put_", "neg_", "abs_", "round_", "bernoulli", "rand", "randn",
 })  # fmt: skip
+_EQUALITIES = frozenset({"eq", "ne"})
+_NEARLY = 32  # amplitudes that numbers may be apart that another order of rounding makes equal
+
 _ORDERS = frozenset({
     "sort", "topk", "argmax", "argmin", "max", "min", "argsort", "cummax", "cummin", "kthvalue", "median", "mode",
     "aminmax", "max_pool2d_with_indices", "adaptive_max_pool2d",
@@ -108,11 +111,22 @@ class Noise(TorchDispatchMode):
             raise Refused(str(error)) from error
         aliases = [each.alias_info for each in func._schema.returns]
         views = any(each is not None and not each.is_write for each in aliases)
+        if name in _EQUALITIES:
+            return self._maybe_equal(result, *args)
         if views or name in _EXACT or name in _ORDERS:
             return result
         if name in _ABSOLUTE or name in _ABSOLUTE_TIMES_X:
             return self._shifted(result, scale)
         return tree_map(self._moved, result)
+
+    def _maybe_equal(self, result: torch.Tensor, x: torch.Tensor, y: Any) -> torch.Tensor:
+        """Numbers that noise has moved apart may be equal without it, or with other rounding errors."""
+        if x.dtype not in _AMPLITUDES or not isinstance(y, torch.Tensor) or y.dtype != x.dtype:
+            return result
+        wide = x.double(), y.double()
+        most = _NEARLY * _AMPLITUDES[x.dtype] * torch.maximum(wide[0].abs(), wide[1].abs())
+        near = (wide[0] != wide[1]) & ((wide[0] - wide[1]).abs() <= most)
+        return result ^ (near & (torch.rand(result.shape, generator=self._generator) < 0.5))
 
     def _distances(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         """As PyTorch computes them: the root of x*x + y*y - 2*x*y, which is all rounding error where x is y."""

@@ -193,6 +193,21 @@ def test_rounding_excuses_only_the_integers_that_it_moves(tmp_path: Path) -> Non
     assert judge(program, tmp_path, export=giving(file)).kind == judging.WRONG
 
 
+@pytest.mark.parametrize(
+    ("line", "file", "kind"),
+    [
+        ("x0 * 0.1 + x0 * 0.2 == x0 * 0.3", lambda x0: x0 == x0, judging.ILL),
+        ("x0 * 0.1 + x0 * 0.2 != x0 * 0.3", lambda x0: x0 != x0, judging.ILL),
+        ("x0 * 0.1 == x0 * 0.1001", lambda x0: x0 == x0, judging.WRONG),
+        ("x0 == x0", lambda x0: x0 != x0, judging.WRONG),
+        ("x0.sign() == -1", lambda x0: x0.sign() != -1, judging.WRONG),
+    ],
+)
+def test_rounding_makes_equal_only_what_is_nearly_equal(tmp_path: Path, line: str, file: Any, kind: str) -> None:
+    program = program_of(f"v1 = {line}", "v2 = x0 * 2", returns="v1, v2")
+    assert judge(program, tmp_path, export=giving(lambda x0: (file(x0), x0 * 2))).kind == kind
+
+
 def test_a_failure_of_the_noise_is_a_fault_of_the_fuzzer(tmp_path: Path) -> None:
     def fails(*_: Any) -> Any:
         raise TypeError("in the noise itself")
