@@ -166,13 +166,13 @@ def _first_that_works(request: Request, *, in_short: bool = False) -> CapturedPr
     reason: str | None = None
     at_example: str | None = None
     stuck: Stuck | None = None
-    refused, general = False, bool(example)
+    general = bool(example)
     rejected: list[tuple[Plan, ProbeRejected]] = []
     waiting = collections.deque(_plans(example, request, in_short))
     while waiting:
         plan = waiting.popleft()
         tying = bool(plan.tied) and _compares_axes(frozen, example)
-        if not tying and (not _worth_trying(frozen, plan, refused=refused) or (frozen and plan.tied and not rejected)):
+        if frozen and not plan.enlarged and not tying:  # sizes of another kind do not settle a branch
             continue
         said: list[Said] = []
         first: _Ran | None = None
@@ -219,7 +219,6 @@ def _first_that_works(request: Request, *, in_short: bool = False) -> CapturedPr
             at_example = at_example or str(other)
         except CannotThaw as cannot:
             reason = reason or str(cannot)
-            refused = refused or isinstance(cannot, SizesRefused)
         except CaptureError:
             if not plan.enlarged:
                 raise
@@ -404,21 +403,6 @@ def _is_limit(plan: Plan) -> bool:
     return plan.label.startswith("smaller")
 
 
-def _is_one_sided(plan: Plan) -> bool:
-    """Sizes that were chosen to take the same side of a branch."""
-    return plan.label == "multiples" or plan.label.startswith("steps")
-
-
-def _worth_trying(frozen: Frozen | None, plan: Plan, *, refused: bool) -> bool:
-    """After a freeze, only another kind of size helps: an example larger than 1, sizes that stay below a limit, sizes
-    that are all on one side of a branch, or as even as the example."""
-    if refused and _is_one_sided(plan):
-        return True
-    if frozen is None or not any(isinstance(freeze.value, bool) for freeze in frozen.freezes):
-        return frozen is None or bool(plan.enlarged)
-    return bool(plan.enlarged) or _is_limit(plan) or _is_one_sided(plan)
-
-
 def _compares_axes(frozen: Frozen | None, example: Mapping[str, int]) -> bool:
     """Whether the model branched on two axes that have one size in the example: it may mean them to be one."""
     compared = [each.axes for each in frozen.freezes if isinstance(each.value, bool)] if frozen else []
@@ -515,12 +499,12 @@ def _settled(
         found = _kept_on_both_sides(request, plan, program, differing)
         if found is not None:
             return found
-    if after_freeze and differing and (_is_one_sided(plan) or any(each in program.sides for each, _ in differing)):
+    if after_freeze and any(each in program.sides for each, _ in differing):
         raise CannotThaw("a branch depends on the size")
     example = request.example_sizes()
     if plan.enlarged and not agrees(example):  # a file must be right at its own example
         raise OtherAtExample(_at_example(plan, example, differing))
-    if after_freeze and (_is_one_sided(plan) or _is_limit(plan) or plan.side):
+    if after_freeze and plan.side:
         asked = {axis for each in program.sides for sizes in each.elsewhere if len(sizes) == 1 for axis in sizes}
         steps = {axis: (1, 2, 4) if axis in asked or not asked else (1,) for axis in example}
         others = [{**example, axis: size + step} for axis, size in example.items() for step in steps[axis]]
