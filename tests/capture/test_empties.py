@@ -24,6 +24,7 @@ LAYERS: list[Any] = [
     lambda x: x.flatten(1).softmax(1),
     lambda x: torch.einsum("bcij,bcij->b", x, x),
     lambda x: x.permute(0, 2, 3, 1).flatten(1, 2),
+    lambda x: F.glu(torch.cat([x, x]), 0),
 ]
 
 
