@@ -40,6 +40,20 @@ def test_a_batch_of_none(place: int) -> None:
             torch.testing.assert_close(program(x), model(x), rtol=1e-4, atol=1e-5)
 
 
+def test_a_loop_over_no_rows_leaves_it_known_that_there_may_be_none() -> None:
+    def model(x: torch.Tensor) -> Any:
+        rows = x[1::2, :2]
+        total = rows.sum()
+        for row in rows:
+            total = total + row.max()
+        return total, F.pad(rows[:, None], (1, 1), mode="circular")
+
+    program = onward.export(model, torch.randn(4, 2), dynamic_axes={"x": {0: "batch", 1: "length"}})
+    for batch, length in ((1, 1), (1, 2), (2, 2), (5, 3)):
+        x = torch.randn(batch, length)
+        torch.testing.assert_close(program(x), model(x))
+
+
 @pytest.mark.parametrize(
     "layer",
     [

@@ -28,6 +28,8 @@ CASES: list[tuple[Any, Call]] = [
     (aten.slice.Tensor, lambda n, m: (zeros(n), 0, m, None)),
     (aten.narrow.default, lambda n, m: (zeros(n, 2), 0, 1, 2)),
     (aten.narrow.default, lambda n, m: (zeros(n, 2), 0, -2, 2)),
+    (aten.select.int, lambda n, m: (zeros(n, 2, m), 1, -1)),
+    (aten.select.int, lambda n, m: (zeros(m, 3, n), -2, 2)),
     (aten.topk.default, lambda n, m: (zeros(m, n), 3)),
     (aten.topk.default, lambda n, m: (zeros(n, m), m, 0)),
     *((aten.diagonal.default, lambda n, m, k=k: (zeros(n, m), k)) for k in (0, 2, -1)),
