@@ -106,6 +106,32 @@ def test_products_of_no_matrices(place: int, opset: int) -> None:
         torch.testing.assert_close(program(x), model(x), rtol=1e-4, atol=1e-5)
 
 
+KEYS = torch.randn(1, 3, 5, 6, dtype=torch.float64)
+IN_DOUBLES: list[Any] = [
+    nn.Conv2d(3, 4, 3, padding=1).double(),
+    nn.Conv2d(3, 6, 3, groups=3).double(),
+    lambda x: F.conv1d(x.flatten(2), torch.ones(2, 3, 2, dtype=x.dtype)),
+    lambda x: F.interpolate(x, (4, 9), mode="bilinear"),
+    lambda x: F.interpolate(x, (4, 9), mode="bicubic", antialias=True),
+    lambda x: F.interpolate(x[..., None], (4, 3, 3), mode="trilinear"),
+    lambda x: F.scaled_dot_product_attention(x, KEYS, KEYS),
+]
+
+
+@pytest.mark.parametrize("place", range(len(IN_DOUBLES)))
+@pytest.mark.parametrize("opset", [9, 20])
+def test_what_float64_writes_as_products_of_no_matrices(place: int, opset: int) -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return IN_DOUBLES[place](x[1::2])
+
+    example = torch.randn(4, 3, 6, 6, dtype=torch.float64)
+    with torch.no_grad():
+        program = onward.export(model, example, dynamic_axes={"x": {0: "batch"}}, opset_version=opset)
+        for batch in (1, 2, 5):
+            x = torch.randn(batch, 3, 6, 6, dtype=torch.float64)
+            torch.testing.assert_close(program(x), model(x), rtol=1e-6, atol=1e-6)
+
+
 @pytest.mark.parametrize(
     "layer",
     [
