@@ -66,6 +66,12 @@ def _squeezed_in_place(x: torch.Tensor) -> torch.Tensor:
     return y[:2, -1:]
 
 
+def _rows_of_what_is_cut_off(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """At most four rows: the turns of the loop are as many as there are."""
+    rows = torch.outer(x.flatten()[:4], x.flatten()[:3])
+    return torch.stack([row * 2 if row.sum() > 0 else -row for row in rows]).amin(1), rows.sum(0)
+
+
 def _hidden_by_a_comparison(x: torch.Tensor) -> torch.Tensor:
     ones = x.eq(1)
     part = ones / (ones * ones + 1)
@@ -79,6 +85,7 @@ FINDS = {
     "halves of a slice": Find(_halves_of_a_slice, (5,), (1, 2, 3, 16, 17, 20, 33, 100)),
     "softmax of nothing": Find(_softmax_of_nothing, (4, 1), (2, 3, 8), dtype=torch.float16),
     "squeezed in place": Find(_squeezed_in_place, (4, 3, 2), (2, 3, 7), refused=(1,)),
+    "rows of what is cut off": Find(_rows_of_what_is_cut_off, (6,), (1, 2, 3, 4, 9)),
     "hidden by a comparison": Find(_hidden_by_a_comparison, (4, 2), (1, 2, 3, 6, 7, 20)),
 }
 
