@@ -54,6 +54,52 @@ def test_a_loop_over_no_rows_leaves_it_known_that_there_may_be_none() -> None:
         torch.testing.assert_close(program(x), model(x))
 
 
+def _side(rows: torch.Tensor, total: torch.Tensor) -> torch.Tensor:
+    if total > 1e3:
+        total = total + rows.unfold(0, 4, 1).sum()
+    return total
+
+
+def _nested_side(rows: torch.Tensor, total: torch.Tensor) -> torch.Tensor:
+    if total > 1e3:
+        total = total + rows.view(2, 2).sum()
+    elif total > 900:
+        total = total - rows.sum() / rows.shape[0]
+    return total
+
+
+@pytest.mark.parametrize("model", [_side, _nested_side])
+def test_what_a_side_refuses_says_nothing_of_what_is_behind_it(model: Any) -> None:
+    """`min(n, 4)` is not 4 behind a side that works with four rows alone."""
+
+    def whole(x: torch.Tensor) -> Any:
+        rows = x[:4]
+        total = model(rows, x.sum())
+        return total, rows.sum() / rows.shape[0], torch.arange(rows.shape[0]) + x.sum()
+
+    program = onward.export(whole, torch.randn(6), dynamic_axes={"x": {0: "n"}})
+    assert any("kept as If" in each for each in program.warnings)
+    for size in (1, 2, 3, 4, 5, 9):
+        x = torch.randn(size)
+        torch.testing.assert_close(program(x), whole(x))
+    x = torch.randn(4) + 1e4
+    torch.testing.assert_close(program(x), whole(x))
+
+
+def test_what_the_turns_of_a_loop_refuse_says_nothing_of_what_is_behind_it() -> None:
+    def model(x: torch.Tensor) -> Any:
+        rows = x[1::2]
+        total = rows.sum()
+        for row in rows:
+            total = total + row.max() * rows.unfold(0, 1, 1).sum()
+        return total, F.pad(rows[:, None], (1, 1), mode="circular")
+
+    program = onward.export(model, torch.randn(4, 2), dynamic_axes={"x": {0: "batch"}})
+    for batch in (1, 2, 3, 5):
+        x = torch.randn(batch, 2)
+        torch.testing.assert_close(program(x), model(x))
+
+
 @pytest.mark.parametrize(
     "layer",
     [

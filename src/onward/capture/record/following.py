@@ -139,7 +139,8 @@ class Formulas:
         only hands sizes on has no others than those that are `known`."""
         extents = _extents(args), {name: _extents(value) for name, value in kwargs.items()}
         try:
-            key: Any = (op, _hashable(extents[0]), tuple((name, _hashable(each)) for name, each in extents[1].items()))
+            named = tuple((name, _hashable(each)) for name, each in extents[1].items())
+            key: Any = (op, self._tracer.dims.revivals, _hashable(extents[0]), named)
             if key in self._known:
                 return self._alive(self._known[key])
         except TypeError:  # an argument that cannot be remembered by
