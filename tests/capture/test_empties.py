@@ -24,6 +24,7 @@ LAYERS: list[Any] = [
     lambda x: x.flatten(1).softmax(1),
     lambda x: torch.einsum("bcij,bcij->b", x, x),
     lambda x: x.permute(0, 2, 3, 1).flatten(1, 2),
+    lambda x: F.glu(torch.cat([x, x]), 0),
 ]
 
 
@@ -37,6 +38,66 @@ def test_a_batch_of_none(place: int) -> None:
         x = torch.randn(batch, 3, height, 6)
         with torch.no_grad():
             torch.testing.assert_close(program(x), model(x), rtol=1e-4, atol=1e-5)
+
+
+def test_a_loop_over_no_rows_leaves_it_known_that_there_may_be_none() -> None:
+    def model(x: torch.Tensor) -> Any:
+        rows = x[1::2, :2]
+        total = rows.sum()
+        for row in rows:
+            total = total + row.max()
+        return total, F.pad(rows[:, None], (1, 1), mode="circular")
+
+    program = onward.export(model, torch.randn(4, 2), dynamic_axes={"x": {0: "batch", 1: "length"}})
+    for batch, length in ((1, 1), (1, 2), (2, 2), (5, 3)):
+        x = torch.randn(batch, length)
+        torch.testing.assert_close(program(x), model(x))
+
+
+def _side(rows: torch.Tensor, total: torch.Tensor) -> torch.Tensor:
+    if total > 1e3:
+        total = total + rows.unfold(0, 4, 1).sum()
+    return total
+
+
+def _nested_side(rows: torch.Tensor, total: torch.Tensor) -> torch.Tensor:
+    if total > 1e3:
+        total = total + rows.view(2, 2).sum()
+    elif total > 900:
+        total = total - rows.sum() / rows.shape[0]
+    return total
+
+
+@pytest.mark.parametrize("model", [_side, _nested_side])
+def test_what_a_side_refuses_says_nothing_of_what_is_behind_it(model: Any) -> None:
+    """`min(n, 4)` is not 4 behind a side that works with four rows alone."""
+
+    def whole(x: torch.Tensor) -> Any:
+        rows = x[:4]
+        total = model(rows, x.sum())
+        return total, rows.sum() / rows.shape[0], torch.arange(rows.shape[0]) + x.sum()
+
+    program = onward.export(whole, torch.randn(6), dynamic_axes={"x": {0: "n"}})
+    assert any("kept as If" in each for each in program.warnings)
+    for size in (1, 2, 3, 4, 5, 9):
+        x = torch.randn(size)
+        torch.testing.assert_close(program(x), whole(x))
+    x = torch.randn(4) + 1e4
+    torch.testing.assert_close(program(x), whole(x))
+
+
+def test_what_the_turns_of_a_loop_refuse_says_nothing_of_what_is_behind_it() -> None:
+    def model(x: torch.Tensor) -> Any:
+        rows = x[1::2]
+        total = rows.sum()
+        for row in rows:
+            total = total + row.max() * rows.unfold(0, 1, 1).sum()
+        return total, F.pad(rows[:, None], (1, 1), mode="circular")
+
+    program = onward.export(model, torch.randn(4, 2), dynamic_axes={"x": {0: "batch"}})
+    for batch in (1, 2, 3, 5):
+        x = torch.randn(batch, 2)
+        torch.testing.assert_close(program(x), model(x))
 
 
 @pytest.mark.parametrize(
@@ -89,6 +150,32 @@ def test_products_of_no_matrices(place: int, opset: int) -> None:
     for batch in (1, 2, 4):
         x = torch.randn(batch, 4, 3)
         torch.testing.assert_close(program(x), model(x), rtol=1e-4, atol=1e-5)
+
+
+KEYS = torch.randn(1, 3, 5, 6, dtype=torch.float64)
+IN_DOUBLES: list[Any] = [
+    nn.Conv2d(3, 4, 3, padding=1).double(),
+    nn.Conv2d(3, 6, 3, groups=3).double(),
+    lambda x: F.conv1d(x.flatten(2), torch.ones(2, 3, 2, dtype=x.dtype)),
+    lambda x: F.interpolate(x, (4, 9), mode="bilinear"),
+    lambda x: F.interpolate(x, (4, 9), mode="bicubic", antialias=True),
+    lambda x: F.interpolate(x[..., None], (4, 3, 3), mode="trilinear"),
+    lambda x: F.scaled_dot_product_attention(x, KEYS, KEYS),
+]
+
+
+@pytest.mark.parametrize("place", range(len(IN_DOUBLES)))
+@pytest.mark.parametrize("opset", [9, 20])
+def test_what_float64_writes_as_products_of_no_matrices(place: int, opset: int) -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return IN_DOUBLES[place](x[1::2])
+
+    example = torch.randn(4, 3, 6, 6, dtype=torch.float64)
+    with torch.no_grad():
+        program = onward.export(model, example, dynamic_axes={"x": {0: "batch"}}, opset_version=opset)
+        for batch in (1, 2, 5):
+            x = torch.randn(batch, 3, 6, 6, dtype=torch.float64)
+            torch.testing.assert_close(program(x), model(x), rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 import torch
 
+from onward.capture.program.facts import SymDim
 from onward.capture.sizes.extents import _RULES, Column, Extent, broadcast
+
+from .tracing import traced
 
 aten = torch.ops.aten
 SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 16, 33)
@@ -28,6 +31,8 @@ CASES: list[tuple[Any, Call]] = [
     (aten.slice.Tensor, lambda n, m: (zeros(n), 0, m, None)),
     (aten.narrow.default, lambda n, m: (zeros(n, 2), 0, 1, 2)),
     (aten.narrow.default, lambda n, m: (zeros(n, 2), 0, -2, 2)),
+    (aten.select.int, lambda n, m: (zeros(n, 2, m), 1, -1)),
+    (aten.select.int, lambda n, m: (zeros(m, 3, n), -2, 2)),
     (aten.topk.default, lambda n, m: (zeros(m, n), 3)),
     (aten.topk.default, lambda n, m: (zeros(n, m), m, 0)),
     *((aten.diagonal.default, lambda n, m, k=k: (zeros(n, m), k)) for k in (0, 2, -1)),
@@ -119,3 +124,18 @@ def test_sizes_that_do_not_meet_have_no_result() -> None:
     one, other = Extent(((1, 2, 3), 4), torch.float32), Extent(((5, 2, 1), 1), torch.float32)
     assert broadcast(one, other) == ((5, 2, 3), 4)
     assert broadcast(one, Extent(((5, 3, 3), 4), torch.float32)) == ((5, None, 3), 4)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x[:, :2][:, None] * 1,
+        lambda x: x[:2].mT * 1,
+        lambda x: x[:2].sum(1),
+        lambda x: x[:, :2].softmax(1),
+    ],
+)
+def test_a_size_that_looks_like_a_plain_number_is_followed_to_far_sizes(function: Any) -> None:
+    """`min(n, 2)` is 2 at all probes; the sizes of such a result are those of the argument everywhere."""
+    program = traced(function, torch.randn(6, 5), {"x": {0: "n", 1: "m"}})
+    assert all(isinstance(dim, SymDim) and max(dim.values) > 10_000 for dim in program.inputs[0].fact.shape)

@@ -38,6 +38,10 @@ def _chunks_of_nothing(x: torch.Tensor) -> torch.Tensor:
     return x[1::2].chunk(3, 0)[0]
 
 
+def _half_of_one(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    return x[-2:].chunk(2, 0)[0], torch.cat(x[:2].chunk(2, 0)), torch.unsafe_chunk(x[1:].T, 2, 1)[0]
+
+
 def _pieces_of_nothing(x: torch.Tensor) -> torch.Tensor:
     return torch.stack([row.sum() + 1 for row in x[1::2].split(1, 0)])
 
@@ -62,6 +66,12 @@ def _squeezed_in_place(x: torch.Tensor) -> torch.Tensor:
     return y[:2, -1:]
 
 
+def _rows_of_what_is_cut_off(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """At most four rows: the turns of the loop are as many as there are."""
+    rows = torch.outer(x.flatten()[:4], x.flatten()[:3])
+    return torch.stack([row * 2 if row.sum() > 0 else -row for row in rows]).amin(1), rows.sum(0)
+
+
 def _hidden_by_a_comparison(x: torch.Tensor) -> torch.Tensor:
     ones = x.eq(1)
     part = ones / (ones * ones + 1)
@@ -71,9 +81,11 @@ def _hidden_by_a_comparison(x: torch.Tensor) -> torch.Tensor:
 FINDS = {
     "the first piece of nothing": Find(_first_piece_of_nothing, (5, 6), (1, 2, 3, 9)),
     "chunks of nothing": Find(_chunks_of_nothing, (5, 6), (1, 2, 3, 6, 13)),
+    "half of one": Find(_half_of_one, (5, 6), (1, 2, 3, 6)),
     "halves of a slice": Find(_halves_of_a_slice, (5,), (1, 2, 3, 16, 17, 20, 33, 100)),
     "softmax of nothing": Find(_softmax_of_nothing, (4, 1), (2, 3, 8), dtype=torch.float16),
     "squeezed in place": Find(_squeezed_in_place, (4, 3, 2), (2, 3, 7), refused=(1,)),
+    "rows of what is cut off": Find(_rows_of_what_is_cut_off, (6,), (1, 2, 3, 4, 9)),
     "hidden by a comparison": Find(_hidden_by_a_comparison, (4, 2), (1, 2, 3, 6, 7, 20)),
 }
 

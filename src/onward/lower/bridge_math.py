@@ -11,6 +11,7 @@ import torch
 from onward.capture.program.facts import Dim, SymDim
 from onward.lower.bridge import Structure, as_dim
 from onward.lower.core import Number, Value
+from onward.lower.dims import Shape, broadcast
 from onward.lower.sizes import Size
 
 
@@ -188,12 +189,34 @@ class Bridge(Structure):
         earlier = self.less_or_equal(self.unsqueeze(steps, [1]), self.unsqueeze(steps, [0]))
         triangle = self.cast(earlier, self.dtype(x))
         if axis == len(shape) - 1:
-            return self.op.MatMul(x, triangle) if len(shape) > 1 else self._row_times(x, triangle)
+            return self.matmul(x, triangle) if len(shape) > 1 else self._row_times(x, triangle)
         swap = _swap_with_last(len(shape), axis)
-        return self.op.Transpose(self.op.MatMul(self.op.Transpose(x, perm=swap), triangle), perm=swap)
+        return self.op.Transpose(self.matmul(self.op.Transpose(x, perm=swap), triangle), perm=swap)
 
     def _row_times(self, x: Value, matrix: Value) -> Value:
         return self.squeeze(self.op.MatMul(self.unsqueeze(x, [0]), matrix), [0])
+
+    def matmul(self, x: Value, y: Value) -> Value:
+        """The product. onnxruntime 1.31 refuses no rows times a vector, and takes no rows times a matrix of one
+        column."""
+        x_dims, y_dims = self.known_dims(x), self.known_dims(y)
+        if len(y_dims) == 1 and any(not isinstance(size, int) for size in x_dims[:-1]):
+            return self.squeeze(self.matmul(x, self.unsqueeze(y, [1])), [len(x_dims) - 1])
+        batch = broadcast(x_dims[:-2], y_dims[:-2])
+        if x_dims[:-2] != y_dims[:-2] and any(isinstance(dim, SymDim) and self.may_be_empty(dim) for dim in batch):
+            return self._matmul_in_batches(x, y, batch)
+        return self.op.MatMul(x, y)
+
+    def _matmul_in_batches(self, x: Value, y: Value, batch: Shape) -> Value:
+        """The product where there may be no matrices: onnxruntime 1.31 refuses to broadcast one matrix to none, also
+        where it makes one operator of a Transpose and a product that would run."""
+        x_dims, y_dims = self.known_dims(x), self.known_dims(y)
+        if len(x_dims) == 1:
+            return self.squeeze(self._matmul_in_batches(self.unsqueeze(x, [0]), y, batch), [len(batch)])
+        if len(y_dims) == 2:
+            rows = self.op.MatMul(self.reshape(x, [-1, x_dims[-1]]), y)
+            return self.reshape(rows, [*x_dims[:-1], y_dims[-1]])
+        return self.op.MatMul(self.expand(x, [*batch, *x_dims[-2:]]), self.expand(y, [*batch, *y_dims[-2:]]))
 
     # Softmax and normalisation
 

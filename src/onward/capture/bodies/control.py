@@ -52,6 +52,7 @@ class Side:
     leaves: list[Any]  # tensors and lists of them as (node, Leaf); everything else as it is
     structure: Structure
     writes: dict[int, tuple[Traced, fx.Node, torch.Tensor]]  # memory from outside: by base, its new content
+    refused: set[int]  # points at which it cannot run
 
 
 # --- branches --------------------------------------------------------------------------------------------------------
@@ -71,6 +72,7 @@ def _capture_branch(tracer: Tracer, predicate: Any, yes: Callable[[], Any], no: 
             sides.append(_trace_side(tracer, functools.partial(_with_mode, tracer, function)))
         finally:
             tracer.untaken -= answer is not taken
+    tracer.dims.refuse(_refused(sides, answers))
     if sides[0].structure.paths != sides[1].structure.paths:
         raise _cannot(tracer, "the two branches return different structures", "return the same structure from both")
     bases = {key: base for side in sides for key, (base, _, _) in side.writes.items()}
@@ -106,6 +108,14 @@ def _capture_branch(tracer: Tracer, predicate: Any, yes: Callable[[], Any], no: 
     return sides[0].structure.unflatten(
         [constants[place] if place in constants else next(rest) for place in range(len(sides[0].leaves))]
     )
+
+
+def _refused(sides: Sequence[Side], answers: Sequence[Any] | None) -> set[int]:
+    """The points at which a branch cannot run: those that both sides refuse, or the side that sizes alone choose."""
+    yes, no = (side.refused for side in sides)
+    if answers is None:
+        return yes & no
+    return {place for place in yes if answers[place]} | {place for place in no if not answers[place]}
 
 
 def _merged(tracer: Tracer, first: Leaf, second: Leaf, taken: bool, answers: Sequence[Any] | None) -> Leaf:
@@ -178,6 +188,10 @@ def _capture_loop(tracer: Tracer, limit: Any, condition: Any, carried: Any, step
     free = Free()
     for _ in range(_ATTEMPTS):
         side, outputs = _trace_turn(tracer, limit, structure, inputs, written, step)
+        if condition is True and isinstance(limit, torch.SymInt) and not limit.node.from_data:
+            tracer.dims.refuse({place for place in side.refused if limit.node.values[place] > 0})
+        elif condition is True and isinstance(limit, int) and limit > 0:
+            tracer.dims.refuse(side.refused)
         again = _widen(tracer, inputs, outputs[1 : 1 + len(inputs)], free)
         more = [base for base, _, _ in side.writes.values() if all(base is not each for each in written)]
         if not again and not more:
@@ -344,6 +358,7 @@ def _trace_side(tracer: Tracer, function: Callable[[], Any]) -> Side:
     level = Level(fx.Graph())
     tracer.levels.append(level)
     tracer.nested = True
+    tracer.dims.enter_body()
     try:
         leaves, structure = flatten(function())
         found: list[Any] = []
@@ -362,7 +377,8 @@ def _trace_side(tracer: Tracer, function: Callable[[], Any]) -> Side:
     finally:
         tracer.levels.pop()
         level.undo()
-    return Side(level, found, structure, writes)
+        refused = tracer.dims.leave_body()
+    return Side(level, found, structure, writes, refused)
 
 
 def _close(side: Side, nodes: list[fx.Node], inputs: int = 0) -> Body:

@@ -27,8 +27,9 @@ def in_slices(tracer: Tracer, x: Any, wanted: Any, axis: int = 0) -> list[torch.
     if not isinstance(x, Traced) or type(wanted) is not int:
         return NotImplemented
     size = size_of(tracer, x, axis)
-    if wanted == 2 and 0 not in tracer.dims.live(size.values):  # one Split; a single row is the only difference
-        return NotImplemented
+    live = tracer.dims.live(size.values)
+    if wanted == 2 and 0 not in live and tracer.dims.name_of(size.values) is not None:
+        return NotImplemented  # one Split; a single row of an input is the only difference
     count = computed(number_of_chunks, size, constant(tracer, wanted))
     if count.is_uniform or not count.is_settled_at_probes:
         return NotImplemented

@@ -75,7 +75,7 @@ class Shapes:
         fact, dims = tensor.fact, self._tracer.dims
         if any(not isinstance(dim, int) and dims.is_of_data(dim.values) for dim in fact.shape):
             return None
-        if len(self._dead) != len(dims.dead):
+        if self._dead != dims.dead:
             self._dead = frozenset(dims.dead)
         return fact.dtype, tuple(dim if isinstance(dim, int) else dim.values for dim in fact.shape), self._dead
 

@@ -64,7 +64,9 @@ class Formulas:
         likely = self._by_probes(seen, given, plain)
         if likely is not None and is_handed_on:
             return likely
-        shapes = self._computed(op, args, kwargs, seen, likely)
+        numbers = [(number,) * table.width for number in plain or ()]
+        known = [*(dim.values for dim in given), *numbers] if is_handed_on else []
+        shapes = self._computed(op, args, kwargs, seen, likely, known)
         if shapes is None:
             return likely
         made_from = list(dict.fromkeys(given))
@@ -125,19 +127,27 @@ class Formulas:
 
     # --- what results are at the points ------------------------------------------------------------------------------
     def _computed(
-        self, op: OpOverload, args: tuple, kwargs: dict[str, Any], seen: Any, likely: list[tuple[Dim, ...]] | None
+        self,
+        op: OpOverload,
+        args: tuple,
+        kwargs: dict[str, Any],
+        seen: Any,
+        likely: list[tuple[Dim, ...]] | None,
+        known: Sequence[tuple[int, ...]],
     ) -> list[Shape] | None:
-        """The columns of all results; None where they are what they seem to be, or nobody can tell."""
+        """The columns of all results; None where they are what they seem to be, or nobody can tell. An operator that
+        only hands sizes on has no others than those that are `known`."""
         extents = _extents(args), {name: _extents(value) for name, value in kwargs.items()}
         try:
-            key: Any = (op, _hashable(extents[0]), tuple((name, _hashable(each)) for name, each in extents[1].items()))
+            named = tuple((name, _hashable(each)) for name, each in extents[1].items())
+            key: Any = (op, self._tracer.dims.revivals, _hashable(extents[0]), named)
             if key in self._known:
                 return self._alive(self._known[key])
         except TypeError:  # an argument that cannot be remembered by
             key = None
         shapes = self._by_formula(op, extents, seen)
         if shapes is None:
-            shapes = self._by_kernels(op, (args, *extents), seen, likely)
+            shapes = self._by_kernels(op, (args, *extents), seen, likely, known)
         if key is not None:
             self._known[key] = shapes
         return self._alive(shapes)
@@ -190,9 +200,15 @@ class Formulas:
         return shapes
 
     def _by_kernels(
-        self, op: OpOverload, extents: tuple[tuple, list[Any], dict[str, Any]], seen: Any, likely: Any
+        self,
+        op: OpOverload,
+        extents: tuple[tuple, list[Any], dict[str, Any]],
+        seen: Any,
+        likely: Any,
+        known: Sequence[tuple[int, ...]],
     ) -> list[Shape] | None:
-        """The sizes as the operator's kernel gives them at the points: at a few of them where they seem to be known."""
+        """The sizes as the operator's kernel gives them at the points: at a few of them where they seem to be known,
+        or where one size alone of those known is what the kernel gives."""
         table = self._tracer.dims
         alive = [place for place in range(table.probes, table.width) if place not in table.dead]
         if likely is not None:
@@ -207,11 +223,14 @@ class Formulas:
         found_at = {place: self._asked(op, extents, place, seen) for place in alive[:_MOST_ASKED]}
 
         def column(result: int, axis: int, values: tuple[int, ...]) -> Column:
-            at_points: list[int | None] = []
-            for place in range(table.probes, table.width):
-                found = found_at.get(place)
-                at_points.append(values[0] if place in table.dead else None if found is None else found[result][axis])
-            return (*values, *at_points)
+            at_place = dict(enumerate(values))
+            at_place |= {place: found[result][axis] for place, found in found_at.items() if found is not None}
+            fitting = {each for each in known if all(each[place] == size for place, size in at_place.items())}
+            if len(fitting) == 1:
+                (others,) = fitting
+                at_place |= {place: others[place] for place in alive[_MOST_ASKED:]}
+            at_place |= dict.fromkeys(table.dead, values[0])
+            return tuple(at_place.get(place) for place in range(table.width))
 
         return [
             tuple(column(result, axis, values) for axis, values in enumerate(columns))

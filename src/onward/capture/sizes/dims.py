@@ -6,6 +6,7 @@ same values turn up. Names go by what the values say: an input axis' own name, a
 confirm it, and a numbered name otherwise.
 
 Points die in the course of a trace. A value at a dead point says nothing, and the example's value stands there.
+Those that die in the body of a branch or a loop are alive again behind it, for there the body need not have run.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import functools
 import itertools
 import operator
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -22,6 +24,16 @@ from ..program.facts import Dim, SymDim, line
 Fingerprint = tuple[int, ...]
 _MOST_IN_FORMULAS = 8  # sizes from data that others are looked for as formulas of
 _UNLIKE = 1_000_003  # values from here on, at points, are those of dimensions that nobody knows there
+
+
+@dataclass
+class _Body:
+    """A body that is being traced: what was known before the first point died in it."""
+
+    dead: frozenset[int]
+    tables: dict[str, dict[Fingerprint, Any]] = field(default_factory=dict)
+    values: dict[int, tuple[SymDim, Fingerprint]] = field(default_factory=dict)  # of dimensions that were changed
+    made: list[tuple[SymDim, frozenset[int]]] = field(default_factory=list)  # since then, and the dead points then
 
 
 class DimTable:
@@ -35,6 +47,8 @@ class DimTable:
         A fingerprint has `width` values, of which the first `probes` are those of the probes."""
         self.axes, self.probes, self.width = axes, probes, width
         self.dead: set[int] = set()  # places in a fingerprint that say nothing any more
+        self.revivals = 0
+        self._bodies: list[_Body] = []
         self.on_refusal: Callable[[set[int]], None] = lambda places: None  # who wants to know of points that die
         self.computed: dict[tuple[Any, ...], Any] = {}  # numbers that Python has computed from sizes, by their values
         self._by_probes: dict[Fingerprint, list[SymDim]] = {}
@@ -124,18 +138,64 @@ class DimTable:
         fresh = set(places) - self.dead
         if not fresh:
             return
+        body = self._bodies[-1] if self._bodies else None
+        if body is not None and not body.tables:
+            body.tables = {name: dict(table) for name, table in self._tables().items()}
         self.dead |= fresh
         self.on_refusal(fresh)
-        for table in (self._by_values, self._input_names, self._depends, self._from_lines):
+        for table in self._tables().values():
             entries = list(table.items())
             table.clear()
             for values, entry in entries:
-                table.setdefault(self.live(values), entry)  # type: ignore[arg-type]
+                table.setdefault(self.live(values), entry)
         for dims in self._by_probes.values():  # so that dimensions are equal that are so at all points alive
             for dim in dims:
+                if body is not None:
+                    body.values.setdefault(id(dim), (dim, dim.values))
                 object.__setattr__(dim, "values", self.live(dim.values))
 
+    def _tables(self) -> dict[str, dict[Fingerprint, Any]]:
+        """All that is looked up by the values at the points that are alive."""
+        return {
+            "by_values": self._by_values,
+            "names": self._input_names,
+            "depends": self._depends,
+            "lines": self._from_lines,
+        }
+
+    def enter_body(self) -> None:
+        """From now on, points die for the body of a branch or a loop alone."""
+        self._bodies.append(_Body(frozenset(self.dead)))
+
+    def leave_body(self) -> set[int]:
+        """The points that have died in the body; they are alive again. A dimension that was made after they had died is
+        like no other there."""
+        body = self._bodies.pop()
+        lost = self.dead - body.dead
+        if not lost:
+            return lost
+        self.revivals += 1
+        keys = [self.live(dim.values) for dim, _ in body.made]
+        for dim, values in body.values.values():
+            object.__setattr__(dim, "values", values)
+        self.dead = set(body.dead)
+        for dim, places in body.made:
+            others = (*dim.values[: self.probes], *self.unlike_others())
+            values = tuple(others[place] if place in places else value for place, value in enumerate(dim.values))
+            object.__setattr__(dim, "values", values)
+        for name, table in self._tables().items():
+            found = [(dim, table[key]) for (dim, _), key in zip(body.made, keys, strict=True) if key in table]
+            table.clear()
+            table.update(body.tables[name])
+            for dim, entry in found:
+                table.setdefault(self.live(dim.values), entry)
+        self._numbered |= {dim.values for (dim, _), key in zip(body.made, keys, strict=True) if key in self._numbered}
+        return lost
+
     def _keep(self, dim: SymDim) -> SymDim:
+        for body in self._bodies:
+            if len(self.dead) > len(body.dead):
+                body.made.append((dim, frozenset(self.dead - body.dead)))
         self._by_values[self.live(dim.values)] = dim
         self._by_probes.setdefault(dim.values[: self.probes], []).append(dim)
         return dim

@@ -131,6 +131,13 @@ def _slice(x: Extent, dim: int = 0, start: Any = None, end: Any = None, step: An
     return (*x.size[:axis], each(length_of_slice, x.size[axis], start, end, step), *x.size[axis + 1 :])
 
 
+@_rule(aten.select.int, aten.select_copy.int)
+def _select(x: Extent, dim: int, index: Any) -> Shape:
+    """Whether there is an element with this index says nothing of sizes: a loop may have no turn that asks for it."""
+    axis = dim % len(x.size)
+    return (*x.size[:axis], *x.size[axis + 1 :])
+
+
 @_rule(aten.copy.default)
 def _copy(x: Extent, *args: Any) -> Shape:
     return x.size

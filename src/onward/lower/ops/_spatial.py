@@ -42,9 +42,9 @@ def apply_matrix(g: Emitter, x: Value, matrix: Value, axis: int) -> Value:
     """The product with a matrix [size, wanted] along one axis."""
     rank = g.rank(x)
     if axis == rank - 1:
-        return g.op.MatMul(x, matrix)
+        return g.matmul(x, matrix)
     if axis == rank - 2:
-        return g.op.MatMul(g.op.Transpose(matrix, perm=[1, 0]), x)
+        return g.matmul(g.op.Transpose(matrix, perm=[1, 0]), x)
     order = [a for a in range(rank) if a != axis] + [axis]
     back = [order.index(a) for a in range(rank)]
-    return g.op.Transpose(g.op.MatMul(g.op.Transpose(x, perm=order), matrix), perm=back)
+    return g.op.Transpose(g.matmul(g.op.Transpose(x, perm=order), matrix), perm=back)

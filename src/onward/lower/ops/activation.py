@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
+
+from onward.capture.program.facts import SymDim
 
 from ..emitter import Emitter, Number, Value
 from ..registry import lowers
@@ -242,9 +245,14 @@ def log_sigmoid_forward(g: Emitter, x: Value) -> tuple[Value, Value]:
 def glu(g: Emitter, x: Value, dim: int = -1) -> Value:
     """glu(Tensor self, int dim=-1) -> Tensor"""
     axis = dim % g.rank(x)
-    halves = g.node("Split", [x], {"axis": axis, "num_outputs": 2 if g.opset >= 18 else None}, outputs=2)
-    for half in halves:
-        g.annotate(half, g.out.shape)
+    size = g.known_dims(x)[axis]
+    if g.opset >= 18 and isinstance(size, SymDim) and g.may_be_empty(size):  # onnxruntime 1.31 parts no elements
+        half = g.dim_size(x, axis) // 2
+        halves: Sequence[Value] = g.split(x, [half, half], axis)
+    else:
+        halves = g.node("Split", [x], {"axis": axis, "num_outputs": 2 if g.opset >= 18 else None}, outputs=2)
+    for each in halves:
+        g.annotate(each, g.out.shape)
     return g.op.Mul(halves[0], g.op.Sigmoid(halves[1]))
 
 

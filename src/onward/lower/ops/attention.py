@@ -79,7 +79,7 @@ def _attend(
     weights = g.softmax(_scores(g, query, key, bias), -1)
     if dropout_p:
         weights = dropout(g, weights, dropout_p, train=True)
-    result = g.op.MatMul(weights, value)
+    result = g.matmul(weights, value)
     return result if rows is None else g.op.Mul(result, rows)
 
 
@@ -87,7 +87,7 @@ def _scores(g: Emitter, query: Value, key: Value, bias: Value | None) -> Value:
     """How much each query likes each key."""
     rank = g.rank(key)
     turned = g.op.Transpose(key, perm=[*range(rank - 2), rank - 1, rank - 2])
-    product = g.op.MatMul(query, turned)
+    product = g.matmul(query, turned)
     return product if bias is None else g.op.Add(product, bias)
 
 

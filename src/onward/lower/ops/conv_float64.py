@@ -40,7 +40,7 @@ def convolve(
     area = torch.Size(kernel).numel()  # type: ignore[arg-type]
     columns = g.reshape(x, [batch, groups, inputs * area, _product(lengths)])  # type: ignore[operator]
     rows = g.reshape(weight, [groups, outputs // groups, inputs * area])  # type: ignore[operator]
-    result = g.reshape(g.op.MatMul(rows, columns), [batch, outputs, *lengths])
+    result = g.reshape(g.matmul(rows, columns), [batch, outputs, *lengths])
     return result if bias is None else g.op.Add(result, g.unsqueeze(bias, list(range(1, spatial + 1))))
 
 

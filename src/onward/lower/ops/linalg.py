@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from onward.capture.program.facts import SymDim
 from onward.capture.program.regions import determinant
 
-from ..dims import Shape, broadcast
 from ..emitter import Emitter, Number, SizeValue, Value
 from ..registry import lowers
 from .arithmetic import scaled
@@ -23,7 +21,7 @@ def linear(g: Emitter, x: Value, weight: Value, bias: Value | None = None) -> Va
         return g.op.Gemm(x, weight, bias, transB=1)
     if g.rank(weight) == 2:
         weight = g.op.Transpose(weight, perm=[1, 0])
-    product = _times(g, x, weight)
+    product = g.matmul(x, weight)
     return product if bias is None else g.op.Add(product, bias)
 
 
@@ -36,36 +34,13 @@ def _gemm_serves(g: Emitter, x: Value, bias: Value | None) -> bool:
 @lowers(aten.dot.default, aten.vdot.default)
 def matmul(g: Emitter, x: Value, y: Value) -> Value:
     """matmul(Tensor self, Tensor other) -> Tensor"""
-    return _times(g, x, y)
-
-
-def _times(g: Emitter, x: Value, y: Value) -> Value:
-    """The product. onnxruntime 1.31 refuses no rows times a vector, and takes no rows times a matrix of one column."""
-    if g.rank(y) == 1 and any(not isinstance(size, int) for size in g.known_dims(x)[:-1]):
-        return g.squeeze(_times(g, x, g.unsqueeze(y, [1])), [g.rank(x) - 1])
-    x_dims, y_dims = g.known_dims(x), g.known_dims(y)
-    batch = broadcast(x_dims[:-2], y_dims[:-2])
-    if x_dims[:-2] != y_dims[:-2] and any(isinstance(dim, SymDim) and g.may_be_empty(dim) for dim in batch):
-        return _times_in_batches(g, x, y, batch)
-    return g.op.MatMul(x, y)
-
-
-def _times_in_batches(g: Emitter, x: Value, y: Value, batch: Shape) -> Value:
-    """The product where there may be no matrices: onnxruntime 1.31 refuses to broadcast one matrix to none, also where
-    it makes one operator of a Transpose and a product that would run."""
-    x_dims, y_dims = g.known_dims(x), g.known_dims(y)
-    if len(x_dims) == 1:
-        return g.squeeze(_times_in_batches(g, g.unsqueeze(x, [0]), y, batch), [len(batch)])
-    if len(y_dims) == 2:
-        rows = g.op.MatMul(g.reshape(x, [-1, x_dims[-1]]), y)
-        return g.reshape(rows, [*x_dims[:-1], y_dims[-1]])
-    return g.op.MatMul(g.expand(x, [*batch, *x_dims[-2:]]), g.expand(y, [*batch, *y_dims[-2:]]))
+    return g.matmul(x, y)
 
 
 @lowers(aten.mm.dtype, aten.bmm.dtype)
 def matmul_dtype(g: Emitter, x: Value, y: Value, out_dtype: torch.dtype) -> Value:
     """mm.dtype(Tensor self, Tensor mat2, ScalarType out_dtype) -> Tensor"""
-    return _times(g, g.cast(x, out_dtype), g.cast(y, out_dtype))
+    return g.matmul(g.cast(x, out_dtype), g.cast(y, out_dtype))
 
 
 @lowers(aten.outer.default, aten.ger.default)
@@ -116,7 +91,7 @@ def _scaled_sum(g: Emitter, x: Value, product: Value, beta: Scalar, alpha: Scala
 @lowers(aten.baddbmm.default, aten.addmv.default)
 def baddbmm(g: Emitter, x: Value, batch1: Value, batch2: Value, *, beta: Scalar = 1, alpha: Scalar = 1) -> Value:
     """baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
-    return _scaled_sum(g, x, _times(g, batch1, batch2), beta, alpha)
+    return _scaled_sum(g, x, g.matmul(batch1, batch2), beta, alpha)
 
 
 @lowers(aten.addbmm.default)

@@ -181,7 +181,7 @@ def _scatter_by_reducing(g: Emitter, x: Value, axis: int, index: Value, updates:
     if reduction == "add" and not g.dtype(x).is_floating_point:
         # A product with ones and zeros: onnxruntime 1.31 has exact products of integers, but adds them up in doubles.
         meet = g.one_hot(places, g.dim_size(x, axis), g.dtype(x))
-        reduced = g.squeeze(g.op.MatMul(g.unsqueeze(moved, [rank - 1]), meet), [rank - 1])
+        reduced = g.squeeze(g.matmul(g.unsqueeze(moved, [rank - 1]), meet), [rank - 1])
     else:
         meet = g.one_hot(places, g.dim_size(x, axis), torch.bool)
         spread = g.where(meet, g.unsqueeze(moved, [rank]), g.like(x, neutral))
