@@ -8,8 +8,9 @@ fresh sizes where they do not. A loop's body is traced until what it is given an
 from __future__ import annotations
 
 import functools
+import itertools
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from ...errors import CaptureError
 from ..ground.tree import Structure, flatten
+from ..memory.aliasing import Cell, Origin
 from ..memory.tensor import Traced, computed
 from ..program.facts import Dim, ListFact, SizeFact, TensorFact
 from ..program.regions import FOREVER, Body, branch, dtype_of, loop
@@ -27,7 +29,6 @@ from .levels import Level
 from .traced_list import TracedList
 
 if TYPE_CHECKING:
-    from ..memory.aliasing import Cell
     from ..record.tracer import Tracer
 
 aten = torch.ops.aten
@@ -41,7 +42,7 @@ class Leaf:
 
     fact: TensorFact | SizeFact | ListFact
     example: Any
-    memory: Cell | None = None  # from outside of the body, if it lives there
+    memory: Cell | None = None  # where it lies, inside or outside of the body
 
 
 @dataclass
@@ -52,6 +53,7 @@ class Side:
     leaves: list[Any]  # tensors and lists of them as (node, Leaf); everything else as it is
     structure: Structure
     writes: dict[int, tuple[Traced, fx.Node, torch.Tensor]]  # memory from outside: by base, its new content
+    doubts: list[tuple[Cell, str]]  # memory from outside that may be what was written to, and where
 
 
 # --- branches --------------------------------------------------------------------------------------------------------
@@ -97,11 +99,10 @@ def _capture_branch(tracer: Tracer, predicate: Any, yes: Callable[[], Any], no: 
     condition = tracer.node_of(predicate) if isinstance(predicate, Traced) else tracer.size_node(predicate.node)
     args = (condition, bodies[0], sides[0].level.operands, bodies[1], sides[1].level.operands)
     made = results_of(tracer, branch, args, leaves)
-    _put_writes(tracer, list(bases.values()), made[len(pairs) :])
+    _put_writes(tracer, list(bases.values()), made[len(pairs) :], *sides)
     for value, pair in zip(made, pairs, strict=False):
         for leaf in (each[1] for each in pair if isinstance(each, _Tensor)):
-            if isinstance(value, Traced) and leaf.memory is not None:
-                value.cell.may_be(leaf.memory)
+            _may_be(value, _origins(leaf))
     rest = iter(made[: len(pairs)])
     return sides[0].structure.unflatten(
         [constants[place] if place in constants else next(rest) for place in range(len(sides[0].leaves))]
@@ -175,10 +176,11 @@ def _capture_loop(tracer: Tracer, limit: Any, condition: Any, carried: Any, step
     initial = [_leaf(tracer, each) for each in given]
     inputs = [leaf for _, leaf in initial]
     written: list[Traced] = []
-    free = Free()
+    free, memory = Free(), _CarriedMemory([leaf for _, leaf in initial])
     for _ in range(_ATTEMPTS):
-        side, outputs = _trace_turn(tracer, limit, structure, inputs, written, step)
+        side, outputs = _trace_turn(tracer, limit, structure, inputs, written, memory, step)
         again = _widen(tracer, inputs, outputs[1 : 1 + len(inputs)], free)
+        again = memory.grows(tracer, [leaf for _, leaf in outputs[1 : 1 + len(given)]]) or again
         more = [base for base, _, _ in side.writes.values() if all(base is not each for each in written)]
         if not again and not more:
             break
@@ -207,12 +209,21 @@ def _capture_loop(tracer: Tracer, limit: Any, condition: Any, carried: Any, step
     args = (limit_node, condition_node, [node for node, _ in initial], body, operands)
     made = results_of(tracer, loop, args, leaves)
     count = len(given)
-    _put_writes(tracer, written, made[count : len(inputs)])
+    _put_writes(tracer, written, made[count : len(inputs)], side)
+    surely = condition is True and _is_positive(tracer, limit)
+    for value, (_, before), (_, leaf) in zip(made[:count], initial, outputs[1:], strict=False):
+        _may_be(value, _origins(leaf) if surely else {*_origins(before), *_origins(leaf)})
     return structure.unflatten(made[:count]), made[len(inputs) :]
 
 
 def _trace_turn(
-    tracer: Tracer, limit: Any, structure: Structure, inputs: list[Leaf], written: list[Traced], step: Step
+    tracer: Tracer,
+    limit: Any,
+    structure: Structure,
+    inputs: list[Leaf],
+    written: list[Traced],
+    memory: _CarriedMemory,
+    step: Step,
 ) -> tuple[Side, list[tuple[fx.Node, Leaf]]]:
     """Trace a body once. Memory from outside that it writes to is carried after the model's own values."""
     count = len(inputs) - len(written)
@@ -222,6 +233,8 @@ def _trace_turn(
         values = [_input(tracer, f"carried_{place}", leaf) for place, leaf in enumerate(inputs)]
         for base, value in zip(written, values[count:], strict=True):
             tracer.write(base, value, "loop")
+        for value, origins in zip(values, memory.origins, strict=False):
+            _may_be(value, origins)
         with tracer.model_again():
             going, results, slices = step(turn, structure.unflatten(values[:count]))
         leaves, form = flatten(results)
@@ -235,6 +248,41 @@ def _trace_turn(
     found = [_as_result(tracer, side, leaf) for leaf in side.leaves]
     kept = [_written(tracer, side, id(base), base) for base in written]
     return side, [*found[: 1 + count], *kept, *found[1 + count :]]
+
+
+class _CarriedMemory:
+    """The memory that each carried value may be at the beginning of a turn."""
+
+    def __init__(self, initial: list[Leaf]) -> None:
+        self.origins = [set(_origins(leaf)) for leaf in initial]
+
+    def grows(self, tracer: Tracer, leaves: list[Leaf]) -> bool:
+        """Add what the values may be after a turn; whether anything came to it."""
+        before = sum(map(len, self.origins))
+        found = [_origins(leaf) for leaf in leaves]
+        for mine, origins in zip(self.origins, found, strict=True):
+            mine |= {each for each in origins if any(each.level is level for level in tracer.levels)}
+        for one, other in itertools.combinations(range(len(found)), 2):
+            if not found[one].isdisjoint(found[other]) and self.origins[one].isdisjoint(self.origins[other]):
+                shared = Origin(Cell(tracer.levels[-1]))
+                self.origins[one].add(shared)
+                self.origins[other].add(shared)
+        return sum(map(len, self.origins)) > before
+
+
+def _origins(leaf: Leaf) -> set[Origin]:
+    return leaf.memory.origins if leaf.memory is not None else set()
+
+
+def _may_be(value: Any, origins: Iterable[Origin]) -> None:
+    if isinstance(value, Traced):
+        value.cell.may_be(origins)
+
+
+def _is_positive(tracer: Tracer, number: Any) -> bool:
+    if isinstance(number, torch.SymInt) and not number.node.from_data:
+        return all(each > 0 for each in tracer.dims.live(number.node.values))
+    return type(number) is int and number > 0
 
 
 class Free(dict[tuple[int, int], tuple[Any, ...]]):
@@ -352,17 +400,17 @@ def _trace_side(tracer: Tracer, function: Callable[[], Any]) -> Side:
             if isinstance(leaf, torch.Tensor):
                 traced = leaf if isinstance(leaf, Traced) else tracer.plain.lift(leaf)
                 node = tracer.here(tracer.node_of(traced))
-                outer = None if traced.cell.level is level else traced.cell
-                found.append(_Tensor((node, Leaf(traced.fact, traced.example.clone(), outer))))
+                found.append(_Tensor((node, Leaf(traced.fact, traced.example.clone(), traced.cell))))
             elif isinstance(leaf, TracedList):
                 found.append(_Tensor((tracer.here(leaf.node), Leaf(leaf.fact, leaf.example))))
             else:
                 found.append(leaf)
         writes = {id(base): (base, tracer.here(tracer.node_of(base)), base.example.clone()) for base in level.written}
+        doubts = level.doubted
     finally:
         tracer.levels.pop()
         level.undo()
-    return Side(level, found, structure, writes)
+    return Side(level, found, structure, writes, doubts)
 
 
 def _close(side: Side, nodes: list[fx.Node], inputs: int = 0) -> Body:
@@ -405,9 +453,11 @@ def _written(tracer: Tracer, side: Side, key: int, base: Traced) -> tuple[fx.Nod
         tracer.levels.pop()
 
 
-def _put_writes(tracer: Tracer, bases: Sequence[Traced], contents: Sequence[Any]) -> None:
+def _put_writes(tracer: Tracer, bases: Sequence[Traced], contents: Sequence[Any], *sides: Side) -> None:
     for base, content in zip(bases, contents, strict=True):
         tracer.write(base, content, "branch")
+    for cell, where in (each for side in sides for each in side.doubts):
+        tracer.levels[-1].doubt(cell, where)
 
 
 def results_of(tracer: Tracer, operation: Any, args: tuple, leaves: list[Leaf]) -> list[Any]:
@@ -458,7 +508,7 @@ def _leaf(tracer: Tracer, value: Any) -> tuple[Any, Leaf]:
     value = tracer.plain.stand_in(value)
     if isinstance(value, torch.Tensor):
         traced = value if isinstance(value, Traced) else tracer.plain.lift(value)
-        return tracer.node_of(traced), Leaf(traced.fact, traced.example.clone())
+        return tracer.node_of(traced), Leaf(traced.fact, traced.example.clone(), traced.cell)
     if isinstance(value, NUMBERS):
         node, now = _number(tracer, value)
         values = value.node.values if isinstance(value, SYMBOLIC) else (value,) * tracer.dims.width
