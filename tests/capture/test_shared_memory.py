@@ -140,8 +140,44 @@ def either_of_two_is_read_no_more(x: Tensor) -> tuple[Tensor, Tensor]:
     return y + total, z
 
 
+def rows_are_put_together(x: Tensor) -> tuple[Tensor, Tensor]:
+    y = torch.zeros(4)
+    rows = []
+    for i in range(x.size(0)):
+        y = y + x[i]
+        y.mul_(2)
+        rows.append(y)
+    together = torch.stack(rows)
+    together.mul_(2)
+    y.add_(1)
+    return together, y
+
+
+def rows_are_read_after_a_write_to_all_of_them(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    y = torch.zeros(4)
+    rows = []
+    for i in range(x.size(0)):
+        y = y + x[i]
+        rows.append(y)
+    together = torch.stack(rows, 1)
+    together.mul_(3)
+    return together, rows[0] + 1, rows[-1] * 2
+
+
+def parts_are_put_together(x: Tensor) -> tuple[Tensor, Tensor]:
+    together = torch.cat([part for part in x.split(1)])  # noqa: C416
+    together.mul_(3)
+    return together, x + 1
+
+
 @pytest.mark.parametrize("scripted", [True, False])
-@pytest.mark.parametrize("function", [carried_memory_is_new, the_old_value_is_not_read, either_of_two_is_read_no_more])
+@pytest.mark.parametrize(
+    "function",
+    [
+        carried_memory_is_new, the_old_value_is_not_read, either_of_two_is_read_no_more, rows_are_put_together,
+        rows_are_read_after_a_write_to_all_of_them, parts_are_put_together,
+    ],
+)  # fmt: skip
 def test_a_write_to_new_memory_is_kept(function: Any, scripted: bool) -> None:
     x = torch.rand(3, 4, generator=torch.Generator().manual_seed(0))
     given = torch.jit.script(function) if scripted else function
@@ -149,6 +185,44 @@ def test_a_write_to_new_memory_is_kept(function: Any, scripted: bool) -> None:
     for size in (1, 5):
         x = torch.rand(size, 4, generator=torch.Generator().manual_seed(size))
         torch.testing.assert_close(tuple(program(x.clone())), function(x.clone()))
+
+
+def rows_that_are_written_to(x: Tensor) -> Tensor:
+    y = x * 2
+    rows = []
+    for i in range(x.size(0)):
+        rows.append(y[i])
+    y.add_(1)
+    return torch.stack(rows)
+
+
+def the_next_turn_writes(x: Tensor) -> Tensor:
+    y = torch.zeros(4)
+    rows = []
+    for i in range(x.size(0)):
+        y.add_(x[i])
+        y = y * 2
+        rows.append(y)
+    return torch.stack(rows)
+
+
+def the_last_of_a_list(x: Tensor) -> tuple[Tensor, Tensor]:
+    y = torch.zeros(4)
+    rows = []
+    for i in range(x.size(0)):
+        y = y + x[i]
+        rows.append(y)
+    y.add_(1)
+    return torch.stack(rows), y
+
+
+@pytest.mark.parametrize("scripted", [True, False])
+@pytest.mark.parametrize("function", [the_last_row, rows_that_are_written_to, the_next_turn_writes, the_last_of_a_list])
+def test_what_turns_leave_is_not_read_after_a_write(function: Any, scripted: bool) -> None:
+    given = torch.jit.script(function) if scripted else function
+    told = "same memory as another one|writes in place to a tensor of a list" if scripted else "is frozen by the model"
+    with pytest.raises(onward.ExportError, match=told):
+        onward.export(given, torch.rand(3, 4), dynamic_axes={"x": {0: "batch"}})
 
 
 def test_a_loop_of_python_that_shows_or_not_is_not_kept() -> None:

@@ -8,9 +8,8 @@ fresh sizes where they do not. A loop's body is traced until what it is given an
 from __future__ import annotations
 
 import functools
-import itertools
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,15 +19,16 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from ...errors import CaptureError
 from ..ground.tree import Structure, flatten
-from ..memory.aliasing import Cell, Origin
 from ..memory.tensor import Traced, computed
 from ..program.facts import Dim, ListFact, SizeFact, TensorFact
 from ..program.regions import FOREVER, Body, branch, dtype_of, loop
 from ..sizes.sizes import SYMBOLIC, NumberOf, Size, symbol
+from .carried_memory import CarriedMemory, note_origins, origins_of
 from .levels import Level
 from .traced_list import TracedList
 
 if TYPE_CHECKING:
+    from ..memory.aliasing import Cell
     from ..record.tracer import Tracer
 
 aten = torch.ops.aten
@@ -102,7 +102,7 @@ def _capture_branch(tracer: Tracer, predicate: Any, yes: Callable[[], Any], no: 
     _put_writes(tracer, list(bases.values()), made[len(pairs) :], *sides)
     for value, pair in zip(made, pairs, strict=False):
         for leaf in (each[1] for each in pair if isinstance(each, _Tensor)):
-            _may_be(value, _origins(leaf))
+            note_origins(value, origins_of(leaf))
     rest = iter(made[: len(pairs)])
     return sides[0].structure.unflatten(
         [constants[place] if place in constants else next(rest) for place in range(len(sides[0].leaves))]
@@ -161,22 +161,27 @@ def _joined(tracer: Tracer, first: Any, second: Any, what: str) -> ListFact:
 Step = Callable[[Any, Any], tuple[Any, Any, Sequence[torch.Tensor]]]
 
 
-def capture_loop(tracer: Tracer, limit: Any, condition: Any, carried: Any, step: Step) -> tuple[Any, list[Traced]]:
+def capture_loop(
+    tracer: Tracer, limit: Any, condition: Any, carried: Any, step: Step, *, watched: bool = False
+) -> tuple[Any, list[Traced]]:
     """A loop: `step(turn, carried) -> (go on, carried, slices)`, while the condition holds, at most `limit` times.
 
     Returns the carried values after the last turn and every slice stacked over the turns. `carried` is any structure of
-    tensors and numbers, `limit` a number or None, the condition a tensor, a number, or True.
+    tensors and numbers, `limit` a number or None, the condition a tensor, a number, or True. The caller says whether it
+    watches by itself that nobody writes to the slices.
     """
     with _disable_current_modes():
-        return _capture_loop(tracer, limit, condition, carried, step)
+        return _capture_loop(tracer, limit, condition, carried, step, watched)
 
 
-def _capture_loop(tracer: Tracer, limit: Any, condition: Any, carried: Any, step: Step) -> tuple[Any, list[Traced]]:
+def _capture_loop(
+    tracer: Tracer, limit: Any, condition: Any, carried: Any, step: Step, watched: bool
+) -> tuple[Any, list[Traced]]:
     given, structure = flatten(carried)
     initial = [_leaf(tracer, each) for each in given]
     inputs = [leaf for _, leaf in initial]
     written: list[Traced] = []
-    free, memory = Free(), _CarriedMemory([leaf for _, leaf in initial])
+    free, memory = Free(), CarriedMemory([leaf for _, leaf in initial])
     for _ in range(_ATTEMPTS):
         side, outputs = _trace_turn(tracer, limit, structure, inputs, written, memory, step)
         again = _widen(tracer, inputs, outputs[1 : 1 + len(inputs)], free)
@@ -212,7 +217,9 @@ def _capture_loop(tracer: Tracer, limit: Any, condition: Any, carried: Any, step
     _put_writes(tracer, written, made[count : len(inputs)], side)
     surely = condition is True and _is_positive(tracer, limit)
     for value, (_, before), (_, leaf) in zip(made[:count], initial, outputs[1:], strict=False):
-        _may_be(value, _origins(leaf) if surely else {*_origins(before), *_origins(leaf)})
+        note_origins(value, origins_of(leaf) if surely else {*origins_of(before), *origins_of(leaf)})
+    if not watched:
+        memory.note_slices(tracer, side, made[len(inputs) :], [leaf for _, leaf in outputs[1:]], len(inputs))
     return structure.unflatten(made[:count]), made[len(inputs) :]
 
 
@@ -222,7 +229,7 @@ def _trace_turn(
     structure: Structure,
     inputs: list[Leaf],
     written: list[Traced],
-    memory: _CarriedMemory,
+    memory: CarriedMemory,
     step: Step,
 ) -> tuple[Side, list[tuple[fx.Node, Leaf]]]:
     """Trace a body once. Memory from outside that it writes to is carried after the model's own values."""
@@ -233,8 +240,7 @@ def _trace_turn(
         values = [_input(tracer, f"carried_{place}", leaf) for place, leaf in enumerate(inputs)]
         for base, value in zip(written, values[count:], strict=True):
             tracer.write(base, value, "loop")
-        for value, origins in zip(values, memory.origins, strict=False):
-            _may_be(value, origins)
+        memory.enter(values[:count])
         with tracer.model_again():
             going, results, slices = step(turn, structure.unflatten(values[:count]))
         leaves, form = flatten(results)
@@ -248,35 +254,6 @@ def _trace_turn(
     found = [_as_result(tracer, side, leaf) for leaf in side.leaves]
     kept = [_written(tracer, side, id(base), base) for base in written]
     return side, [*found[: 1 + count], *kept, *found[1 + count :]]
-
-
-class _CarriedMemory:
-    """The memory that each carried value may be at the beginning of a turn."""
-
-    def __init__(self, initial: list[Leaf]) -> None:
-        self.origins = [set(_origins(leaf)) for leaf in initial]
-
-    def grows(self, tracer: Tracer, leaves: list[Leaf]) -> bool:
-        """Add what the values may be after a turn; whether anything came to it."""
-        before = sum(map(len, self.origins))
-        found = [_origins(leaf) for leaf in leaves]
-        for mine, origins in zip(self.origins, found, strict=True):
-            mine |= {each for each in origins if any(each.level is level for level in tracer.levels)}
-        for one, other in itertools.combinations(range(len(found)), 2):
-            if not found[one].isdisjoint(found[other]) and self.origins[one].isdisjoint(self.origins[other]):
-                shared = Origin(Cell(tracer.levels[-1]))
-                self.origins[one].add(shared)
-                self.origins[other].add(shared)
-        return sum(map(len, self.origins)) > before
-
-
-def _origins(leaf: Leaf) -> set[Origin]:
-    return leaf.memory.origins if leaf.memory is not None else set()
-
-
-def _may_be(value: Any, origins: Iterable[Origin]) -> None:
-    if isinstance(value, Traced):
-        value.cell.may_be(origins)
 
 
 def _is_positive(tracer: Tracer, number: Any) -> bool:
