@@ -111,6 +111,15 @@ def texts_are_written_as_torchscript_does(x: Tensor) -> Tensor:
 
 
 @row(X, SIGNS)
+def texts_of_empty_lists_and_of_none(x: Tensor) -> Tensor:
+    none: List[int] = []
+    nothing: Dict[str, List[int]] = {}
+    nowhere: Optional[List[int]] = None
+    text = "{} {} {} {}".format(x.sum().size(), [none, [1]], {"a": none}, (none, 2.0))
+    return x * len(text) + len("%d %s" % (3, none)) + len(str(nothing)) + len(str(nowhere))  # noqa: UP031
+
+
+@row(X, SIGNS)
 def a_text_of_data_is_printed(x: Tensor) -> Tensor:
     text = f"{x.size(0)} rows, sum {x.sum()}"
     print(text, x.shape, x)

@@ -19,6 +19,7 @@ from ..tables import registrar
 from .part_casts_from_layer_norm import is_cast_of_norm
 from .part_scales_of_matmul import is_scaled_twice
 from .part_transpose_from_matmul import moves_first_axis
+from .round_before_comparing import rounds_for_a_comparison
 from .weights import as_torch, is_weight
 
 _FAR = 2**31 - 1  # "to the end", in a Slice
@@ -101,15 +102,15 @@ def _transpose(node: ir.Node, opset: int) -> bool:
 def _same_shape(node: ir.Node, opset: int) -> bool:
     """Both shapes are known, and every axis is the same number or has the same name."""
     before, after = (value.shape if value is not None else None for value in (node.inputs[0], node.outputs[0]))
-    if before is None or after is None or len(before) != len(after) or _parts(node):
+    if before is None or after is None or len(before) != len(after) or _parts(node, opset):
         return False
     if node.op_type == "Tile":
         return len(node.inputs) > 1 and set(_numbers(node.inputs[1]) or [0]) == {1}
     return all(_same_size(first, second) for first, second in zip(before, after, strict=True))
 
 
-def _parts(node: ir.Node) -> bool:
-    """Whether it keeps a Transpose, a scale or a Cast away from what follows."""
+def _parts(node: ir.Node, opset: int) -> bool:
+    """Whether it keeps a Transpose, a scale, a Cast or what is not rounded yet away from what follows."""
     if node.op_type != "Reshape":
         return False
     given = node.inputs[0].producer() if node.inputs[0] is not None else None
@@ -117,7 +118,7 @@ def _parts(node: ir.Node) -> bool:
         return True
     if given is not None and given.op_type == "Cast" and given.inputs[0] is not None:
         given = given.inputs[0].producer()
-    return moves_first_axis(given) or is_scaled_twice(given)
+    return moves_first_axis(given) or is_scaled_twice(given) or rounds_for_a_comparison(node, opset)
 
 
 def _same_size(first: object, second: object) -> bool:

@@ -28,6 +28,7 @@ from .name_sliced_axes import name_sliced_axes
 from .part_casts_from_layer_norm import part_casts_from_layer_norm
 from .part_scales_of_matmul import part_scales_of_matmul
 from .part_transpose_from_matmul import part_transpose_from_matmul
+from .round_before_comparing import round_before_comparing
 from .share_equal_nodes import share_equal_nodes
 from .share_equal_weights import share_equal_weights
 from .sum_before_layer_norm import sum_before_layer_norm
@@ -43,6 +44,7 @@ PIPELINE: tuple[Pass, ...] = (
     part_casts_from_layer_norm,
     part_transpose_from_matmul,
     part_scales_of_matmul,
+    round_before_comparing,
     name_sliced_axes,  # behind everything that may leave a Slice without the names of its axes
     drop_unused_weights,  # last: the others leave old weights behind
 )

@@ -89,6 +89,11 @@ FUNCTIONS += [
     row("to a complex power", lambda x, y: x**y, [X, Y]),
     row("a number to a complex power", lambda x: 2**x, [X]),
     row("roots and powers of zero", lambda x: ((x * 0).sqrt(), (x * 0) ** 2, (x * 0) ** (1 + 1j)), [X]),
+    row(
+        "roots on both sides of the cut",
+        torch.sqrt,
+        [torch.complex(torch.tensor([-4.0, -4.0, 4.0]), torch.tensor([0.0, -0.0, -0.0]))],
+    ),
     row("tanh of large numbers", lambda x: torch.tanh(x * 100), [X]),
     row("expm1 and log1p of small numbers", lambda x: (torch.expm1(x * 1e-5), torch.log1p(x * 1e-5)), [X]),
 ]

@@ -237,6 +237,10 @@ MORE = [
     case("heaviside", torch.heaviside, [torch.tensor([-1.5, 0.0, 2.0]), torch.tensor([0.5, 0.25, 1.0])]),
     case("copysign", torch.copysign, [points, others]),
     case("copysign of zeros", torch.copysign, [torch.ones(6), torch.tensor([0.0, -0.0, INF, -INF, 2.0, -2.0])]),
+    case("atan2 keeps the sign of zero", lambda x: torch.copysign(x + 1, torch.atan2(x, torch.ones(2))),
+         [torch.tensor([-0.0, 0.0])]),
+    case("copysign makes signed zeros", lambda x: torch.copysign(torch.copysign(x * 0, x), x).reciprocal(),
+         [torch.tensor([-2.0, 2.0, -0.0, 0.0])]),
     case("copysign of a number", lambda x: torch.copysign(x, -2), [points], opsets=FEW),
 ]  # fmt: skip
 

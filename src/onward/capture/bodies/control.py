@@ -23,6 +23,7 @@ from ..memory.tensor import Traced, computed
 from ..program.facts import Dim, ListFact, SizeFact, TensorFact
 from ..program.regions import FOREVER, Body, branch, dtype_of, loop
 from ..sizes.sizes import SYMBOLIC, NumberOf, Size, symbol
+from .carried_memory import CarriedMemory, note_origins, origins_of
 from .levels import Level
 from .traced_list import TracedList
 
@@ -41,7 +42,7 @@ class Leaf:
 
     fact: TensorFact | SizeFact | ListFact
     example: Any
-    memory: Cell | None = None  # from outside of the body, if it lives there
+    memory: Cell | None = None  # where it lies, inside or outside of the body
 
 
 @dataclass
@@ -53,6 +54,7 @@ class Side:
     structure: Structure
     writes: dict[int, tuple[Traced, fx.Node, torch.Tensor]]  # memory from outside: by base, its new content
     refused: set[int]  # points at which it cannot run
+    doubts: list[tuple[Cell, str]]  # memory from outside that may be what was written to, and where
 
 
 # --- branches --------------------------------------------------------------------------------------------------------
@@ -99,11 +101,10 @@ def _capture_branch(tracer: Tracer, predicate: Any, yes: Callable[[], Any], no: 
     condition = tracer.node_of(predicate) if isinstance(predicate, Traced) else tracer.size_node(predicate.node)
     args = (condition, bodies[0], sides[0].level.operands, bodies[1], sides[1].level.operands)
     made = results_of(tracer, branch, args, leaves)
-    _put_writes(tracer, list(bases.values()), made[len(pairs) :])
+    _put_writes(tracer, list(bases.values()), made[len(pairs) :], *sides)
     for value, pair in zip(made, pairs, strict=False):
         for leaf in (each[1] for each in pair if isinstance(each, _Tensor)):
-            if isinstance(value, Traced) and leaf.memory is not None:
-                value.cell.may_be(leaf.memory)
+            note_origins(value, origins_of(leaf))
     rest = iter(made[: len(pairs)])
     return sides[0].structure.unflatten(
         [constants[place] if place in constants else next(rest) for place in range(len(sides[0].leaves))]
@@ -170,29 +171,35 @@ def _joined(tracer: Tracer, first: Any, second: Any, what: str) -> ListFact:
 Step = Callable[[Any, Any], tuple[Any, Any, Sequence[torch.Tensor]]]
 
 
-def capture_loop(tracer: Tracer, limit: Any, condition: Any, carried: Any, step: Step) -> tuple[Any, list[Traced]]:
+def capture_loop(
+    tracer: Tracer, limit: Any, condition: Any, carried: Any, step: Step, *, watched: bool = False
+) -> tuple[Any, list[Traced]]:
     """A loop: `step(turn, carried) -> (go on, carried, slices)`, while the condition holds, at most `limit` times.
 
     Returns the carried values after the last turn and every slice stacked over the turns. `carried` is any structure of
-    tensors and numbers, `limit` a number or None, the condition a tensor, a number, or True.
+    tensors and numbers, `limit` a number or None, the condition a tensor, a number, or True. The caller says whether it
+    watches by itself that nobody writes to the slices.
     """
     with _disable_current_modes():
-        return _capture_loop(tracer, limit, condition, carried, step)
+        return _capture_loop(tracer, limit, condition, carried, step, watched)
 
 
-def _capture_loop(tracer: Tracer, limit: Any, condition: Any, carried: Any, step: Step) -> tuple[Any, list[Traced]]:
+def _capture_loop(
+    tracer: Tracer, limit: Any, condition: Any, carried: Any, step: Step, watched: bool
+) -> tuple[Any, list[Traced]]:
     given, structure = flatten(carried)
     initial = [_leaf(tracer, each) for each in given]
     inputs = [leaf for _, leaf in initial]
     written: list[Traced] = []
-    free = Free()
+    free, memory = Free(), CarriedMemory([leaf for _, leaf in initial])
     for _ in range(_ATTEMPTS):
-        side, outputs = _trace_turn(tracer, limit, structure, inputs, written, step)
+        side, outputs = _trace_turn(tracer, limit, structure, inputs, written, memory, step)
         if condition is True and isinstance(limit, torch.SymInt) and not limit.node.from_data:
             tracer.dims.refuse({place for place in side.refused if limit.node.values[place] > 0})
         elif condition is True and isinstance(limit, int) and limit > 0:
             tracer.dims.refuse(side.refused)
         again = _widen(tracer, inputs, outputs[1 : 1 + len(inputs)], free)
+        again = memory.grows(tracer, [leaf for _, leaf in outputs[1 : 1 + len(given)]]) or again
         more = [base for base, _, _ in side.writes.values() if all(base is not each for each in written)]
         if not again and not more:
             break
@@ -221,12 +228,23 @@ def _capture_loop(tracer: Tracer, limit: Any, condition: Any, carried: Any, step
     args = (limit_node, condition_node, [node for node, _ in initial], body, operands)
     made = results_of(tracer, loop, args, leaves)
     count = len(given)
-    _put_writes(tracer, written, made[count : len(inputs)])
+    _put_writes(tracer, written, made[count : len(inputs)], side)
+    surely = condition is True and _is_positive(tracer, limit)
+    for value, (_, before), (_, leaf) in zip(made[:count], initial, outputs[1:], strict=False):
+        note_origins(value, origins_of(leaf) if surely else {*origins_of(before), *origins_of(leaf)})
+    if not watched:
+        memory.note_slices(tracer, side, made[len(inputs) :], [leaf for _, leaf in outputs[1:]], len(inputs))
     return structure.unflatten(made[:count]), made[len(inputs) :]
 
 
 def _trace_turn(
-    tracer: Tracer, limit: Any, structure: Structure, inputs: list[Leaf], written: list[Traced], step: Step
+    tracer: Tracer,
+    limit: Any,
+    structure: Structure,
+    inputs: list[Leaf],
+    written: list[Traced],
+    memory: CarriedMemory,
+    step: Step,
 ) -> tuple[Side, list[tuple[fx.Node, Leaf]]]:
     """Trace a body once. Memory from outside that it writes to is carried after the model's own values."""
     count = len(inputs) - len(written)
@@ -236,6 +254,7 @@ def _trace_turn(
         values = [_input(tracer, f"carried_{place}", leaf) for place, leaf in enumerate(inputs)]
         for base, value in zip(written, values[count:], strict=True):
             tracer.write(base, value, "loop")
+        memory.enter(values[:count])
         with tracer.model_again():
             going, results, slices = step(turn, structure.unflatten(values[:count]))
         leaves, form = flatten(results)
@@ -249,6 +268,12 @@ def _trace_turn(
     found = [_as_result(tracer, side, leaf) for leaf in side.leaves]
     kept = [_written(tracer, side, id(base), base) for base in written]
     return side, [*found[: 1 + count], *kept, *found[1 + count :]]
+
+
+def _is_positive(tracer: Tracer, number: Any) -> bool:
+    if isinstance(number, torch.SymInt) and not number.node.from_data:
+        return all(each > 0 for each in tracer.dims.live(number.node.values))
+    return type(number) is int and number > 0
 
 
 class Free(dict[tuple[int, int], tuple[Any, ...]]):
@@ -367,18 +392,18 @@ def _trace_side(tracer: Tracer, function: Callable[[], Any]) -> Side:
             if isinstance(leaf, torch.Tensor):
                 traced = leaf if isinstance(leaf, Traced) else tracer.plain.lift(leaf)
                 node = tracer.here(tracer.node_of(traced))
-                outer = None if traced.cell.level is level else traced.cell
-                found.append(_Tensor((node, Leaf(traced.fact, traced.example.clone(), outer))))
+                found.append(_Tensor((node, Leaf(traced.fact, traced.example.clone(), traced.cell))))
             elif isinstance(leaf, TracedList):
                 found.append(_Tensor((tracer.here(leaf.node), Leaf(leaf.fact, leaf.example))))
             else:
                 found.append(leaf)
         writes = {id(base): (base, tracer.here(tracer.node_of(base)), base.example.clone()) for base in level.written}
+        doubts = level.doubted
     finally:
         tracer.levels.pop()
         level.undo()
         refused = tracer.dims.leave_body()
-    return Side(level, found, structure, writes, refused)
+    return Side(level, found, structure, writes, refused, doubts)
 
 
 def _close(side: Side, nodes: list[fx.Node], inputs: int = 0) -> Body:
@@ -421,9 +446,11 @@ def _written(tracer: Tracer, side: Side, key: int, base: Traced) -> tuple[fx.Nod
         tracer.levels.pop()
 
 
-def _put_writes(tracer: Tracer, bases: Sequence[Traced], contents: Sequence[Any]) -> None:
+def _put_writes(tracer: Tracer, bases: Sequence[Traced], contents: Sequence[Any], *sides: Side) -> None:
     for base, content in zip(bases, contents, strict=True):
         tracer.write(base, content, "branch")
+    for cell, where in (each for side in sides for each in side.doubts):
+        tracer.levels[-1].doubt(cell, where)
 
 
 def results_of(tracer: Tracer, operation: Any, args: tuple, leaves: list[Leaf]) -> list[Any]:
@@ -474,7 +501,7 @@ def _leaf(tracer: Tracer, value: Any) -> tuple[Any, Leaf]:
     value = tracer.plain.stand_in(value)
     if isinstance(value, torch.Tensor):
         traced = value if isinstance(value, Traced) else tracer.plain.lift(value)
-        return tracer.node_of(traced), Leaf(traced.fact, traced.example.clone())
+        return tracer.node_of(traced), Leaf(traced.fact, traced.example.clone(), traced.cell)
     if isinstance(value, NUMBERS):
         node, now = _number(tracer, value)
         values = value.node.values if isinstance(value, SYMBOLIC) else (value,) * tracer.dims.width

@@ -46,6 +46,7 @@ class Level:
         self._last_placeholder: fx.Node | None = None
         self._nodes: dict[int, tuple[Traced, fx.Node, int]] = {}
         self._written: dict[Cell, _Before] = {}
+        self._doubts: dict[Cell, str] = {}  # of memory from outside: as they were before
 
     # --- inputs ----------------------------------------------------------------------------------------------------
     def placeholder(self, name: str, fact: Any) -> fx.Node:
@@ -82,6 +83,17 @@ class Level:
             content = base.example.clone()
             self._written[cell] = _Before(base, base.example, content, cell.version, cell.shared)
 
+    def doubt(self, cell: Cell, where: str) -> None:
+        """Other memory was written to, which may be this."""
+        if cell.level is not self:
+            self._doubts.setdefault(cell, cell.doubt)
+        cell.doubt = where
+
+    @property
+    def doubted(self) -> list[tuple[Cell, str]]:
+        """Memory from outside that may be what was written to, and where that was."""
+        return [(cell, cell.doubt) for cell in self._doubts]
+
     @property
     def written(self) -> list[Traced]:
         """The tensors from outside whose memory was written to."""
@@ -96,6 +108,8 @@ class Level:
             cell.version, cell.shared = before.version, before.shared
         for tensor, node, version in self._nodes.values():
             tensor.node, tensor.version = node, version
+        for cell, before_it in self._doubts.items():
+            cell.doubt = before_it
 
 
 def import_node(levels: list[Level], node: fx.Node) -> fx.Node:

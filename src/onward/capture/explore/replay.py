@@ -135,7 +135,7 @@ class _Replay:
                 found.append(made.flip(0) if leaf.backwards else made)
             each_turn = found[0] if len(found) == 1 else torch.cat(found, axis + 1)
             parts.append(each_turn.movedim(0, axis).flatten(axis, axis + 1))
-        return parts[0] if len(parts) == 1 else torch.cat(parts, axis)
+        return parts[0].clone() if len(parts) == 1 else torch.cat(parts, axis)  # new memory, as the model makes it
 
     def _join_list(self, op: Op, env: Env) -> Any:
         """The same for tensors of different sizes, or for those that all turns before have made: a list gets them."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import operator
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import torch
@@ -27,17 +27,27 @@ if TYPE_CHECKING:
 aten = torch.ops.aten
 
 
+class Origin:
+    """A piece of memory as it came into being, and the cells that may be this memory."""
+
+    __slots__ = ("cells", "level")
+
+    def __init__(self, cell: Cell) -> None:
+        self.level = cell.level
+        self.cells = weakref.WeakSet([cell])
+
+
 class Cell:
     """A piece of memory; `version` counts the writes."""
 
     __slots__ = (
         "__weakref__",
         "_mirrored",
+        "_origins",
         "_views",
         "borrowed",
         "copies",
         "doubt",
-        "either",
         "level",
         "shared",
         "version",
@@ -49,8 +59,8 @@ class Cell:
         self.shared = False  # some view, or another tensor, reads the same real memory
         self.borrowed: list[Traced] = []  # the tensors on this memory, base first, if the memory is the caller's
         self.copies: list[tuple[weakref.ref[Cell], Callable[[], None]]] = []  # one memory with this at some sizes
-        self.either: list[weakref.ref[Cell]] = []  # one memory with this on one side of a branch
-        self.doubt = ""  # where the other one was written to: what this holds depends on the side
+        self.doubt = ""  # where another one was written to that may be this memory or not: what this holds is unknown
+        self._origins: set[Origin] = set()
         self._views: list[weakref.ref[Traced]] = []
         self._mirrored: list[weakref.ref[Traced]] = []  # those of them whose example has memory of its own
 
@@ -66,10 +76,21 @@ class Cell:
             if view is not None and view.parent is parent:
                 yield view
 
-    def may_be(self, other: Cell) -> None:
-        """The result of a branch may be memory from outside, or new memory."""
-        self.either.append(weakref.ref(other))
-        other.either.append(weakref.ref(self))
+    @property
+    def origins(self) -> set[Origin]:
+        """The memory that this may be: the result of a branch or a loop may be memory from outside, or new memory."""
+        if not self._origins:
+            self._origins.add(Origin(self))
+        return self._origins
+
+    def may_be(self, origins: Iterable[Origin]) -> None:
+        for each in origins:
+            self.origins.add(each)
+            each.cells.add(self)
+
+    def others(self) -> list[Cell]:
+        """The cells that may be one memory with this one."""
+        return [cell for each in self._origins for cell in each.cells if cell is not self]
 
     def mirror(self) -> None:
         """After a write: bring the examples of conjugates up to date."""

@@ -220,11 +220,9 @@ class Writes:
             self._tracer.decisions.commit(shared)
 
     def _doubt_others(self, cell: Cell) -> None:
-        """Before a write: memory that is the same on one side of a branch cannot be read any more."""
-        for reference in cell.either:
-            other = reference()
-            if other is not None:
-                other.doubt = self._tracer.where() or "an unknown line"
+        """Before a write: memory that is the same or not, as a branch or a loop has it, cannot be read any more."""
+        for other in cell.others():
+            self._tracer.levels[-1].doubt(other, self._tracer.where() or "an unknown line")
 
     def _note_copies(self, cell: Cell) -> None:
         """Before a write: whether memory is shared is a branch, if somebody still has the other memory."""

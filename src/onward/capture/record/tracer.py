@@ -339,10 +339,10 @@ class Tracer:
         """The node that computes a tensor's present content."""
         if tensor.cell.doubt:
             raise self.cannot(
-                "the model reads a tensor that is the same memory as another one on one side of a branch only, and "
-                f"that other one was written to ({tensor.cell.doubt})",
+                "the model reads a tensor that is the same memory as another one on one side of a branch only, or for "
+                f"some numbers of turns of a loop, and that other one was written to ({tensor.cell.doubt})",
                 "branch",
-                "return a copy from the branch (x.clone()), or write before it",
+                "return a copy from the branch or the loop (x.clone()), or write before it",
             )
         if tensor.version != tensor.cell.version:
             assert tensor.parent is not None and tensor.step is not None

@@ -15,7 +15,7 @@ from ..complex import Complex, Operand, imag_of, lift, lower_real, lowers_comple
 from ..emitter import Emitter, Number, Value
 from ..registry import lowers
 from ._in_float64 import in_its_type
-from .arithmetic import direction
+from .arithmetic import direction, with_sign_of
 from .complex_parts import truth
 
 aten = torch.ops.aten
@@ -225,9 +225,7 @@ def _sqrt(g: Emitter, z: Complex) -> Complex:
     nothing = g.equal(large, zero)
     small = g.op.Div(g.op.Mul(g.op.Abs(imag), half), g.where(nothing, g.like(z.real, 1), large))
     left = g.op.Less(z.real, zero)
-    down = g.op.Less(imag, zero)
-    up = g.where(left, large, small)
-    return Complex(g.where(left, small, large), g.where(down, g.op.Neg(up), up))
+    return Complex(g.where(left, small, large), with_sign_of(g, g.where(left, large, small), imag))
 
 
 @lowers_complex(aten.exp.default)

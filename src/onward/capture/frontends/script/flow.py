@@ -140,7 +140,7 @@ class Flow:
             return going, [leaf for leaf, m in zip(results, moving, strict=True) if m], slices
 
         start = [leaf for leaf, m in zip(leaves, moving, strict=True) if m]
-        ends, stacked = capture_loop(self._tracer, limit, condition, start, step)
+        ends, stacked = capture_loop(self._tracer, limit, condition, start, step, watched=True)
         ready.restore()
         self._extend(appended, news, stacked)
         rest = iter(ends)

@@ -47,13 +47,37 @@ def on_texts(kind: str, inputs: list[Any]) -> Any:
 def text_of(node: Any, inputs: list[Any]) -> Any:
     """The text, by a graph of this one node."""
     graph = torch._C.Graph()
-    parameters = []
-    for value in node.inputs():
-        parameters.append(graph.addInput())
-        parameters[-1].setType(value.type())
-    writing = graph.create(node.kind(), parameters, 1)
+    leaves: list[Any] = []
+    given = [_given(graph, each, of.type(), leaves) for each, of in zip(map(plain, inputs), node.inputs(), strict=True)]
+    writing = graph.create(node.kind(), given, 1)
     writing.output().setType(node.output().type())
     graph.insertNode(writing)
     graph.registerOutput(writing.output())
     interpret: Any = torch._C._jit_interpret_graph  # type: ignore[attr-defined]
-    return interpret(graph, tuple(map(plain, inputs)))
+    return interpret(graph, tuple(leaves))
+
+
+def _given(graph: Any, value: Any, kind: Any, leaves: list[Any]) -> Any:
+    """A value in a graph: containers are put together there, by their types, and what is in them is an input.
+
+    As inputs they would have no types of their own, and what an empty list is a list of cannot be seen.
+    """
+    if kind.kind() == "OptionalType" and value is not None:
+        kind = kind.getElementType()
+    parts: list[Any]
+    if kind.kind() == "ListType":
+        name, parts = "prim::ListConstruct", [(each, kind.getElementType()) for each in value]
+    elif kind.kind() == "TupleType":
+        name, parts = "prim::TupleConstruct", list(zip(value, kind.elements(), strict=True))
+    elif kind.kind() == "DictType":
+        kinds = (kind.getKeyType(), kind.getValueType())
+        name, parts = "prim::DictConstruct", [pair for each in value.items() for pair in zip(each, kinds, strict=True)]
+    else:
+        leaves.append(value)
+        leaf = graph.addInput()
+        leaf.setType(kind)
+        return leaf
+    made = graph.create(name, [_given(graph, each, of, leaves) for each, of in parts], 1)
+    made.output().setType(kind)
+    graph.insertNode(made)
+    return made.output()
