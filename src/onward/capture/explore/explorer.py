@@ -97,6 +97,7 @@ class Explorer:
         self._lengths: dict[int, int] = {}  # of lists, by the values that stand for them
         self._started: set[tuple[bool, ...]] = set()
         self._known_taken: dict[Any, tuple[Raw, Raw, list[Any] | None]] = {}  # with the runs, whose ids are in the key
+        self._common: dict[Any, tuple[int, Raw, Raw]] = {}  # items behind a branch, as far as known, and the two runs
         self._fixed: set[Place] = set()  # loops over plain numbers
         self._unrolled: set[Place] = set()  # loops over plain numbers whose turns are not alike
 
@@ -107,6 +108,7 @@ class Explorer:
         for _ in range(_MOST_STARTS):
             self._numbers.clear()
             self._results.clear()
+            self._common.clear()
             base = self._runs.run(Ways(answers, self._runs.rules, shapes=shapes))
             if base.error is not None:
                 if self._runs.enlarge(base):
@@ -246,8 +248,10 @@ class Explorer:
             raise self._from_the_other_side(run, other, at) from ambiguous
         if around is not None and len(run.items) - meeting.common >= max(around.end, high + 1):
             other, meeting = self._that_stays(run, at, other, meeting, high)
-        most = meeting.common
+        key = id(run), at, id(other), None if around is None else around.end, len(self.unkept)
+        most = self._common.get(key, (meeting.common,))[0]
         while True:
+            self._common[key] = most, run, other
             cut, there = len(run.items) - most, len(other.items) - most
             if cut > high:
                 if around is not None and cut >= around.end:
