@@ -10,6 +10,7 @@ import torch
 
 import onward
 from onward.capture.attempt import explored
+from onward.capture.explore import explorer
 from onward.capture.explore.explorer import Explorer
 from onward.capture.explore.items import Program
 from onward.capture.explore.renaming import Behind
@@ -105,6 +106,12 @@ def test_what_a_branch_has_to_reach_is_found_once(monkeypatch: pytest.MonkeyPatc
         onward.export(_LeftFromInside(), (torch.tensor([1.5, -0.5, 0.25]),))
     assert len(looked) > 100
     assert max(looked.values()) == 1
+
+
+def test_a_search_looks_at_so_many_branches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(explorer, "_MOST_LOOKED", 50)
+    with pytest.warns(onward.CaptureWarning, match="its branches meet in too many ways"):
+        onward.export(_LeftFromInside(), (torch.tensor([1.5, -0.5, 0.25]),))
 
 
 class _LoopsInARow(torch.nn.Module):

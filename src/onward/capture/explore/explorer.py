@@ -26,6 +26,7 @@ from .items import (
     Raw,
     Ref,
     TooFew,
+    TooMuch,
     Turn,
     Unlike,
     leaf_key,
@@ -50,6 +51,7 @@ from .runs import (
 )
 
 _MOST_STARTS = 24
+_MOST_LOOKED = 2_000  # branches, those that are looked at again included
 _MOST_LATER = 10  # decisions behind a branch whose values are looked for in both runs
 
 
@@ -91,7 +93,7 @@ class Explorer:
         self._runs, self._others, self._far, self._assumed_at = runs, others, far, assumed_at
         self._endless = Endless(runs)
         self.unkept: dict[Place, str] = {}  # decisions that stay as they are, and why
-        self._depth = 0
+        self._depth = self._looked = 0
         self._numbers: dict[int, Item] = {}  # items with numbers in them that a loop has counted
         self._results: dict[int, Any] = {}
         self._lengths: dict[int, int] = {}  # of lists, by the values that stand for them
@@ -231,8 +233,10 @@ class Explorer:
         return self._branch(run, at, other, high, around, before)
 
     def _branch(self, run: Raw, at: int, other: Raw, high: int, around: Around | None, before: Rewriters) -> Found:
-        self._depth += 1
+        self._depth, self._looked = self._depth + 1, self._looked + 1
         try:
+            if self._looked > _MOST_LOOKED:
+                raise TooMuch("its branches meet in too many ways")
             if self._depth > DEEPEST:
                 raise CannotExplore("more branches stand inside of each other than a file can hold")
             return self._both_sides(run, at, other, high, around, before)
