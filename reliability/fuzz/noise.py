@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch._decomp import decomposition_table
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
@@ -49,6 +50,12 @@ _NORMS = frozenset({
     "_native_batch_norm_legit", "cudnn_batch_norm", "_fused_rms_norm",
 })  # fmt: skip
 
+# PyTorch computes `x * scale - mean * scale`, and its own definition is `(x - mean) * scale`: the first is a rounding
+# error of the terms where the second is 0, as it is for a group of one element.
+_CENTRED = frozenset({
+    "native_group_norm", "native_layer_norm", "native_batch_norm", "_native_batch_norm_legit", "cudnn_batch_norm",
+})  # fmt: skip
+
 # They add many numbers up in an order of their own, so they are off by a rounding error of what they add, and not of
 # what they return, which may be all but zero.
 _SUMS = frozenset({
@@ -70,7 +77,8 @@ class Noise(TorchDispatchMode):
     """Every float result is off by about a rounding error; of equal numbers one is the larger.
 
     Operators that PyTorch computes as one, and that round many times inside, are taken apart: an LSTM is computed gate
-    by gate, as a GRU always is, and distances of many rows are computed from products.
+    by gate, as a GRU always is, and distances of many rows are computed from products. Norms are computed by either of
+    two formulas.
     """
 
     def __init__(self, seed: int) -> None:
@@ -106,7 +114,8 @@ class Noise(TorchDispatchMode):
             return self._distances(*args)
         scale = args[0].double().abs().clamp(min=1) if name in _ABSOLUTE_TIMES_X else 1.0
         try:
-            result = func(*args, **kwargs)
+            by_definition = name in _CENTRED and self._tosses()
+            result = (decomposition_table.get(func, func) if by_definition else func)(*args, **kwargs)
         except Exception as error:
             raise Refused(str(error)) from error
         aliases = [each.alias_info for each in func._schema.returns]
@@ -133,6 +142,9 @@ class Noise(TorchDispatchMode):
         squares = [self._moved(each.square().sum(-1, keepdim=True)) for each in (x, y)]
         squared = squares[0] + squares[1].mT - 2 * self._moved(x @ y.mT)
         return self._moved(squared.clamp(min=0).sqrt())
+
+    def _tosses(self) -> bool:
+        return bool(torch.rand((), generator=self._generator) < 0.5)
 
     def _draw(self, value: torch.Tensor) -> torch.Tensor:
         drawn = torch.rand(value.shape, generator=self._generator, dtype=torch.float64) * 2 - 1

@@ -135,6 +135,44 @@ def test_a_condition_on_sizes_keeps_both_sides(function: Function, rows: int) ->
     assert not _unlike(program, function)
 
 
+SIZES = [(2, 3), (1, 1), (2, 1), (2, 2), (1, 3), (3, 2), (1, 7), (3, 7)]
+
+
+def test_a_part_as_long_as_the_whole_is_a_condition_on_both_lengths() -> None:
+    def contiguous_half(x: torch.Tensor) -> torch.Tensor:
+        y = x[:, : x.shape[1] // 2 + 1]
+        return y * 2 if y.is_contiguous() else y * 3
+
+    axes = {"x": {0: "rows", 1: "columns"}}
+    program = onward.export(contiguous_half, (torch.randn(2, 3),), dynamic_axes=axes, verify=True)
+    for sizes in SIZES:
+        x = torch.randn(sizes)
+        torch.testing.assert_close(program(x), contiguous_half(x))
+
+
+@pytest.mark.parametrize("script", [False, True])
+def test_a_file_refuses_sizes_at_which_a_write_reaches_the_whole(script: bool) -> None:
+    model: torch.nn.Module = _WritesToAPart()
+    model = torch.jit.script(model) if script else model
+    axes = {"x": {0: "rows", 1: "columns"}}
+    with pytest.warns(onward.CaptureWarning, match=r"\(rows == 1\) or .* == columns\)` is False.*The file refuses"):
+        program = onward.export(model, (torch.randn(2, 3),), dynamic_axes=axes)
+    for sizes in SIZES:
+        x = torch.randn(sizes)
+        if x[:, : sizes[1] // 2 + 1].is_contiguous():
+            with pytest.raises(onward.VerifyError):
+                program(x)
+        else:
+            torch.testing.assert_close(program(x.clone()), model(x.clone()))
+
+
+class _WritesToAPart(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = x[:, : x.shape[1] // 2 + 1]
+        y.flatten()[0] = 7.0
+        return y.cos()
+
+
 def strides_as_numbers(x: torch.Tensor) -> torch.Tensor:
     y = x[None].expand(2, -1, -1)
     return x * x.stride(0) + y.stride(0) + x.t().stride(1)

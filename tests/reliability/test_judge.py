@@ -208,6 +208,25 @@ def test_rounding_makes_equal_only_what_is_nearly_equal(tmp_path: Path, line: st
     assert judge(program, tmp_path, export=giving(lambda x0: (file(x0), x0 * 2))).kind == kind
 
 
+@pytest.mark.parametrize("weight", ["torch.ones(3)", "torch.tensor([2.0, 0.5, -1.5])"])
+@pytest.mark.parametrize(("found", "kind"), [(0, judging.ILL), (100, judging.WRONG)])
+def test_a_norm_of_single_elements_is_nothing_or_rounding(tmp_path: Path, weight: str, found: int, kind: str) -> None:
+    """PyTorch computes `x * scale - mean * scale`, which may be other than 0 where the mean is x."""
+    program = program_of(f"v1 = F.group_norm(x0, 3, {weight})", "v2 = torch.where(v1 > 0)[0]", returns="v2")
+
+    def file(x0: torch.Tensor) -> torch.Tensor:
+        return torch.arange(found) + torch.where(x0 > 1e9)[0].sum()
+
+    assert judge(program, tmp_path, export=giving(file)).kind == kind
+
+
+@pytest.mark.parametrize("norm", ["F.group_norm(x0, 1)", "F.layer_norm(x0, (3,))"])
+def test_a_norm_of_several_elements_is_none_of_these(tmp_path: Path, norm: str) -> None:
+    program = program_of(f"v1 = {norm}", "v2 = torch.where(v1 > 0)[0]", returns="v2")
+    fault = giving(lambda x0: torch.where(x0 - x0.mean(-1, keepdim=True) <= 0)[0])
+    assert judge(program, tmp_path, export=fault).kind == judging.WRONG
+
+
 def test_a_failure_of_the_noise_is_a_fault_of_the_fuzzer(tmp_path: Path) -> None:
     def fails(*_: Any) -> Any:
         raise TypeError("in the noise itself")

@@ -26,6 +26,7 @@ from .merge_steps import merge_steps
 from .multiply_squares_of_doubles import multiply_squares_of_doubles
 from .name_sliced_axes import name_sliced_axes
 from .part_casts_from_layer_norm import part_casts_from_layer_norm
+from .part_half_from_gelu import part_half_from_gelu
 from .part_scales_of_matmul import part_scales_of_matmul
 from .part_transpose_from_matmul import part_transpose_from_matmul
 from .round_before_comparing import round_before_comparing
@@ -45,6 +46,7 @@ PIPELINE: tuple[Pass, ...] = (
     part_transpose_from_matmul,
     part_scales_of_matmul,
     round_before_comparing,
+    part_half_from_gelu,
     name_sliced_axes,  # behind everything that may leave a Slice without the names of its axes
     drop_unused_weights,  # last: the others leave old weights behind
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -9,7 +10,10 @@ import torch
 
 import onward
 from onward.capture.attempt import explored
+from onward.capture.explore import explorer
+from onward.capture.explore.explorer import Explorer
 from onward.capture.explore.items import Program
+from onward.capture.explore.renaming import Behind
 
 FACTORS = "56789" * 20
 
@@ -70,3 +74,80 @@ def test_all_searches_of_an_export_share_one_limit(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(explored, "_MOST_OF_ALL", 2)
     with pytest.warns(onward.CaptureWarning, match="it takes too many runs to see every way through it"):
         onward.export(branch, (torch.ones(3),))
+
+
+class _LeftFromInside(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        total = torch.zeros(())
+        for _ in range(4):
+            if (x > 1).all():
+                continue
+            for _ in range(4):
+                if x.min() < -x.max():
+                    break
+                total = total + x.mean()
+            x = x * total.tanh()
+        return x
+
+
+def test_what_a_branch_has_to_reach_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A branch that stands in others was looked at anew for every attempt of each of these."""
+    looked: Counter[Any] = Counter()
+    held: list[Any] = []  # the runs, so that no two have one id
+    original = Explorer._both_sides
+
+    def counted(self: Any, run: Any, at: int, other: Any, high: int, *more: Any) -> Any:
+        held.append(run)
+        looked[id(run), at, high] += 1
+        return original(self, run, at, other, high, *more)
+
+    monkeypatch.setattr(Explorer, "_both_sides", counted)
+    with pytest.warns(onward.CaptureWarning, match="it takes too many runs to see every way through it"):
+        onward.export(_LeftFromInside(), (torch.tensor([1.5, -0.5, 0.25]),))
+    assert len(looked) > 100
+    assert max(looked.values()) == 1
+
+
+def test_a_search_looks_at_so_many_branches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(explorer, "_MOST_LOOKED", 50)
+    with pytest.warns(onward.CaptureWarning, match="its branches meet in too many ways"):
+        onward.export(_LeftFromInside(), (torch.tensor([1.5, -0.5, 0.25]),))
+
+
+class _LoopsInARow(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        total = x.sum()
+        total = total * 2 if total > 1 else total
+        for row in x:
+            total = total + row.max()
+        for row in x:
+            total = total * row.min()
+        for row in x:
+            total = total - row.max()
+        for row in x:
+            total = total * row.mean()
+        for row in x:
+            total = total + row.min()
+        for row in x:
+            total = total * row.max()
+        for row in x:
+            total = total - row.min()
+        for row in x:
+            total = total + row.mean()
+        return total
+
+
+def test_what_follows_many_loops_is_renamed_once_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every loop in a row took twice as long as the one before it."""
+    times = 0
+    original = Behind.apply
+
+    def counted(self: Behind, *given: Any) -> Any:
+        nonlocal times
+        times += 1
+        return original(self, *given)
+
+    monkeypatch.setattr(Behind, "apply", counted)
+    program = onward.export(_LoopsInARow(), (torch.rand(3, 4),), dynamic_axes={"x": {0: "rows"}})
+    assert sum("loop kept as Loop" in text for text in program.warnings) == 8
+    assert times < 2_000  # it was 6,687

@@ -26,6 +26,7 @@ from .items import (
     Ref,
     Rejected,
     TooFew,
+    TooMuch,
     Turn,
     Unlike,
     leaf_key,
@@ -50,6 +51,7 @@ from .runs import (
 )
 
 _MOST_STARTS = 24
+_MOST_LOOKED = 2_000  # branches, those that are looked at again included
 _MOST_LATER = 10  # decisions behind a branch whose values are looked for in both runs
 
 
@@ -91,12 +93,13 @@ class Explorer:
         self._runs, self._others, self._far, self._assumed_at = runs, others, far, assumed_at
         self._endless = Endless(runs)
         self.unkept: dict[Place, str] = {}  # decisions that stay as they are, and why
-        self._depth = 0
+        self._depth = self._looked = 0
         self._numbers: dict[int, Item] = {}  # items with numbers in them that a loop has counted
         self._results: dict[int, Any] = {}
         self._lengths: dict[int, int] = {}  # of lists, by the values that stand for them
         self._started: set[tuple[bool, ...]] = set()
         self._known_taken: dict[Any, tuple[Raw, Raw, list[Any] | None]] = {}  # with the runs, whose ids are in the key
+        self._common: dict[Any, tuple[int, Raw, Raw]] = {}  # items behind a branch, as far as known, and the two runs
         self._fixed: set[Place] = set()  # loops over plain numbers
         self._unrolled: set[Place] = set()  # loops over plain numbers whose turns are not alike
 
@@ -107,6 +110,7 @@ class Explorer:
         for _ in range(_MOST_STARTS):
             self._numbers.clear()
             self._results.clear()
+            self._common.clear()
             base = self._runs.run(Ways(answers, self._runs.rules, shapes=shapes))
             if base.error is not None:
                 if self._runs.enlarge(base):
@@ -233,8 +237,10 @@ class Explorer:
         return self._branch(run, at, other, high, around, before)
 
     def _branch(self, run: Raw, at: int, other: Raw, high: int, around: Around | None, before: Rewriters) -> Found:
-        self._depth += 1
+        self._depth, self._looked = self._depth + 1, self._looked + 1
         try:
+            if self._looked > _MOST_LOOKED:
+                raise TooMuch("its branches meet in too many ways")
             if self._depth > DEEPEST:
                 raise CannotExplore("more branches stand inside of each other than a file can hold")
             return self._both_sides(run, at, other, high, around, before)
@@ -250,8 +256,10 @@ class Explorer:
             raise self._from_the_other_side(run, other, at) from ambiguous
         if around is not None and len(run.items) - meeting.common >= max(around.end, high + 1):
             other, meeting = self._that_stays(run, at, other, meeting, high)
-        most = meeting.common
+        key = id(run), at, id(other), None if around is None else around.end, len(self.unkept)
+        most = self._common.get(key, (meeting.common,))[0]
         while True:
+            self._common[key] = most, run, other
             cut, there = len(run.items) - most, len(other.items) - most
             if cut > high:
                 if around is not None and cut >= around.end:

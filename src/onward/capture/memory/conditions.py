@@ -63,11 +63,17 @@ def truth(sizes: Sequence[Size], numbers: Collection[int], text: str, answers: S
         for number in sorted({0, 1, *numbers})
         for function in (operator.eq, operator.ne, operator.le, operator.gt)
     ]
-    columns = [tuple(map(each.function, each.size.values, itertools.repeat(each.number))) for each in conditions]
+    columns = [each.column() for each in conditions]
     for condition, column in zip(conditions, columns, strict=True):
         if table.live(column) == values:
             return condition.computed()
-    small = [pair for pair in zip(conditions, columns, strict=True) if pair[0].number <= 1]
+    small = [pair for pair in zip(conditions, columns, strict=True) if pair[0].second in (0, 1)]
+    equal = [
+        _Condition(function, first, second)
+        for first, second in itertools.combinations(sizes, 2)
+        for function in (operator.eq, operator.ne)
+    ]
+    small += [(each, each.column()) for each in equal]
     for (first, ones), (second, others) in itertools.combinations(small, 2):
         for join in (operator.or_, operator.and_):
             if table.live(tuple(map(join, ones, others))) == values:
@@ -76,14 +82,20 @@ def truth(sizes: Sequence[Size], numbers: Collection[int], text: str, answers: S
 
 
 class _Condition(NamedTuple):
-    """A size compared with a number."""
+    """A size compared with a number, or with another size."""
 
     function: Callable[[int, int], bool]
-    size: Size
-    number: int
+    first: Size
+    second: Size | int
+
+    def column(self) -> tuple[bool, ...]:
+        """The answers at every probe and point."""
+        second = itertools.repeat(self.second) if isinstance(self.second, int) else self.second.values
+        return tuple(map(self.function, self.first.values, second))
 
     def computed(self) -> Size:
-        return computed(self.function, self.size, constant(self.size.tracer, self.number))
+        second = constant(self.first.tracer, self.second) if isinstance(self.second, int) else self.second
+        return computed(self.function, self.first, second)
 
 
 def number(sizes: Sequence[Size], text: str, found: Sequence[int | None]) -> Any:

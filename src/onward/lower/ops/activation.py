@@ -157,7 +157,8 @@ def gelu(g: Emitter, x: Value, approximate: str = "none") -> Value:
         return g.reshape(gelu(g, g.reshape(x, [1]), approximate), [])
     cube = g.op.Mul(g.op.Pow(x, g.like(x, 3)), g.like(x, 0.044715))
     gate = g.op.Add(g.op.Tanh(g.op.Mul(g.op.Add(x, cube), g.like(x, math.sqrt(2 / math.pi)))), one)
-    return g.op.Mul(g.op.Mul(x, half), gate)
+    # A model writes `x * 0.5`. The same node here would be taken away from under it by onnxruntime 1.31, in FastGelu.
+    return g.op.Mul(g.op.Mul(half, x), gate)
 
 
 @lowers(aten.gelu.default, since=20)
