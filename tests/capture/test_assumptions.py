@@ -446,3 +446,14 @@ def with_the_last_rows_doubled(x: torch.Tensor) -> torch.Tensor:
 def test_few_rows_do_not_hide_a_branch_on_another_axis(function: Callable[..., Any], rows: int) -> None:
     program = quietly(function, torch.rand(rows, 3), LINE)
     assert agrees(function, program, (5, 1), (1, 1), (2, 1), (5, 4))
+
+
+def without_the_first_columns(x: torch.Tensor) -> torch.Tensor:
+    y = x.sin() if x.shape[0] > 4 else x + 1
+    return y[:, 6:].sum() + x.sum()
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3, 5])
+def test_few_columns_do_not_hide_a_branch_on_another_axis(columns: int) -> None:
+    program = quietly(without_the_first_columns, torch.rand(3, columns), LINE)
+    assert agrees(without_the_first_columns, program, (3, 9), (6, 9), (7, 2))

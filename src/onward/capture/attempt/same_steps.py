@@ -367,9 +367,9 @@ class SameSteps:
         self._program, self._model, self._kernels, self._example = program, model, kernels, example
         self._numbers = _Numbers(each.tensor for each in program.constants.values())
 
-    def at(self, inputs: Sequence[torch.Tensor]) -> bool:
-        """Whether the two do the same at the sizes of these inputs, whatever the data is, or the model refuses the
-        sizes, whatever the data is.
+    def at(self, inputs: Sequence[torch.Tensor], *, or_refused: bool = True) -> bool:
+        """Whether the two do the same at the sizes of these inputs, whatever the data is, or, with `or_refused`, the
+        model refuses the sizes, whatever the data is.
 
         False says nothing: they may give the same results in another way.
         """
@@ -390,7 +390,7 @@ class SameSteps:
                     return False
                 found.append([(each.shape, each.dtype, following.value(each)) for each in results])  # type: ignore[union-attr]
             except Exception as error:  # Untold, data that is asked for, or sizes that are refused: data has to tell
-                return not found and following.is_refused(error, self._known)
+                return or_refused and not found and following.is_refused(error, self._known)
         return bool(found[0] == found[1]) and self._program.declares([shape for shape, _, _ in found[0]])
 
     def _known(self) -> Collection[Any]:

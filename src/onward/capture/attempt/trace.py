@@ -16,7 +16,7 @@ from ...errors import CaptureError, FrozenAxisError, LoweringError, RefusedSizes
 from ..call.inputs import AxisNames, Call
 from ..call.values import drawn
 from ..call.weights import Weights, weights_of
-from ..decisions.assumptions import agrees_at, contradicted
+from ..decisions.assumptions import agrees_at, contradicted, elements
 from ..decisions.decisions import CaptureWarning
 from ..explore.items import CannotExplore
 from ..ground.axes import AxisSpace
@@ -38,6 +38,7 @@ from .willing import as_a_sum, sum_note, unwilling
 
 _SECONDS = 1.0  # that a model with a loop on data may take on other values
 _FEW, _LARGER = 2, 3  # sizes that may hide what differs, and how many times as much shows it
+_MOST_ELEMENTS = 1 << 14  # of the inputs at sizes at which all axes are larger
 _FAILURES = (CaptureError, CannotThaw, ProbeRejected, Frozen, Stuck)  # of one run among several
 _KEPT = "the file keeps the example's", "the file keeps its size in the example"  # warnings of decisions
 
@@ -166,14 +167,14 @@ def _first_that_works(request: Request, *, in_short: bool = False) -> CapturedPr
     reason: str | None = None
     at_example: str | None = None
     stuck: Stuck | None = None
-    general = bool(example)
+    refused, general = False, bool(example)
     rejected: list[tuple[Plan, ProbeRejected]] = []
     waiting = collections.deque(_plans(example, request, in_short))
     while waiting:
         plan = waiting.popleft()
         tying = bool(plan.tied) and _compares_axes(frozen, example)
-        if frozen and not plan.enlarged and not tying:  # sizes of another kind do not settle a branch
-            continue
+        if frozen and not (plan.enlarged or tying or (refused and _is_as_even(plan))):
+            continue  # sizes of another kind do not settle a branch
         said: list[Said] = []
         first: _Ran | None = None
         if general and not (in_short or plan.enlarged):
@@ -219,6 +220,7 @@ def _first_that_works(request: Request, *, in_short: bool = False) -> CapturedPr
             at_example = at_example or str(other)
         except CannotThaw as cannot:
             reason = reason or str(cannot)
+            refused = refused or isinstance(cannot, SizesRefused)
         except CaptureError:
             if not plan.enlarged:
                 raise
@@ -403,6 +405,11 @@ def _is_limit(plan: Plan) -> bool:
     return plan.label.startswith("smaller")
 
 
+def _is_as_even(plan: Plan) -> bool:
+    """Sizes that have the example's divisors, or the powers of two among them."""
+    return plan.label == "multiples" or plan.label.startswith("steps")
+
+
 def _compares_axes(frozen: Frozen | None, example: Mapping[str, int]) -> bool:
     """Whether the model branched on two axes that have one size in the example: it may mean them to be one."""
     compared = [each.axes for each in frozen.freezes if isinstance(each.value, bool)] if frozen else []
@@ -423,12 +430,13 @@ def _at_example(plan: Plan, example: Mapping[str, int], differing: Sequence[tupl
 class _Trials:
     """The model and its program, laid side by side at sizes beside the example's."""
 
-    def __init__(self, request: Request, start: Mapping[str, int], program: CapturedProgram) -> None:
-        self._request, self._program, self.start = request, program, start
+    def __init__(self, request: Request, plan: Plan, program: CapturedProgram) -> None:
+        self._request, self._program, self.start = request, program, plan.start
         named = zip(request.call.names, request.call.tensors, strict=True)
         self._originals = [tensor if request.axes.get(label) else None for label, tensor in named]
         self._verdicts: dict[tuple[int, ...], bool] = {}
-        self._larger = {axis: _LARGER * size for axis, size in start.items() if size <= _FEW}
+        self._larger = {axis: _LARGER * size for axis, size in self.start.items() if size <= _FEW}
+        self._probed = {axis: max(values[1:]) for axis, values in plan.sizes.items() if len(values) > 1}
 
     @functools.cached_property
     def _same_steps(self) -> SameSteps:
@@ -444,10 +452,17 @@ class _Trials:
             return inputs, answers(request.model, request.call, program.results, inputs)
 
     def agree(self, sizes: Mapping[str, int]) -> bool:
-        """Whether both give the same there, and also where the axes that the example has small are larger: of a single
-        row, `y[-1:] = 0` leaves nothing to see."""
+        """Whether both give the same there, and also where the other axes are larger: of a single row, `y[-1:] = 0`
+        leaves nothing to see."""
+        wide = {**self.start, **self._probed, **sizes}
+        if self._is_asked(wide) and self._same_steps_at(wide, or_refused=False):
+            return True
         larger = {**self.start, **self._larger, **sizes}
-        return self._agree(sizes) and (not self._request.space.allows(larger) or self._agree(larger))
+        others = [larger, wide] if elements(self._program, wide) <= _MOST_ELEMENTS else [larger]
+        return self._agree(sizes) and all(self._agree(each) for each in others if self._is_asked(each))
+
+    def _is_asked(self, sizes: Mapping[str, int]) -> bool:
+        return self._request.space.allows(sizes)
 
     def _agree(self, sizes: Mapping[str, int]) -> bool:
         """Without data where both take the same steps, for data could say nothing else; with data elsewhere."""
@@ -456,8 +471,9 @@ class _Trials:
             self._verdicts[key] = self._same_steps_at(sizes) or agrees_at(self._program, self.answer, sizes)
         return self._verdicts[key]
 
-    def _same_steps_at(self, sizes: Mapping[str, int]) -> bool:
-        return self._same_steps.at(self._request.empty_at_sizes({**self.start, **sizes}))
+    def _same_steps_at(self, sizes: Mapping[str, int], *, or_refused: bool = True) -> bool:
+        inputs = self._request.empty_at_sizes({**self.start, **sizes})
+        return self._same_steps.at(inputs, or_refused=or_refused)
 
     def contradicted(self) -> list[tuple[Assumption, Mapping[str, int]]]:
         return contradicted(self._program, self.agree, self._same_steps_at)
@@ -477,7 +493,7 @@ def _kept_on_both_sides(
         known = {(each.expression, each.source) for each in found.assumptions}
         more = [each for each in program.assumptions if (each.expression, each.source) not in known]
         found = dataclasses.replace(found, assumptions=(*found.assumptions, *more))
-        if len(_Trials(request, plan.start, found).contradicted()) >= len(differing):
+        if len(_Trials(request, plan, found).contradicted()) >= len(differing):
             return None
         found = _settled(request, plan, found, after_freeze=False)
     _tell(said)
@@ -492,19 +508,19 @@ def _settled(
     After a freeze sizes were chosen for being on one side of a branch: the program must be right next to the example,
     and where the sizes are no limit that the model has, on the other side as well.
     """
-    trials = _Trials(request, plan.start, program)
+    trials = _Trials(request, plan, program)
     start, agrees = trials.start, trials.agree
     differing = trials.contradicted()
     if differing and keeping:
         found = _kept_on_both_sides(request, plan, program, differing)
         if found is not None:
             return found
-    if after_freeze and any(each in program.sides for each, _ in differing):
+    if after_freeze and differing and (_is_as_even(plan) or any(each in program.sides for each, _ in differing)):
         raise CannotThaw("a branch depends on the size")
     example = request.example_sizes()
     if plan.enlarged and not agrees(example):  # a file must be right at its own example
         raise OtherAtExample(_at_example(plan, example, differing))
-    if after_freeze and plan.side:
+    if after_freeze and (_is_as_even(plan) or plan.side):
         asked = {axis for each in program.sides for sizes in each.elsewhere if len(sizes) == 1 for axis in sizes}
         steps = {axis: (1, 2, 4) if axis in asked or not asked else (1,) for axis in example}
         others = [{**example, axis: size + step} for axis, size in example.items() for step in steps[axis]]

@@ -166,7 +166,7 @@ def contradicted(
         for sizes in assumption.elsewhere:
             key = tuple(sorted(sizes.items()))
             if key not in verdicts and len(verdicts) < most:
-                is_large = _elements(program, sizes) > LARGEST_WITH_DATA
+                is_large = elements(program, sizes) > LARGEST_WITH_DATA
                 verdicts[key] = (agrees_without_data if is_large else agrees)(sizes)
             if not verdicts.get(key, False):  # what was not tried is not taken to agree
                 found.append((assumption, sizes))
@@ -174,7 +174,7 @@ def contradicted(
     return found
 
 
-def _elements(program: CapturedProgram, sizes: Sizes) -> int:
+def elements(program: CapturedProgram, sizes: Sizes) -> int:
     """How many elements the inputs have at these sizes."""
     shapes = (port.fact.shape for port in program.inputs)
     return sum(
