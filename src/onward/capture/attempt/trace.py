@@ -521,11 +521,9 @@ def _settled(
     if plan.enlarged and not agrees(example):  # a file must be right at its own example
         raise OtherAtExample(_at_example(plan, example, differing))
     if after_freeze and (_is_as_even(plan) or plan.side):
-        asked = {axis for each in program.sides for sizes in each.elsewhere if len(sizes) == 1 for axis in sizes}
-        steps = {axis: (1, 2, 4) if axis in asked or not asked else (1,) for axis in example}
-        others = [{**example, axis: size + step} for axis, size in example.items() for step in steps[axis]]
-        allowed = filter(request.space.allows, others)
-        if not all(agrees(each) for each in (example, *allowed)):
+        steps = (1, 2, 4) if _is_as_even(plan) else ()  # the probes are all as even as the example
+        near = [{**example, axis: size + step} for axis, size in example.items() for step in steps]
+        if not all(agrees(each) for each in (example, *filter(request.space.allows, near))):
             raise CannotThaw("a branch depends on the size")
     if _is_limit(plan) or plan.label.startswith("nearby"):  # so near that rounding may have hidden an axis
         for leader in program.axes:

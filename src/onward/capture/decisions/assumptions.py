@@ -127,8 +127,7 @@ class Branches:
 
     def _nearest(self, places: Sequence[int], axes: Collection[str] = ()) -> list[Sizes]:
         """Of each axis the nearest smaller and the nearest larger size among these points; where no axis does it alone,
-        the points nearest to the example. Several, because a single row or column hides much, and one at which several
-        axes move and none has a size of 1."""
+        the points nearest to the example, and none with a size of 1 if there are others."""
         moved = [self._moved(place) for place in places]
         found: list[Sizes] = []
         for axis, own in self._example.items():
@@ -138,7 +137,7 @@ class Branches:
             smaller, larger = ([each for each in alone if (each[axis] < own) is side] for side in (True, False))
             found += [*smaller[:1], *larger[:1]] if smaller and larger else alone[:2]
         joint = [each for each in moved if len(each) > 1 and min({**self._example, **each}.values()) > 1]
-        return [*found, *sorted(joint, key=self._distance)[: 1 if found else _JOINT]] or moved[:_JOINT]
+        return found or sorted(joint, key=self._distance)[:_JOINT] or moved[:_JOINT]
 
     def _moved(self, place: int) -> Sizes:
         """A probe or a point, by the axes whose size is not the example's."""
