@@ -457,3 +457,12 @@ def without_the_first_columns(x: torch.Tensor) -> torch.Tensor:
 def test_few_columns_do_not_hide_a_branch_on_another_axis(columns: int) -> None:
     program = quietly(without_the_first_columns, torch.rand(3, columns), LINE)
     assert agrees(without_the_first_columns, program, (3, 9), (6, 9), (7, 2))
+
+
+@pytest.mark.parametrize("shape", [(4, 1), (1, 4), (5, 2)])
+def test_a_branch_on_all_axes_together_is_tried_at_small_sizes(shape: tuple[int, int]) -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(x) if x.numel() > 2 else x * 0.5
+
+    program = quietly(function, torch.rand(shape), LINE)
+    assert agrees(function, program, (1, 1), (1, 2), (2, 1), (1, 3), (3, 1), (2, 2), (9, 9))

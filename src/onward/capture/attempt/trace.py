@@ -435,6 +435,7 @@ class _Trials:
         named = zip(request.call.names, request.call.tensors, strict=True)
         self._originals = [tensor if request.axes.get(label) else None for label, tensor in named]
         self._verdicts: dict[tuple[int, ...], bool] = {}
+        self._wide: dict[tuple[int, ...], bool] = {}
         self._larger = {axis: _LARGER * size for axis, size in self.start.items() if size <= _FEW}
         self._probed = {axis: max(values[1:]) for axis, values in plan.sizes.items() if len(values) > 1}
 
@@ -455,11 +456,22 @@ class _Trials:
         """Whether both give the same there, and also where the other axes are larger: of a single row, `y[-1:] = 0`
         leaves nothing to see."""
         wide = {**self.start, **self._probed, **sizes}
-        if self._is_asked(wide) and self._same_steps_at(wide, or_refused=False):
-            return True
         larger = {**self.start, **self._larger, **sizes}
         others = [larger, wide] if elements(self._program, wide) <= _MOST_ELEMENTS else [larger]
         return self._agree(sizes) and all(self._agree(each) for each in others if self._is_asked(each))
+
+    def agree_widely(self, assumption: Assumption, sizes: Mapping[str, int]) -> bool:
+        """Whether both take the same steps where all other axes are larger and the question has the same answer as at
+        these sizes. There is nothing there that few rows could hide."""
+        wide, here = {**self.start, **self._probed, **sizes}, {**self.start, **sizes}
+        expand, question = self._request.space.expand, assumption.question
+        answer = None if question is None else question.at(expand(here))
+        if question is None or answer is None or not self._is_asked(wide) or question.at(expand(wide)) != answer:
+            return False
+        key = tuple(wide.values())
+        if key not in self._wide:
+            self._wide[key] = self._same_steps_at(wide, or_refused=False)
+        return self._wide[key]
 
     def _is_asked(self, sizes: Mapping[str, int]) -> bool:
         return self._request.space.allows(sizes)
@@ -476,7 +488,7 @@ class _Trials:
         return self._same_steps.at(inputs, or_refused=or_refused)
 
     def contradicted(self) -> list[tuple[Assumption, Mapping[str, int]]]:
-        return contradicted(self._program, self.agree, self._same_steps_at)
+        return contradicted(self._program, self.agree, self._same_steps_at, self.agree_widely)
 
 
 def _kept_on_both_sides(

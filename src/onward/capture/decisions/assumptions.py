@@ -55,7 +55,7 @@ class Branches:
         self._example = {name: values[0] for name, values in dims.axes.items()}
         self._taken: dict[tuple[str, Source | None], tuple[Any, list[Sizes]]] = {}
         self._questions: dict[str, Expression | None] = {}  # by what is written
-        self._sides: dict[str, tuple[bool, Source | None, list[Sizes]]] = {}
+        self._sides: dict[str, tuple[bool, Source | None, list[Sizes]]] = {}  # by what is written
         self.on_side: Callable[[], Any] = lambda: None  # called where one side is taken for both
 
     def note(self, size: Size, source: Source | None, flips: Sequence[int]) -> None:
@@ -109,12 +109,13 @@ class Branches:
             there = there or [place for place in range(1, self._dims.probes) if bool(size.values[place]) is side]
             elsewhere += self._nearest(there, axes)
         self._sides.setdefault(written(size), (answer, source, elsewhere))
+        self._ask(size)
         self.on_side()
 
     def sides(self) -> list[Assumption]:
         """The branches of which one side was taken for both, with sizes on either side."""
         return [
-            Assumption(expression, answer, source, tuple(elsewhere))
+            Assumption(expression, answer, source, tuple(elsewhere), self._questions[expression])
             for expression, (answer, source, elsewhere) in self._sides.items()
         ]
 
@@ -151,12 +152,16 @@ Run = Callable[[Sizes, int], tuple[tuple[torch.Tensor, ...], list[Output]]]
 
 
 def contradicted(
-    program: CapturedProgram, agrees: Callable[[Sizes], bool], agrees_without_data: Callable[[Sizes], bool]
+    program: CapturedProgram,
+    agrees: Callable[[Sizes], bool],
+    agrees_without_data: Callable[[Sizes], bool],
+    agrees_widely: Callable[[Assumption, Sizes], bool],
 ) -> list[tuple[Assumption, Sizes]]:
     """The assumptions that matter: at a size on the other side, model and program differ.
 
     `agrees(sizes)` says whether they give the same results with these axes at other sizes than the example's. Sizes
-    that are too large for that are tried without data.
+    that are too large for that are tried without data. Where `agrees_widely` says that they do the same on that side
+    whatever the data is, there is nothing to try out.
     """
     verdicts: dict[tuple[tuple[str, int], ...], bool] = {}
     found = []
@@ -164,6 +169,8 @@ def contradicted(
     for assumption in (*program.sides, *program.assumptions):
         for sizes in assumption.elsewhere:
             key = tuple(sorted(sizes.items()))
+            if key not in verdicts and agrees_widely(assumption, sizes):
+                continue
             if key not in verdicts and len(verdicts) < most:
                 is_large = elements(program, sizes) > LARGEST_WITH_DATA
                 verdicts[key] = (agrees_without_data if is_large else agrees)(sizes)
