@@ -85,6 +85,54 @@ def _same(x: Any, *args: Any, **kwargs: Any) -> Size:
     return tuple(x.size)
 
 
+@_rule(aten.tril.default, aten.triu.default, aten.roll.default)
+def _same_of_matrices(x: Any, *args: Any, **kwargs: Any) -> Size | None:
+    return tuple(x.size) if len(x.size) > 1 else None
+
+
+@_rule(aten.cat.default, aten.concat.default)
+def _cat(tensors: Any, dim: int = 0) -> Size | None:
+    """Of tensors that all have the same number of axes: PyTorch passes over empty ones with a single axis."""
+    sizes = [tuple(each.size) for each in tensors]
+    axis = dim % len(sizes[0]) if sizes and sizes[0] else None
+    if axis is None or any(len(each) != len(sizes[0]) for each in sizes) or 0 in map(len, sizes):
+        return None
+    rests = {(*each[:axis], *each[axis + 1 :]) for each in sizes}
+    if len(rests) > 1 or (len(sizes[0]) == 1 and (0,) in sizes):
+        return None
+    return (*sizes[0][:axis], sum(each[axis] for each in sizes), *sizes[0][axis + 1 :])
+
+
+@_rule(aten.stack.default)
+def _stack(tensors: Any, dim: int = 0) -> Size | None:
+    sizes = [tuple(each.size) for each in tensors]
+    if len(set(sizes)) != 1:
+        return None
+    axis = dim % (len(sizes[0]) + 1)
+    return (*sizes[0][:axis], len(sizes), *sizes[0][axis:])
+
+
+@_rule(aten.mean.dim, aten.logsumexp.default)
+def _reduced(x: Any, dim: Any = None, keepdim: bool = False, **kwargs: Any) -> Size | None:
+    rank = len(x.size)
+    dims = range(rank) if dim is None or dim == [] else (dim,) if isinstance(dim, int) else dim
+    if rank == 0 or 0 in x.size or any(not -rank <= each < rank for each in dims):
+        return None
+    gone = {each % rank for each in dims}
+    if keepdim:
+        return tuple(1 if axis in gone else size for axis, size in enumerate(x.size))
+    return tuple(size for axis, size in enumerate(x.size) if axis not in gone)
+
+
+@_rule(aten.addmm.default)
+def _addmm(bias: Any, x: Any, y: Any, **kwargs: Any) -> Size | None:
+    result = (x.size[0], y.size[1])
+    if x.size[1] != y.size[0] or len(bias.size) > 2:
+        return None
+    fits = all(own in (1, size) for own, size in zip(reversed(bias.size), reversed(result), strict=False))
+    return result if fits else None
+
+
 def _window(sizes: Sequence[int], kernel: Any, stride: Any, padding: Any, dilation: Any) -> list[int] | None:
     count = len(sizes)
     parts = [list(each) * count if len(each) == 1 else list(each) for each in (stride, padding, dilation)]
