@@ -26,8 +26,10 @@ def line(name: str, xs: tuple[int, ...], values: tuple[int, ...]) -> tuple[Expre
     top = max(values)
     for most in (None, top):
         for least in (None, 0):
-            inside = [(x, v) for x, v in zip(xs, values, strict=True) if v != most and v != least]
-            for p, b, q in _floored(inside):
+            pairs = list(zip(xs, values, strict=True))
+            inside = [(x, v) for x, v in pairs if v != most and v != least]
+            ends = [] if least is None else [max(x for x, v in pairs if v == least)] if least in values else []
+            for p, b, q in (*_floored(inside), *_stepwise(inside, ends)):
                 found = [(p * x + b) // q for x in xs]
                 found = [max(each, 0) for each in found] if least is not None else found
                 found = [min(each, top) for each in found] if most is not None else found
@@ -51,6 +53,16 @@ def _floored(pairs: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int, int]]
         if least <= most:
             yield p, 0 if least <= 0 <= most else least, q
             return
+
+
+def _stepwise(pairs: Sequence[tuple[int, int]], ends: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+    """The line with a slope of 1 where too few points are left to tell: `min(batch, 2)`, `min(max(batch - 1, 0), 1)`.
+
+    `ends` is the largest size of the axis at which the values are still the least.
+    """
+    for x, v in pairs if len(set(pairs)) == 1 else () if pairs else ((end, 0) for end in ends):
+        yield 1, v - x, 1
+        return
 
 
 def _expression(
