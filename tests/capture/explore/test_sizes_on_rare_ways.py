@@ -49,6 +49,16 @@ def padded_by_nothing(x: torch.Tensor) -> torch.Tensor:
     return x - 1 if x.sum() == RARE else x * 2
 
 
+def number_before(x: torch.Tensor) -> torch.Tensor:
+    k = 2 if x.shape[1] == 1 else 3
+    return x * k if x.sum() == RARE else x + 1
+
+
+def axis_before(x: torch.Tensor) -> torch.Tensor:
+    axis = 0 if x.shape[1] == 1 else 1
+    return x.flip(axis) if x.sum() == RARE else x + 1
+
+
 @pytest.mark.parametrize("function", [inside, before, far_away, beside_data, padded_by_nothing])
 @pytest.mark.parametrize("length", [1, 4, 6])
 def test_the_other_side_of_a_size_is_kept_behind_a_rare_answer(function: Callable[..., Any], length: int) -> None:
@@ -62,3 +72,10 @@ def test_the_other_side_of_a_size_is_kept_behind_a_rare_answer(function: Callabl
                     x = torch.zeros_like(x)
                     x[0, 0] = total
                 torch.testing.assert_close(execute(program, [x])[0], function(x))
+
+
+@pytest.mark.filterwarnings("ignore::onward.CaptureWarning")
+@pytest.mark.parametrize("function", [number_before, axis_before])
+def test_a_plain_number_of_sizes_that_only_a_rare_answer_uses_is_told(function: Callable[..., Any]) -> None:
+    program = traced(function, torch.randn(2, 4), LINE)
+    assert "only with other answers about data" in program.warnings[0]

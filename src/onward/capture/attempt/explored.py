@@ -6,13 +6,14 @@ import ast
 import dataclasses
 import linecache
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...errors import ExportError
 from ..decisions.decisions import CaptureWarning
 from ..decisions.journal import CannotThaw
 from ..explore.bodies import has_lists, kept
+from ..explore.checking import LeftOut
 from ..explore.explorer import Explorer
 from ..explore.items import (
     At,
@@ -30,7 +31,7 @@ from ..explore.items import (
 from ..explore.recorder import Recorder, Ways
 from ..explore.replay import replay
 from ..explore.runs import Runs
-from ..ground.source import Said, warn_user, warnings_held
+from ..ground.source import Said, warn_again, warnings_held
 from ..ground.tree import flatten
 from ..program.facts import CapturedProgram
 from ..record.elsewhere import ProbeRejected
@@ -55,7 +56,7 @@ class _Search:
     of_sizes  whether questions about sizes are explored
     assumes   whether those that all probes answer alike keep their answers, and are assumptions of the program
     ways      the settings of all runs
-    heeded    gets the settings that something in a run depended on, and "of_sizes" if the program is one-sided
+    heeded    gets the settings that something in a run depended on
     """
 
     of_sizes: bool
@@ -84,11 +85,10 @@ def explored(request: Request, plan: Plan, *, of_sizes: bool = False, assumes: b
     for setting, ways in _SETTINGS.items():
         if setting and setting not in heeded:  # all runs would be the same again
             continue
-        heeded.discard("of_sizes")
         search = _Search(of_sizes, assumes, ways, heeded)
         try:
             with warnings_held() as said:
-                found = _as_free_as_it_goes(request, plan, search)
+                found, left_out = _as_free_as_it_goes(request, plan, search)
         except CannotExplore as error:
             whole = _on_all_sides(request, plan, search) if _is_of_sizes(error) else None
             if whole is not None:
@@ -99,10 +99,16 @@ def explored(request: Request, plan: Plan, *, of_sizes: bool = False, assumes: b
             if not isinstance(error, Unlike | Rejected):
                 break
         else:
-            whole = _on_all_sides(request, plan, search) if "of_sizes" in heeded else None
-            if whole is None:
-                _tell(said)
-            return whole or found
+            whole = None if left_out is LeftOut.NOTHING else _on_all_sides(request, plan, search)
+            if whole is not None:
+                return whole
+            if left_out is not LeftOut.HIDDEN:
+                warn_again(said)
+                return found
+            first = first or CannotExplore(
+                "it does something else at other sizes, and only with other answers about data"
+            )
+            break
     assert first is not None
     raise first
 
@@ -118,19 +124,14 @@ def _on_all_sides(request: Request, plan: Plan, search: _Search) -> CapturedProg
         return None
     try:
         with warnings_held() as said:
-            found = _as_free_as_it_goes(request, plan, dataclasses.replace(search, of_sizes=True, assumes=False))
+            found, _ = _as_free_as_it_goes(request, plan, dataclasses.replace(search, of_sizes=True, assumes=False))
     except CannotExplore:
         return None
-    _tell(said)
+    warn_again(said)
     return found
 
 
-def _tell(said: Iterable[Said]) -> None:
-    for each in said:
-        warn_user(*each)
-
-
-def _as_free_as_it_goes(request: Request, plan: Plan, search: _Search) -> CapturedProgram:
+def _as_free_as_it_goes(request: Request, plan: Plan, search: _Search) -> tuple[CapturedProgram, LeftOut]:
     """With numbers from data varying freely; where the model refuses that, with less and less freedom."""
     free, with_lists, elsewhere = plan, False, plan.sizes
     while True:
@@ -159,8 +160,11 @@ def _as_free_as_it_goes(request: Request, plan: Plan, search: _Search) -> Captur
 
 def _explored(
     request: Request, plan: Plan, search: _Search, *, with_lists: bool, elsewhere: Mapping[str, tuple[int, ...]]
-) -> CapturedProgram:
-    """The program; `elsewhere` are the sizes at the probes of the runs that it is made of."""
+) -> tuple[CapturedProgram, LeftOut]:
+    """The program, and what it leaves out at other sizes.
+
+    `elsewhere` are the sizes at the probes of the runs that it is made of.
+    """
     seen = dataclasses.replace(plan, sizes=dict(elsewhere))
     said: dict[Any, Said] = {}  # by kind and line: what Python did with values that no decision shows
 
@@ -185,8 +189,6 @@ def _explored(
         assumed_at=request.example_sizes() if search.assumes else None,
     )
     program = explorer.program()
-    if not search.of_sizes and explorer.is_one_sided(program):
-        search.heeded.add("of_sizes")
     if not kept(program.items) and not has_lists(program.items):
         fails = [f"with the other answer the model raises {each}" for each in explorer.unkept.values()]
         if fails:
@@ -205,12 +207,12 @@ def _explored(
     except ExportError as error:
         raise CannotExplore(f"its branches and loops have no form in the file: {error.what}") from error
     more = [each for kind, each in said.items() if kind not in set(map(_kind, again))]
-    for each in (*again, *more):
-        warn_user(*each)
+    warn_again((*again, *more))
     notes = tuple(dict.fromkeys(map(_note, kept(program.items))))
     endless = any(isinstance(each, Loop) and each.condition is not None for each in kept(program.items))
     warnings = (*found.warnings, *(text for text, category, _ in more if issubclass(category, CaptureWarning)))
-    return dataclasses.replace(found, remarks=(*found.remarks, *notes), warnings=warnings, may_not_end=endless)
+    found = dataclasses.replace(found, remarks=(*found.remarks, *notes), warnings=warnings, may_not_end=endless)
+    return found, LeftOut.NOTHING if search.of_sizes else explorer.left_out(program)
 
 
 def _kind(said: Said) -> tuple[str, Any]:

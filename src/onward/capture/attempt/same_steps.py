@@ -161,8 +161,7 @@ class _Sized(torch.Tensor):
             return run.step(op, args, kwargs)
         except Exception as error:
             run.untold.append(error)
-            if may_survive():  # with data the error is one of PyTorch's, and what the model does next is not known
-                run.untold.append(error)
+            run.may_go_on = run.may_go_on or may_survive()
             run.failed = _kind(op, args, kwargs)
             raise
 
@@ -184,6 +183,7 @@ class _Following:
         self.untold: list[Exception] = []  # what was raised that may be otherwise with data, or asks for it
         self.done: set[Any] | None = None  # the kinds of calls that have worked without data, where they are asked for
         self.failed: Any = None  # the kind of the last one that has not
+        self.may_go_on = False  # whether a `try` of the model's stood around a failure, which is another one with data
 
     def is_refused(self, error: Exception, known: Callable[[], Collection[Any]]) -> bool:
         """Whether the run ended with an error about sizes, which any data would meet.
@@ -192,7 +192,8 @@ class _Following:
         in the same way before: `known` are the kinds of calls of a whole run without data at the example's sizes.
         """
         if isinstance(error, ProbeFailure):
-            return len(self.untold) == 1 and self.untold[0] is error and self.failed in known()
+            is_first = len(self.untold) == 1 and self.untold[0] is error
+            return is_first and not self.may_go_on and self.failed in known()
         return not self.untold and _is_raised(error)
 
     def input(self, tensor: torch.Tensor, place: int) -> torch.Tensor:

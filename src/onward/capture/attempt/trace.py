@@ -20,7 +20,7 @@ from ..decisions.assumptions import agrees_at, contradicted, elements
 from ..decisions.decisions import CaptureWarning
 from ..explore.items import CannotExplore
 from ..ground.axes import AxisSpace
-from ..ground.source import Said, warn_user, warnings_held
+from ..ground.source import Said, warn_again, warn_user, warnings_held
 from ..program.constant_outputs import constant_note, constant_outputs, lost_dependence
 from ..program.facts import Assumption, CapturedProgram, Output
 from ..python.watchdog import at_most
@@ -194,17 +194,17 @@ def _first_that_works(request: Request, *, in_short: bool = False) -> CapturedPr
                 if sided is None or sided.decided_by_data:  # data may hide what the other side does
                     found = _with_size_decisions(request, plan)
                 if found is None and sided is not None:
-                    _tell(of_side)
+                    warn_again(of_side)
                     return sided
                 program = found or thaw(request, plan, error)
                 if found is None:
-                    _tell(said)
+                    warn_again(said)
             except Stuck as error:
                 if plan.enlarged:  # there the model may refuse the very example
                     raise
                 stuck = stuck or error
                 program = _with_numbers(request, plan, error)
-                _tell(said)
+                warn_again(said)
             return _settled(request, plan, program, after_freeze=frozen is not None, keeping=not in_short)
         except Stuck as error:
             if not plan.enlarged:
@@ -247,12 +247,6 @@ def _with_numbers(request: Request, plan: Plan, stuck: Stuck) -> CapturedProgram
         raise (cannot if isinstance(cannot, SizesRefused) else stuck) from cannot
 
 
-def _tell(said: Iterable[Said]) -> None:
-    """Warn of what was held."""
-    for each in dict.fromkeys(said):
-        warn_user(*each)
-
-
 @dataclasses.dataclass(frozen=True)
 class _Ran:
     """What came of a run in which no branch was taken on one side for both."""
@@ -262,7 +256,7 @@ class _Ran:
 
     def again(self) -> tuple[Plan, CapturedProgram]:
         """The outcome, as if it had come just now."""
-        _tell(self.said)
+        warn_again(self.said)
         if isinstance(self.found, Exception):
             raise self.found
         return self.found
@@ -287,7 +281,7 @@ def _first_run(request: Request, plan: Plan) -> CapturedProgram | _Ran | None:
         except _FAILURES as error:
             found = None if sides else _Ran(tuple(said), error)
     if isinstance(found, CapturedProgram):
-        _tell(said)
+        warn_again(said)
     return found
 
 
@@ -320,7 +314,7 @@ def _with_data_decisions(
     def explained(text: str) -> str:
         return text + reason if any(each in text for each in _KEPT) else text
 
-    _tell((explained(text), category, source) for text, category, source in said)
+    warn_again((explained(text), category, source) for text, category, source in said)
     return plan, dataclasses.replace(program, warnings=tuple(map(explained, program.warnings)))
 
 
@@ -336,7 +330,7 @@ def _with_size_decisions(request: Request, plan: Plan, *, assumes: bool = True) 
             found = explored(request, plan, of_sizes=True, assumes=assumes)
         except CannotExplore:
             return None
-    _tell(said)
+    warn_again(said)
     return found
 
 
@@ -378,7 +372,7 @@ def _on_one_side(request: Request, plan: Plan, frozen: Frozen) -> CapturedProgra
                 found = _settled(request, sided, program, after_freeze=True)
             except _FAILURES:
                 continue
-        _tell(said)
+        warn_again(said)
         return found
     return None
 
@@ -508,7 +502,7 @@ def _kept_on_both_sides(
         if len(_Trials(request, plan, found).contradicted()) >= len(differing):
             return None
         found = _settled(request, plan, found, after_freeze=False)
-    _tell(said)
+    warn_again(said)
     return found
 
 
@@ -517,8 +511,8 @@ def _settled(
 ) -> CapturedProgram:
     """The program with a warning for every branch that it holds one side of, if the other side differs.
 
-    After a freeze sizes were chosen for being on one side of a branch: the program must be right next to the example,
-    and where the sizes are no limit that the model has, on the other side as well.
+    After a freeze, one side of a branch may have been taken for both, or all probes are as even as the example: the
+    program must be right at the example, and in the second case next to it as well.
     """
     trials = _Trials(request, plan, program)
     start, agrees = trials.start, trials.agree

@@ -138,10 +138,8 @@ def varied(tensors: Sequence[torch.Tensor]) -> Iterator[tuple[str, list[torch.Te
 
 
 def _alike(tensor: torch.Tensor) -> torch.Tensor:
-    """Values that do not differ, of which nothing is left that sums squares of differences; other tensors as they are.
-
-    They are 0, which is also what no comparison with 0 takes for a positive or a negative number.
-    """
+    """Zeros for numbers that may be any: their variance is 0, and they are neither above nor below 0. Flags and ids
+    stay as they are."""
     return torch.zeros_like(tensor) if _is_continuous(tensor) else tensor.clone()
 
 

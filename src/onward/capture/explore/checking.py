@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 from collections.abc import Sequence
+from enum import Enum
 
 from .accept import accept
 from .items import OtherSize, Place, Program, Raw, Rejected
@@ -16,7 +17,7 @@ _MOST_DRAWN_TURNS = 7  # of loops over plain numbers, in runs whose answers are 
 _TURNS = (0, 1, 2, 9)
 _FARTHEST = 64  # sizes of an axis at which a question may get another answer
 _MOST_SIDES = 8  # such sizes that are tried
-_MOST_QUESTIONS = 16  # about sizes, whose other sides are compared with the program
+_MOST_COMPARED = 60  # runs on the other sides of questions about sizes
 _MOST_WORK_FAR = 1_000  # items of all runs at sizes far away
 
 
@@ -64,31 +65,54 @@ def _other_sides(runs: Runs, tried: Sequence[Sizes]) -> list[Sizes]:
     return found
 
 
-def is_one_sided(program: Program, runs: Runs, others: Sequence[Sizes]) -> bool:
-    """Whether the model does something else than the program behind another answer to a question about sizes.
+class LeftOut(Enum):
+    """What a program leaves out of what the model does where a question about sizes has another answer."""
 
-    It may do so where only few inputs lead: the answers of a run that asked the question are given again.
+    NOTHING = "nothing"
+    SHOWN = "what the model does on the example's data, so that running both shows whether it matters"
+    HIDDEN = "what the model does behind answers about data that the example does not give"
+
+
+def left_out(program: Program, runs: Runs, others: Sequence[Sizes]) -> LeftOut:
+    """Compare the program with runs at sizes where questions have another answer, and with all answers about data.
+
+    A difference may show long after the question: `k = 2 if n == 1 else 3`, and `x * k` behind a branch on data. If
+    there are more runs than are compared, something may be hidden in the rest.
     """
-    asked = {
-        question: raw
-        for (_, sizes), raw in reversed(runs.known.items())
-        if raw.error is None and dict(sizes) == runs.sizes
-        for question in raw.questions
-    }
+    found = LeftOut.NOTHING
+    natural = runs.run(Ways((), runs.rules), runs.sizes)
+    known = [raw for (_, sizes), raw in runs.known.items() if raw.error is None and dict(sizes) == runs.sizes]
     near = [{**runs.sizes, axis: size} for size in range(1, _FARTHEST) for axis in runs.sizes]
-    for question, raw in list(asked.items())[:_MOST_QUESTIONS]:
+    compared: dict[tuple[tuple[bool, ...], tuple[int, ...]], bool] = {}
+    for question in dict.fromkeys(each for raw in known for each in raw.questions):
         here = question.at(runs.sizes)
         there = (each for each in (*others, *near) if question.at(each) not in (here, None) and runs.allows(each))
         sizes = next(there, None)
         if sizes is None:
             continue
-        found = runs.apart(Ways(raw.answers, runs.rules), sizes)
-        try:
-            if found.error is None:
-                accept(program, found, at_any_size=True)
-        except Rejected:
-            return True
-    return False
+        for raw in sorted(known, key=lambda each: each is not natural):
+            key = raw.answers, tuple(sizes.values())
+            if question not in raw.questions:
+                continue
+            if key not in compared:
+                if len(compared) == _MOST_COMPARED:
+                    return LeftOut.HIDDEN
+                compared[key] = _is_run_of(program, runs.apart(Ways(raw.answers, runs.rules), sizes))
+            if not compared[key]:
+                if raw is not natural:
+                    return LeftOut.HIDDEN
+                found = LeftOut.SHOWN
+                break
+    return found
+
+
+def _is_run_of(program: Program, raw: Raw) -> bool:
+    try:
+        if raw.error is None:
+            accept(program, raw, at_any_size=True)
+    except Rejected:
+        return False
+    return True
 
 
 def _check_far(program: Program, runs: Runs, far: Sequence[Sizes]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from .bodies import DEEPEST, check_depth, check_joins, with_turns, with_whole_lists
 from .branches import Ambiguous, Meeting, item_pairs, joined, meet, pairs_of
-from .checking import check, is_one_sided
+from .checking import LeftOut, check, left_out
 from .endless import Endless
 from .exits import Around, Exits
 from .items import (
@@ -159,9 +159,9 @@ class Explorer:
         assert reason is not None
         raise reason
 
-    def is_one_sided(self, program: Program) -> bool:
-        """Whether the program leaves out what the model does on the other side of a question about sizes."""
-        return is_one_sided(program, self._runs, self._others(self._runs.sizes))
+    def left_out(self, program: Program) -> LeftOut:
+        """What the program leaves out of what the model does on the other sides of questions about sizes."""
+        return left_out(program, self._runs, self._others(self._runs.sizes))
 
     def _fixed_loops(self) -> list[Place]:
         """The loops over plain numbers that are to be rolled."""

@@ -8,7 +8,7 @@ import sys
 import sysconfig
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -171,6 +171,12 @@ def warn_user(text: str, category: type[Warning], source: Source | None = None) 
         warnings.warn(text, category, stacklevel=3)
     else:
         warnings.warn_explicit(text, category, place.file, place.line)
+
+
+def warn_again(said: Iterable[Said]) -> None:
+    """Warn of what was held, of each thing once."""
+    for each in dict.fromkeys(said):
+        warn_user(*each)
 
 
 class ScopeStack:
