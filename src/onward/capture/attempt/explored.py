@@ -33,7 +33,7 @@ from ..explore.replay import replay
 from ..explore.runs import Runs
 from ..ground.source import Said, warn_again, warnings_held
 from ..ground.tree import flatten
-from ..program.facts import CapturedProgram
+from ..program.facts import CapturedProgram, Source
 from ..record.elsewhere import ProbeRejected
 from ..sizes.probes import PROBES, Plan, congruent
 from .mutable import place_state
@@ -53,14 +53,16 @@ _SETTINGS = {"": Ways(), "plain_indices": Ways(plain_indices=True), "asks_of_siz
 class _Search:
     """What a search explores, and how.
 
-    of_sizes  whether questions about sizes are explored
-    assumes   whether those that all probes answer alike keep their answers, and are assumptions of the program
-    ways      the settings of all runs
-    heeded    gets the settings that something in a run depended on
+    of_sizes   whether questions about sizes are explored
+    assumes    whether those that all probes answer alike keep their answers, and are assumptions of the program
+    one_sided  lines that ask about sizes, and the answer that they always get, for its side does for both
+    ways       the settings of all runs
+    heeded     gets the settings that something in a run depended on
     """
 
     of_sizes: bool
     assumes: bool
+    one_sided: Mapping[Source | None, bool]
     ways: Ways
     heeded: set[str]
 
@@ -69,11 +71,19 @@ class NothingToKeep(CannotExplore):
     """The model takes one way at all data: what it reads is a number, which decides about none."""
 
 
-def explored(request: Request, plan: Plan, *, of_sizes: bool = False, assumes: bool = False) -> CapturedProgram:
+def explored(
+    request: Request,
+    plan: Plan,
+    *,
+    of_sizes: bool = False,
+    assumes: bool = False,
+    one_sided: Mapping[Source | None, bool] | None = None,
+) -> CapturedProgram:
     """The program with branches and loops; CannotExplore says why there is none.
 
-    of_sizes  whether questions about sizes are explored
-    assumes   whether those that all probes answer alike keep their answers, and are assumptions of the program
+    of_sizes   whether questions about sizes are explored
+    assumes    whether those that all probes answer alike keep their answers, and are assumptions of the program
+    one_sided  lines that ask about sizes, and the answer that they always get, for its side does for both
     """
     if request.call.state or request.call.written:
         raise CannotExplore("it keeps its state in buffers that are inputs and outputs of the file")
@@ -85,7 +95,7 @@ def explored(request: Request, plan: Plan, *, of_sizes: bool = False, assumes: b
     for setting, ways in _SETTINGS.items():
         if setting and setting not in heeded:  # all runs would be the same again
             continue
-        search = _Search(of_sizes, assumes, ways, heeded)
+        search = _Search(of_sizes, assumes, one_sided or {}, ways, heeded)
         try:
             with warnings_held() as said:
                 found, left_out = _as_free_as_it_goes(request, plan, search)
@@ -310,7 +320,7 @@ def _raw(request: Request, plan: Plan, ways: Ways, sizes: Sizes, search: _Search
         layouts = [layout_at(tensor, request.axes.get(label, {}), each) for each in elsewhere]
         traced.append(tracer.input(label, tensor.clone(), layouts))
     args, kwargs = call.arguments(traced)
-    recorder = Recorder(tracer, ways, search.of_sizes, search.heeded)
+    recorder = Recorder(tracer, ways, search.of_sizes, search.one_sided, search.heeded)
     found = Raw([], ())
     with warnings_held() as said:
         try:

@@ -22,7 +22,7 @@ from ..explore.items import CannotExplore
 from ..ground.axes import AxisSpace
 from ..ground.source import Said, warn_again, warn_user, warnings_held
 from ..program.constant_outputs import constant_note, constant_outputs, lost_dependence
-from ..program.facts import Assumption, CapturedProgram, Output
+from ..program.facts import Assumption, CapturedProgram, Output, Source
 from ..python.watchdog import at_most
 from ..record.complaints import all_sizes_refused, frozen_axis, no_sizes_left, places_of
 from ..record.elsewhere import ProbeRejected
@@ -39,8 +39,12 @@ from .willing import as_a_sum, sum_note, unwilling
 _SECONDS = 1.0  # that a model with a loop on data may take on other values
 _FEW, _LARGER = 2, 3  # sizes that may hide what differs, and how many times as much shows it
 _MOST_ELEMENTS = 1 << 14  # of the inputs at sizes at which all axes are larger
+_NEAR = 65  # sizes in a row among which both answers to a question are looked for
 _FAILURES = (CaptureError, CannotThaw, ProbeRejected, Frozen, Stuck)  # of one run among several
 _KEPT = "the file keeps the example's", "the file keeps its size in the example"  # warnings of decisions
+
+
+Sizes = Mapping[str, int]
 
 
 class Narrowed(Exception):
@@ -275,7 +279,8 @@ def _first_run(request: Request, plan: Plan) -> CapturedProgram | _Ran | None:
             general, program = _as_free_as_it_goes(request, general, lambda: sides.append(None))
             found: _Ran | CapturedProgram | None
             if sides:
-                found = None if program.decided_by_data else _settled(request, general, program, after_freeze=True)
+                settled = functools.partial(_settled, after_freeze=True, keeping=True)
+                found = None if program.decided_by_data else settled(request, general, program)
             else:
                 found = _Ran(tuple(said), (dataclasses.replace(general, side=""), program))
         except _FAILURES as error:
@@ -318,16 +323,19 @@ def _with_data_decisions(
     return plan, dataclasses.replace(program, warnings=tuple(map(explained, program.warnings)))
 
 
-def _with_size_decisions(request: Request, plan: Plan, *, assumes: bool = True) -> CapturedProgram | None:
+def _with_size_decisions(
+    request: Request, plan: Plan, *, assumes: bool = True, one_sided: Mapping[Source | None, bool] | None = None
+) -> CapturedProgram | None:
     """The program with branches and loops that depend on sizes; None if there is none.
 
     With `assumes`, it keeps one side of branches that only sizes far away take otherwise: `_settled` tries these out.
+    The lines in `one_sided` ask about sizes, and get one answer.
     """
     if plan.enlarged:
         return None
     with warnings_held() as said:
         try:
-            found = explored(request, plan, of_sizes=True, assumes=assumes)
+            found = explored(request, plan, of_sizes=True, assumes=assumes, one_sided=one_sided)
         except CannotExplore:
             return None
     warn_again(said)
@@ -369,7 +377,7 @@ def _on_one_side(request: Request, plan: Plan, frozen: Frozen) -> CapturedProgra
         with warnings_held() as said:
             try:
                 sided, program = _as_free_as_it_goes(request, sided)
-                found = _settled(request, sided, program, after_freeze=True)
+                found = _settled(request, sided, program, after_freeze=True, keeping=True)
             except _FAILURES:
                 continue
         warn_again(said)
@@ -486,24 +494,56 @@ class _Trials:
 
 
 def _kept_on_both_sides(
-    request: Request, plan: Plan, program: CapturedProgram, differing: Sequence[tuple[Assumption, Any]]
+    request: Request, plan: Plan, program: CapturedProgram, differing: Sequence[tuple[Assumption, Sizes]]
 ) -> CapturedProgram | None:
     """The program with both sides of the branches on sizes that matter; None if they cannot be kept.
 
-    It must be right where the program is not that it replaces: it bears the assumptions of both.
+    It must be right where the program is not that it replaces: it bears the assumptions of both. Where one side of a
+    branch was taken for both and nothing contradicts that, it stays so, unless there is no program then.
     """
-    with warnings_held() as said:
-        found = _with_size_decisions(request, plan, assumes=False)
-        if found is None:
-            return None
-        known = {(each.expression, each.source) for each in found.assumptions}
-        more = [each for each in program.assumptions if (each.expression, each.source) not in known]
-        found = dataclasses.replace(found, assumptions=(*found.assumptions, *more))
-        if len(_Trials(request, plan, found).contradicted()) >= len(differing):
-            return None
-        found = _settled(request, plan, found, after_freeze=False)
-    warn_again(said)
-    return found
+    plan = dataclasses.replace(plan, side="")
+    contradicted = {assumption.source for assumption, _ in differing}
+    held = [each for each in program.sides if each.source is not None and each.source not in contradicted]
+    for sides in [held, []] if held else [[]]:
+        one_sided = {each.source: bool(each.value) for each in sides}
+        if len({(each.source, each.value) for each in sides}) > len(one_sided):
+            continue  # a line that asks twice, and got another answer
+        with warnings_held() as said:
+            found = _with_size_decisions(request, plan, assumes=False, one_sided=one_sided)
+            if found is None:
+                continue
+            known = {(each.expression, each.source) for each in found.assumptions}
+            more = [each for each in program.assumptions if (each.expression, each.source) not in known]
+            behind = [_behind(request, side, differing) for side in sides]
+            found = dataclasses.replace(
+                found, assumptions=(*found.assumptions, *more), sides=(*found.sides, *sides, *behind)
+            )
+            if len(_Trials(request, plan, found).contradicted()) >= len(differing):
+                continue
+            try:
+                found = _settled(request, plan, found, after_freeze=bool(sides))
+            except CannotThaw:  # one side does not do for both on the way that is new
+                continue
+        warn_again(said)
+        return found
+    return None
+
+
+def _behind(request: Request, side: Assumption, differing: Sequence[tuple[Assumption, Sizes]]) -> Assumption:
+    """A branch of which one side was taken for both, with sizes on either side of it behind the other answers of the
+    questions that matter."""
+    start, space = request.example_sizes(), request.space
+    elsewhere: list[Sizes] = []
+    for other, sizes in differing:
+        if side.question is None or other.question is None:
+            continue
+        answers: dict[Any, Sizes] = {}
+        for near in ({**sizes, axis: size + step} for axis, size in sizes.items() for step in range(_NEAR)):
+            whole = space.expand({**start, **near})
+            if space.allows({**start, **near}) and other.question.at(whole) != other.value:
+                answers.setdefault(side.question.at(whole), near)
+        elsewhere += answers.values()
+    return dataclasses.replace(side, elsewhere=tuple(elsewhere))
 
 
 def _settled(
@@ -517,11 +557,12 @@ def _settled(
     trials = _Trials(request, plan, program)
     start, agrees = trials.start, trials.agree
     differing = trials.contradicted()
-    if differing and keeping:
+    is_wrong_side = any(each in program.sides for each, _ in differing)
+    if differing and keeping and not (plan.side and is_wrong_side):
         found = _kept_on_both_sides(request, plan, program, differing)
         if found is not None:
             return found
-    if after_freeze and differing and (_is_as_even(plan) or any(each in program.sides for each, _ in differing)):
+    if after_freeze and differing and (_is_as_even(plan) or is_wrong_side):
         raise CannotThaw("a branch depends on the size")
     example = request.example_sizes()
     if plan.enlarged and not agrees(example):  # a file must be right at its own example

@@ -19,7 +19,7 @@ from ..ground.python_loops import is_in_for
 from ..ground.source import user_frames, user_source
 from ..ground.tree import flatten
 from ..memory.tensor import Traced
-from ..program.facts import SizeFact
+from ..program.facts import SizeFact, Source
 from ..sizes.queries import number_of_chunks, number_of_pieces
 from ..sizes.sizes import SYMBOLIC, AxisOf, Computed, NumberOf, Size, expression_of, question_of, symbol, written
 from .items import At, Calc, CannotExplore, Const, Counter, Decision, Item, Op, Piece, Place, Ref, SizeOf, TooMuch, Turn
@@ -87,10 +87,14 @@ class Ways:
 
 
 class Recorder:
-    """What a run did. `heeded` gets the settings of the ways that something in it depends on."""
+    """What a run did. `heeded` gets the settings of the ways that something in it depends on; `one_sided` has lines that
+    ask about sizes and always get one answer."""
 
-    def __init__(self, tracer: Tracer, ways: Ways, of_sizes: bool, heeded: set[str]) -> None:
+    def __init__(
+        self, tracer: Tracer, ways: Ways, of_sizes: bool, one_sided: Mapping[Source | None, bool], heeded: set[str]
+    ) -> None:
         self._tracer, self._ways, self._of_sizes, self._heeded = tracer, ways, of_sizes, heeded
+        self._one_sided = one_sided
         self._hints = {place: list(answers) for place, answers in ways.hints if not is_reading(place)}
         self.readings = Readings(ways.hints)
         self.shapes = Shapes(tracer, ways.shapes)
@@ -416,6 +420,8 @@ class Recorder:
         if self._is_index(size):
             return self.decide(size, bool(answer), written(size), of_turns=True)
         of_data = size.from_data or self._tracer.decisions.varies_with_data(size)
+        if not of_data and self._one_sided and (asked := self._one_sided.get(user_source())) is not None:
+            return asked
         if not of_data and not self.is_off:
             self.settled.setdefault(self._at().place, set()).add(answer if size.is_settled_at_probes else None)
             question = question_of(size)
