@@ -75,7 +75,7 @@ def on_files(files: Files, config: Any) -> Files:
     for path, page in OUTSIDE.items():
         text = (ROOT / path).read_text(encoding="utf-8")
         if path == "LICENSE":
-            text = f"# Licence\n\n```text\n{text}```\n"
+            text = f"# License\n\n```text\n{text}```\n"
         files.append(File.generated(config, page, content=text))
     for script in sorted((ROOT / "examples").glob("*.py")):
         if not script.stem.startswith("_"):
