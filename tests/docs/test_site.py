@@ -114,6 +114,7 @@ def test_the_pages_that_are_no_files_of_docs(site: Path) -> None:
         ("index.md", "[a](examples/newton.py)", "[a](examples/newton.md)"),
         ("index.md", "![a](docs/pictures/report.png)", "![a](pictures/report.png)"),
         ("index.md", "[a](#use) [b](https://onnx.ai/x.md)", "[a](#use) [b](https://onnx.ai/x.md)"),
+        ("contributing.md", "[a](tests/contract/README.md)", "[a](contract.md)"),
         ("files.md", "[a](../examples/newton.py) [b](design.md)", "[a](examples/newton.md) [b](design.md)"),
         ("files.md", "[a](../README.md) [b](../src/onward/api.py)", "[a](index.md) [b](../src/onward/api.py)"),
         ("zh/quick-start.md", "[a](../files.md) [b](../../README.md)", "[a](../files.md) [b](../index.md)"),

@@ -21,6 +21,7 @@ OUTSIDE = {
     "CONTRIBUTING.md": "contributing.md",
     "LICENSE": "license.md",
     "examples/README.md": "examples/index.md",
+    "tests/contract/README.md": "contract.md",
 }
 _LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#|/)([^)#\s]+)(#[^)\s]*)?(?=\))")
 _FENCE = re.compile(r"^( *)(```+).*?^\1\2 *$", re.MULTILINE | re.DOTALL)
