@@ -12,7 +12,10 @@ import onnx
 
 from .errors import InputError
 
+# What every check, message and test derives from. A newer opset also needs the kernels of its runtime:
+# tools/kernel_types.py makes lower/_kernel_types.py anew.
 OLDEST_OPSET = 9
+NEWEST_OPSET = 26
 # docs/design.md says why.
 DEFAULT_OPSET = 20
 
@@ -188,7 +191,7 @@ def check_opset(version: Any) -> None:
 
 def newest_opset() -> int:
     """The newest opset that onward writes: what our tables cover and the installed onnx package knows."""
-    return min(26, onnx.defs.onnx_opset_version())
+    return min(NEWEST_OPSET, onnx.defs.onnx_opset_version())
 
 
 def training_mode(value: Any) -> TrainingMode:
