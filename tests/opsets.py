@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from onward.options import DEFAULT_OPSET as DEFAULT
-from onward.options import NEWEST_OPSET as NEWEST
-from onward.options import OLDEST_OPSET as OLDEST
+from onward.parameters import DEFAULT_OPSET as DEFAULT
+from onward.parameters import NEWEST_OPSET as NEWEST
+from onward.parameters import OLDEST_OPSET as OLDEST
 
 ALL = tuple(range(OLDEST, NEWEST + 1))
 

@@ -50,9 +50,7 @@ def main() -> None:
         demo.main(folder)
         take(Path(folder) / "demo.html", picture)
     if picture.stat().st_size > LARGEST:
-        sys.exit(
-            f"{picture} has {picture.stat().st_size} bytes, and the repository takes at most {LARGEST}"
-        )
+        sys.exit(f"{picture} has {picture.stat().st_size} bytes, and the repository takes at most {LARGEST}")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from types import ModuleType
 
-PACKAGES = ("transformers",)
+PACKAGES = ("transformers", "timm", "torchvision", "diffusers")
 
 
 def module(package: str) -> ModuleType:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import importlib.util
 import json
 import logging
@@ -14,6 +15,7 @@ from types import ModuleType
 import pytest
 
 import onward.backend
+from onward.parameters import PARAMETERS
 from tests.report.conftest import chromium
 
 from .blocks import ROOT
@@ -104,6 +106,11 @@ def test_the_pages_that_are_no_files_of_docs(site: Path) -> None:
         assert (site / "examples" / f"{script.stem}.html").exists() != script.stem.startswith("_")
     assert '<html lang="zh-Hans"' in (site / "zh/quick-start.html").read_text(encoding="utf-8")
     assert '<html lang="en"' in (site / "quick-start.html").read_text(encoding="utf-8")
+
+
+def test_the_reference_says_what_every_parameter_of_export_means(site: Path) -> None:
+    words = html.unescape(re.sub(r"<[^>]+>", "", (site / "api.html").read_text(encoding="utf-8")))
+    assert [name for name, each in PARAMETERS.items() if f"{name}\n{each.meaning}" not in words] == []
 
 
 @pytest.mark.parametrize(
