@@ -55,7 +55,8 @@ class Branches:
         self._example = {name: values[0] for name, values in dims.axes.items()}
         self._taken: dict[tuple[str, Source | None], tuple[Any, list[Sizes]]] = {}
         self._questions: dict[str, Expression | None] = {}  # by what is written
-        self._sides: dict[str, tuple[bool, Source | None, list[Sizes]]] = {}  # by what is written
+        # By what is written, and what it is at the probes and points: two sizes may be written alike.
+        self._sides: dict[tuple[str, tuple], tuple[bool, Source | None, list[Sizes]]] = {}
         self.on_side: Callable[[], Any] = lambda: None  # called where one side is taken for both
 
     def note(self, size: Size, source: Source | None, flips: Sequence[int]) -> None:
@@ -108,7 +109,7 @@ class Branches:
             # Where all points of a side are dead, the probes on that side are left.
             there = there or [place for place in range(1, self._dims.probes) if bool(size.values[place]) is side]
             elsewhere += self._nearest(there, axes)
-        self._sides.setdefault(written(size), (answer, source, elsewhere))
+        self._sides.setdefault((written(size), size.values), (answer, source, elsewhere))
         self._ask(size)
         self.on_side()
 
@@ -116,7 +117,7 @@ class Branches:
         """The branches of which one side was taken for both, with sizes on either side."""
         return [
             Assumption(expression, answer, source, tuple(elsewhere), self._questions[expression])
-            for expression, (answer, source, elsewhere) in self._sides.items()
+            for (expression, _), (answer, source, elsewhere) in self._sides.items()
         ]
 
     def assumptions(self) -> list[Assumption]:
