@@ -68,6 +68,9 @@ class Stuck(Exception):
         self.error = error
 
 
+FAILURES = (CaptureError, CannotThaw, ProbeRejected, Frozen, Stuck)  # of one run among several
+
+
 @dataclass(frozen=True)
 class Request:
     """What is to be captured."""
@@ -282,6 +285,8 @@ def run(
         warnings=tuple(tracer.decisions.warnings),
         assumptions=tuple(assumptions),
         sides=tuple(sides),
+        other_way=tracer.decisions.branches.other_way(),
+        as_traced=() if pen is not None else tracer.decisions.branches.as_traced(),
         weights=request.weights,
         derived=tracer.plain.derivations.derived(tracer.plain.constants),
         space=space,
