@@ -1,9 +1,9 @@
 """What a model asks on the way that its program does not take.
 
 `if h % 2: x = pad(x, ...)` is written as the padding alone, for padding by nothing does no harm. But behind an `elif`
-or an `or` there may be questions that nobody asks on the way that pads. So the model is run once more, without the other
-probes in its way: at sizes that give the other answers, and at probes that leave the same rest whatever small number
-they are divided by. What it asks there has sizes at which the answer changes, and the program must be right at these.
+or an `or` there may be questions that nobody asks on the way that pads. So the model is traced once more: at sizes that
+give the other answers, and at probes that leave the same rest whatever small number they are divided by. What it asks
+there has sizes at which the answer changes, and the program must be right at these.
 """
 
 from __future__ import annotations
@@ -26,21 +26,26 @@ def asked_on_the_other_way(request: Request, plan: Plan, program: CapturedProgra
     if program.other_way is None or not plan.side:
         return []
     start = {**plan.start, **program.other_way}
-    sizes = alike_in_remainders(start, plan.tied, request.space)
-    if sizes is None:
-        raise CannotThaw("there are no sizes at which the other side can be looked at")
+    # At probes that differ the model may refuse what a single size decides (`n == 8`): then the points alone tell.
+    alike, alone = alike_in_remainders(start, plan.tied, request.space), {axis: (n,) * PROBES for axis, n in start.items()}
     moved = frozenset(axis for axis, size in start.items() if size != request.example_sizes()[axis])
-    natural = dataclasses.replace(plan, label="the other way", sizes=sizes, enlarged=moved, side="own")
-    try:
-        with warnings_held():
-            other = run(request, natural)
-    except FAILURES as error:
+    other: CapturedProgram | None = None
+    reason = ""
+    for sizes in (alike, alone):
+        if sizes is not None and other is None:
+            natural = dataclasses.replace(plan, label="the other way", sizes=sizes, enlarged=moved, side="own")
+            try:
+                with warnings_held():
+                    other, used = run(request, natural), sizes
+            except FAILURES as error:
+                reason = reason or str(error)
+    if other is None:
         model = functools.partial(called, request.model, request.call)
         if refuses(model, request.empty_at_sizes(start), request.empty_at_sizes(plan.start), request.kernels):
             return []  # there is no other side
-        raise CannotThaw(f"the other side cannot be looked at: {error}") from error
+        raise CannotThaw(f"the other side cannot be looked at: {reason}")
     known = {(each.expression, each.source) for each in program.assumptions}
-    nothing_new = [*other.as_traced, *(_moved(sizes, start, probe) for probe in range(1, PROBES))]
+    nothing_new = [*other.as_traced, *(_moved(used, start, probe) for probe in range(1, PROBES))]
     found = []
     for each in (*other.sides, *other.assumptions):
         elsewhere = [{**program.other_way, **moved} for moved in each.elsewhere if moved not in nothing_new]

@@ -232,7 +232,8 @@ def run(
         less = tracer.elsewhere.data_sizes.without_conversions() or tracer.elsewhere.data_sizes.without_numbers()
         if less is not None and not isinstance(error, ProbeRejected):
             raise ProbeRejected("item(), int() or float()", user_source(), "", str(error), less) from error
-        if tracer.decisions.freezes and pen is None:
+        is_own = not isinstance(error, (ProbeRejected, ExportError)) and request.plain_error() is not None
+        if tracer.decisions.freezes and pen is None and not is_own:
             raise Frozen(tracer.decisions.freezes, plan.freedom) from error
         if isinstance(error, (ProbeRejected, ExportError)):
             raise error from error.__cause__

@@ -19,7 +19,7 @@ from ..ground.axes import AxisSpace
 from ..ground.source import Said, warn_again, warn_user, warnings_held
 from ..program.constant_outputs import constant_note, constant_outputs, lost_dependence
 from ..program.facts import Assumption, CapturedProgram, Source
-from ..record.complaints import all_sizes_refused, frozen_axis, no_sizes_left, places_of
+from ..record.complaints import all_sizes_refused, frozen_axis, model_raised, no_sizes_left, places_of
 from ..record.elsewhere import ProbeRejected
 from ..sizes.layouts import LayoutKernels
 from ..sizes.probes import GENERAL, PROBES, SIDES, Plan, plans
@@ -200,6 +200,8 @@ def _first_that_works(request: Request, *, in_short: bool = False) -> CapturedPr
                 if plan.enlarged:  # there the model may refuse the very example
                     raise
                 stuck = stuck or error
+                if request.plain_error() is not None:
+                    raise
                 program = _with_numbers(request, plan, error)
                 warn_again(said)
             return _settled(request, plan, program, after_freeze=frozen is not None, keeping=not in_short)
@@ -208,7 +210,7 @@ def _first_that_works(request: Request, *, in_short: bool = False) -> CapturedPr
                 raise error.error from error.error.__cause__
         except ProbeRejected as error:
             if not rejected:
-                if _refuses_itself(request, plan):
+                if error.is_the_models or _refuses_itself(request, plan):
                     waiting = collections.deque(sorted(waiting, key=_in_order_of_hope))
                 elif (found := _with_size_decisions(request, plan)) is not None:
                     return _settled(request, plan, found, after_freeze=False)
@@ -222,6 +224,8 @@ def _first_that_works(request: Request, *, in_short: bool = False) -> CapturedPr
             if not plan.enlarged:
                 raise
     final: CaptureError
+    if (own := request.plain_error()) is not None:  # sizes have nothing to do with it
+        raise model_raised(request.name, own, own, request.model, request.call) from own
     if frozen:
         final = frozen_axis(frozen.freezes, example, request.axes, reason, request.space.formulas)
     elif stuck:

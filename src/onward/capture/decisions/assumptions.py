@@ -19,7 +19,7 @@ from ..ground.axes import AxisSpace, Expression
 from ..program.execute import execute
 from ..program.facts import Assumption, CapturedProgram, OtherResults, Output, Source, SymDim
 from ..sizes.dims import DimTable
-from ..sizes.sizes import Size, flip_candidates, question_of, written
+from ..sizes.sizes import Size, evaluator, flip_candidates, question_of, written
 
 # Both sides are computed by PyTorch's kernels, often the same ones in the same order.
 _TOLERANCE = {
@@ -87,16 +87,18 @@ class Branches:
         return [each for axis in self._example for each in self._flips_along(size, axis)]
 
     def _flips_along(self, size: Size, axis: str) -> list[Sizes]:
-        own = self._example[axis]
+        own, at = self._example[axis], evaluator(size)
         found: list[Sizes] = []
         for other in sorted(
             flip_candidates(size, axis, self._example, self._space.expand), key=lambda each: abs(each - own)
         ):
             if other != own and self._space.allows({**self._example, axis: other}):
-                value = size.at(self._space.expand({**self._example, axis: other}))
+                value = at(self._space.expand({**self._example, axis: other}))
                 if value is not None and value != size.values[0]:
                     found.append({axis: other})
-        return found[:2]
+                    if len(found) == 2:
+                        break
+        return found
 
     def note_try(self, source: Source, places: Sequence[int], *, works: bool) -> None:
         """What a `try` of the model's holds works in the example or does not, and other than at these places."""

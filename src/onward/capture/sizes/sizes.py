@@ -99,19 +99,7 @@ class Size:
 
     def at(self, sizes: Mapping[str, int]) -> Number | None:
         """The number at other sizes of the axes; None where a kernel made it and the formula is not known."""
-        if self.from_data:
-            return None
-        if not isinstance(self.origin, Computed) and self.is_uniform:
-            return self.values[0]
-        if isinstance(self.origin, Computed):
-            operands = [operand.at(sizes) for operand in self.origin.operands]
-            if any(value is None for value in operands):
-                return None
-            try:
-                return self.origin.function(*operands)
-            except (ArithmeticError, ValueError):  # it fails there, and so does the model
-                return None
-        return sizes.get(self.tracer.dims.name_of(self.values) or "")
+        return evaluator(self)(sizes)
 
     # --- what kind of number this is -------------------------------------------------------------------------------
     def is_int(self) -> bool:
@@ -210,6 +198,31 @@ class Size:
         if are_sizes and recorder is not None and recorder.is_on_one_way:  # they may be equal on this way alone
             return False
         return all(self.values) and self.tracer.decisions.is_settled(self)
+
+
+def evaluator(size: Size) -> Callable[[Mapping[str, int]], Number | None]:
+    """`size.at`, for many sizes: what does not depend on them is looked up once."""
+    origin = size.origin
+    if size.from_data:
+        return lambda sizes: None
+    if not isinstance(origin, Computed):
+        if size.is_uniform:
+            return lambda sizes: size.values[0]
+        name = size.tracer.dims.name_of(size.values) or ""
+        return lambda sizes: sizes.get(name)
+    function, operands = origin.function, [evaluator(each) for each in origin.operands]
+
+    def at(sizes: Mapping[str, int]) -> Number | None:
+        values = [each(sizes) for each in operands]
+        if None in values:
+            return None
+        try:
+            found: Number = function(*values)
+        except (ArithmeticError, ValueError):  # it fails there, and so does the model
+            return None
+        return found
+
+    return at
 
 
 def expression_of(size: Size, seen: frozenset[tuple[Any, ...]] = frozenset()) -> Expression | str | float | None:
@@ -497,9 +510,11 @@ Expand = Callable[[Mapping[str, int]], Mapping[str, int]]
 def _equal_at(one: Size, other: Size, axis: str, example: Mapping[str, int], expand: Expand) -> set[int]:
     """About where two numbers are equal, by halving: exact if their difference only grows or only falls."""
 
+    first_at, second_at = evaluator(one), evaluator(other)
+
     def difference(at: int) -> Any:
         sizes = expand({**example, axis: at})
-        first, second = one.at(sizes), other.at(sizes)
+        first, second = first_at(sizes), second_at(sizes)
         return None if first is None or second is None else first - second
 
     low, high = 1, _LARGEST_SOLVED
