@@ -140,4 +140,5 @@ def test_a_picture_is_made_as_large_as_the_skip_without_a_branch(fit: Fit, size:
 def test_many_levels_are_written_without_a_branch() -> None:
     torch.manual_seed(0)
     model = UNet(if_either, 4).eval()
-    check_without_branches(model, exported(model, 32, 48), [(1, 32, 32), (2, 33, 47), (3, 47, 31), (1, 63, 62), (2, 40, 24)])
+    sizes = [(1, 32, 32), (2, 33, 47), (3, 47, 31), (1, 63, 62), (2, 40, 24)]
+    check_without_branches(model, exported(model, 32, 48), sizes)

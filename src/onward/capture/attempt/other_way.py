@@ -27,7 +27,10 @@ def asked_on_the_other_way(request: Request, plan: Plan, program: CapturedProgra
         return []
     start = {**plan.start, **program.other_way}
     # At probes that differ the model may refuse what a single size decides (`n == 8`): then the points alone tell.
-    alike, alone = alike_in_remainders(start, plan.tied, request.space), {axis: (n,) * PROBES for axis, n in start.items()}
+    alike, alone = (
+        alike_in_remainders(start, plan.tied, request.space),
+        {axis: (n,) * PROBES for axis, n in start.items()},
+    )
     moved = frozenset(axis for axis, size in start.items() if size != request.example_sizes()[axis])
     other: CapturedProgram | None = None
     reason = ""

@@ -19,7 +19,8 @@ from ..ground.axes import AxisSpace, Expression
 from ..program.execute import execute
 from ..program.facts import Assumption, CapturedProgram, OtherResults, Output, Source, SymDim
 from ..sizes.dims import DimTable
-from ..sizes.sizes import Size, evaluator, flip_candidates, question_of, written
+from ..sizes.flips import flip_candidates
+from ..sizes.sizes import Size, evaluator, question_of, written
 
 # Both sides are computed by PyTorch's kernels, often the same ones in the same order.
 _TOLERANCE = {
@@ -194,9 +195,9 @@ def contradicted(
     """The assumptions that matter: at a size on the other side, model and program differ.
 
     `agrees(sizes)` says whether they give the same results with these axes at other sizes than the example's. Sizes
-    that are too large for that are tried without data. `more` are assumptions on the way that the program does not take;
-    where all questions have the answers that they had in the trace, the program is the trace. Where `agrees_widely` says that they do the same on that side
-    whatever the data is, there is nothing to try out.
+    that are too large for that are tried without data. `more` are assumptions on the way that the program does not
+    take; where all questions have the answers that they had in the trace, the program is the trace. Where
+    `agrees_widely` says that they do the same on that side whatever the data is, there is nothing to try out.
     """
     verdicts = {tuple(sorted(sizes.items())): True for sizes in program.as_traced}
     tried = len(verdicts)

@@ -1,7 +1,7 @@
 """What a question about sizes is told where the numbers that it compares differ.
 
-`if dh != 0 or dw != 0: x = pad(x, (0, dw, 0, dh))` asks whether there is anything to do, and to do it by nothing does no
-harm: the side for numbers that differ does for equal ones, too. `dh > 0` is the same question where `dh` is never
+`if dh != 0 or dw != 0: x = pad(x, (0, dw, 0, dh))` asks whether there is anything to do, and to do it by nothing does
+no harm: the side for numbers that differ does for equal ones, too. `dh > 0` is the same question where `dh` is never
 negative, and so is `h % 2 == 1`. Such an answer is no more than a guess, which has to be proved at sizes on both sides.
 """
 
