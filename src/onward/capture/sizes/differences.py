@@ -8,7 +8,8 @@ negative, and so is `h % 2 == 1`. Such an answer is no more than a guess, which 
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 
@@ -41,13 +42,13 @@ _FROM_ONE = {operator.ge: operator.gt, operator.lt: operator.le}  # what `n >= 1
 _OF_TWO = {operator.eq: operator.ne, operator.ne: operator.eq}  # what `n == 1` and `n != 1` ask about zero
 
 
-def _compared(function: object, pairs: Pairs) -> bool | None:
+def _compared(function: Callable[..., Any], pairs: Pairs) -> bool | None:
     if function in _FROM_ONE and _is_always(pairs, 1):
-        function, pairs = _FROM_ONE[function], [(one, 0) for one, _ in pairs]  # type: ignore[index]
+        function, pairs = _FROM_ONE[function], [(one, 0) for one, _ in pairs]
     elif function in _OF_TWO and _is_always(pairs, 1) and all(one in (0, 1) for one, _ in pairs):
-        function = _OF_TWO[function]  # type: ignore[index]
+        function = _OF_TWO[function]
     if function in _SWAPPED:
-        function, pairs = _SWAPPED[function], [pair[::-1] for pair in pairs]  # type: ignore[index]
+        function, pairs = _SWAPPED[function], [pair[::-1] for pair in pairs]
     if function is operator.gt:
         return True if all(one >= other for one, other in pairs) else None
     if function is operator.ge:
