@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 import onward
+from onward.capture.ground.threads import is_tracing
 
 from ._torchvision import torchvision_models
 from ._weights import seeded
@@ -169,7 +170,8 @@ class Counted(Logits):
     with_data = 0
 
     def forward(self, *tensors: Tensor) -> Tensor:
-        Counted.with_data += type(tensors[0]) is torch.Tensor
+        if not is_tracing() and type(tensors[0]) is torch.Tensor:
+            Counted.with_data += 1
         return super().forward(*tensors)
 
 
