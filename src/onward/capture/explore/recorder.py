@@ -87,7 +87,7 @@ class Ways:
 
 
 class Recorder:
-    """What a run did. `heeded` gets the settings of the ways that something in it depends on; `one_sided` has the lines
+    """What a run did. `heeded` gets the settings of the ways that something in it depends on; `one_sided` has lines
     that ask about sizes and always get one answer."""
 
     def __init__(
