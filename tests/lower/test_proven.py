@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 
 import onward
-from onward.lower.dims import propagate
+from onward.onnx_operators.propagation import propagate
 
 TABLE = torch.randn(1, 9, 4)
 

@@ -20,6 +20,8 @@ from typing import Any
 
 import torch
 
+from ..onnx_operators.making import sizes_of
+
 MOST_NUMBERS = 256  # beyond, they are data
 _LEAST = {"Gather": 2, "Where": 3, **dict.fromkeys(("Add", "Sub", "Mul", "Div", "Equal", "Less", "Greater"), 2)}
 
@@ -92,16 +94,11 @@ def _many(value: Any) -> tuple[Any, ...]:
     return value if isinstance(value, tuple) else (value,)
 
 
-@_computes("Shape", rank=lambda ranks, **_: 1)
-def shape_of(x: Any, *, start: int = 0, end: int | None = None) -> tuple[Any, ...]:
-    rank = len(x.shape)
-    first = max(0, start + rank if start < 0 else start)
-    last = rank if end is None else max(0, end + rank if end < 0 else end)
-    return tuple(x.shape[first:last])
+_computes("Shape", rank=lambda ranks, **_: 1)(sizes_of)
 
 
 @_computes("Size", rank=lambda ranks, **_: 0)
-def size_of(x: Any) -> Any:
+def _size(x: Any) -> Any:
     return math.prod(x.shape)
 
 

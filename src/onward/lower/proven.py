@@ -19,7 +19,9 @@ import onnx_ir as ir
 import torch
 
 from onward.capture.program.facts import Dim, SymDim
-from onward.lower.dims import BROADCAST, Shape, broadcast, combine, product, propagate, slice_length
+from onward.onnx_operators.dimension_math import Shape, broadcast, combine, product, slice_length
+from onward.onnx_operators.elementwise import broadcasts
+from onward.onnx_operators.propagation import propagate
 
 _POINTS = 24
 _SMALL = (1, 2, 3, 4, 5, 6, 7, 9)
@@ -192,7 +194,7 @@ class _Proof:
         attributes = _plain(node)
         shapes = [self._shape_of(value) for value in node.inputs]
         constants = [None if value is None else self._tensors.get(value) for value in node.inputs]
-        if node.op_type in BROADCAST and None not in shapes:
+        if broadcasts(node.op_type) and None not in shapes:
             self._note_misfits(shapes)  # type: ignore[arg-type]
         try:
             if node.op_type in _BY_SIZES and shapes[0] is not None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from ..lower.core import IMPURE
+from ..onnx_operators.random_numbers import RANDOM
 from .weights import content_key
 
 
@@ -61,7 +61,7 @@ def _bodies(node: ir.Node) -> Iterator[ir.Graph]:
 
 
 def _key(node: ir.Node) -> Hashable | None:
-    if node.domain != "" or node.op_type in IMPURE:
+    if node.domain != "" or node.op_type in RANDOM:
         return None
     settings = []
     for name in sorted(node.attributes):

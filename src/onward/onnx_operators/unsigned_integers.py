@@ -1,4 +1,4 @@
-"""torch stores uint16, uint32 and uint64 and computes little with them: they are computed in int64 and come back."""
+"""PyTorch stores uint16, uint32 and uint64 but computes little with them: operators compute in int64 instead."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
 
 
 def widened(function: Function) -> Function:
-    """Run a function on int64 where it is given unsigned integers; results of int64 are of the first one's type."""
+    """Run a function on int64 where it is given unsigned integers; results of int64 get the type of the first one."""
 
     @functools.wraps(function)
     def run(*inputs: Any, **attributes: Any) -> Any:
