@@ -108,16 +108,15 @@ class Cast(Moves, Keeps):
     def repeats(self, node: SeenNode) -> ir.Value | None:
         """A cast to the type that the input has, and a cast to a type that holds every value and back."""
         x, to = node.inputs[0], node.attribute("to")
-        if to is None:
+        if not isinstance(to, int):  # the name of a type, in opset 5 and before
             return None
-        between = node.element_type(x)
-        if between == int(to):
+        if node.element_type(x) == to:
             return x
         inner = maker(x, "Cast")
         origin = inner.inputs[0] if inner is not None else None
-        if origin is None or between is None or node.element_type(origin) != int(to):
+        if inner is None or origin is None or node.element_type(origin) != to:
             return None
-        return origin if holds(between, int(to)) else None
+        return origin if holds(inner.attributes["to"].as_int(), to) else None
 
 
 @record("CastLike")
