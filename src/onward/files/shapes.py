@@ -22,7 +22,7 @@ from ..capture.program.facts import Dim, SymDim
 from ..onnx_operators.dimension_math import broadcast_at_any_size
 from ..onnx_operators.propagation import propagate
 from ..onnx_operators.record import find
-from ..options import OLDEST_OPSET
+from ..parameters import OLDEST_OPSET
 from ..passes.weights import as_torch
 from ..write.skeleton import initializers, make_skeleton
 from ..write.tensors import pieces
