@@ -353,7 +353,7 @@ def test_no_file_is_too_long(path: Path) -> None:
             "of capture it knows the facts and the regions alone",
         ),
         ("onward.onnx_operators.record", "from ..capture.program.facts import Dim", None),
-        ("onward.onnx_operators.record", "from ..capture.memory import tensor", "of capture it knows the facts and the"),
+        ("onward.onnx_operators.record", "from ..capture.memory import tensor", "of capture it knows the facts"),
         ("onward.onnx_operators.record", "from ..lower import dtypes", "onnx_operators imports onward.lower.dtypes"),
         ("onward.api", "from onward.program import Program", None),
         ("onward.cli.main", "from onward import export", None),

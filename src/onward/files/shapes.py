@@ -23,7 +23,7 @@ from ..onnx_operators.dimension_math import broadcast_at_any_size
 from ..onnx_operators.propagation import propagate
 from ..onnx_operators.record import find
 from ..parameters import OLDEST_OPSET
-from ..passes.weights import as_torch
+from ..passes.constant_tensors import as_torch
 from ..write.skeleton import initializers, make_skeleton
 from ..write.tensors import pieces
 from .inference import infer_by_onnx

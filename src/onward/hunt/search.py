@@ -29,9 +29,9 @@ from onward.hunt.case import Case
 from onward.hunt.differences import differences
 from onward.hunt.findings import Culprit, Explanation
 from onward.hunt.float64 import slice_of, wide_value
-from onward.hunt.leftovers import without_culprit
 from onward.hunt.pieces import FileGraph, Piece, run_pieces
-from onward.hunt.whole import errors_in_run
+from onward.hunt.unexplained import without_culprit
+from onward.hunt.whole_file_run import errors_in_run
 from onward.lower.origins import ORIGINS, Origin
 from onward.onnx_operators.random_numbers import RANDOM
 from onward.verify import Comparison, compare

@@ -14,7 +14,7 @@ import torch
 
 from onward.capture.program.facts import Dim, SymDim, length_of_slice
 from onward.lower.core import Number, Value
-from onward.lower.sizes import Size, Sizes, SizeValue, size_of
+from onward.lower.size_values import Size, Sizes, SizeValue, size_of
 from onward.lower.whole_numbers import exact_product, exact_sum, sums_exactly
 from onward.onnx_operators import dimension_math as dimensions
 

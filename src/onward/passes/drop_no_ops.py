@@ -19,11 +19,11 @@ from typing import Any
 import onnx_ir as ir
 
 from ..onnx_operators.record import find
-from .part_casts_from_layer_norm import is_cast_of_norm
-from .part_scales_of_matmul import is_scaled_twice
-from .part_transpose_from_matmul import moves_first_axis
-from .round_before_comparing import rounds_for_a_comparison
-from .weights import as_torch, is_weight
+from .constant_tensors import as_torch, is_weight
+from .for_onnxruntime.part_casts_from_layer_norm import is_cast_of_norm
+from .for_onnxruntime.part_scales_of_matmul import is_scaled_twice
+from .for_onnxruntime.part_transpose_from_matmul import moves_first_axis
+from .for_onnxruntime.round_before_comparing import rounds_for_a_comparison
 
 _MOST_NUMBERS = 64  # in a constant that a rule may want to read
 

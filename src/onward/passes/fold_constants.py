@@ -21,7 +21,7 @@ import torch
 from ..lower.constants import initializer
 from ..onnx_operators.folding import fold
 from ..onnx_operators.record import find
-from .weights import as_torch, is_weight
+from .constant_tensors import as_torch, is_weight
 
 _TYPES = frozenset({
     ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16, ir.DataType.BFLOAT16, ir.DataType.BOOL,

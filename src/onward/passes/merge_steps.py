@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from .weights import as_torch, is_weight
+from .constant_tensors import as_torch, is_weight
 
 _RESHAPING = ("Reshape", "Squeeze", "Unsqueeze", "Flatten")
 

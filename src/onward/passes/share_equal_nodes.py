@@ -18,7 +18,7 @@ from typing import Any
 import onnx_ir as ir
 
 from ..onnx_operators.random_numbers import RANDOM
-from .weights import content_key
+from .constant_tensors import content_key
 
 
 def share_equal_nodes(model: ir.Model) -> bool:

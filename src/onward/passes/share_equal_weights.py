@@ -14,7 +14,7 @@ from collections.abc import Hashable
 
 import onnx_ir as ir
 
-from .weights import content_key, is_weight, place_key
+from .constant_tensors import content_key, is_weight, place_key
 
 
 def share_equal_weights(model: ir.Model) -> bool:

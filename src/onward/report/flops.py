@@ -15,7 +15,7 @@ import onnx_ir as ir
 
 from ..onnx_operators.call_sizes import CallSizes, UnknownSize
 from ..onnx_operators.record import find
-from .sizes import Sized
+from .call_shapes import Sized
 
 Count = int | None
 

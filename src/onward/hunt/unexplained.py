@@ -12,7 +12,7 @@ from onward.errors import VerifyError
 from onward.hunt.case import Case
 from onward.hunt.findings import Explanation, Spot
 from onward.hunt.float64 import wide_outputs
-from onward.hunt.whole import errors_in_run
+from onward.hunt.whole_file_run import errors_in_run
 from onward.verify import Comparison, Session, compare, compare_output, output_steps, random_outputs
 
 _AT_ONCE = 200  # values of a run that are looked at together

@@ -31,13 +31,13 @@ from onward.lower.complex import Complex, as_pair, constant, from_pair, pair_fac
 from onward.lower.constants import SMALL
 from onward.lower.core import Place
 from onward.lower.emitter import Emitter, SizeValue, Value, drop_dead, onnx_shape, used_values
-from onward.lower.limits import described_limits, refusing
-from onward.lower.lists import check_lists
 from onward.lower.operator_forms import OperatorForms, number_dtype, results_of
+from onward.lower.opset_for_lists import check_lists
 from onward.lower.origins import ORIGINS, origins
-from onward.lower.proven import forget_unproven
+from onward.lower.proven_names import forget_unproven
+from onward.lower.refused_sizes import described_limits, refusing
 from onward.lower.regions import FENCE, MODELS_OWN, REGIONS, Choice, Regions
-from onward.lower.sizes import is_size_function
+from onward.lower.size_values import is_size_function
 from onward.lower.symbolic.registration import users
 from onward.options import OperatorExportTypes
 

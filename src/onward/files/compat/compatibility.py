@@ -19,8 +19,8 @@ import onnx_ir as ir
 from ...errors import ExportError, InputError
 from ..load import AnyModel, load, load_copy
 from ..shapes import infer
-from . import kernels, opsets, tables
-from .facts import Finding, Findings, Said, Step, domain_of, steps
+from . import kernels, opsets, target_tables
+from .node_facts import Finding, Findings, Said, Step, domain_of, steps
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def _finding(each: Finding) -> dict[str, Any]:
 
 def targets() -> list[str]:
     """What a model can be held against."""
-    return [*tables.names(), f"opset-1 to opset-{opsets.newest()}"]
+    return [*target_tables.names(), f"opset-1 to opset-{opsets.newest()}"]
 
 
 def compatibility(model: AnyModel, target: str) -> Compatibility:
@@ -136,11 +136,11 @@ def held_against(
 
 
 def _for_runtime(model: AnyModel, typed: ir.Model, target: str) -> Compatibility:
-    table = tables.table_of(target)
+    table = target_tables.table_of(target)
     if target == "onnxruntime":
         return _for_onnxruntime(model, typed, table)
-    found = _found(typed, lambda step: tables.judge(table, step))
-    tables.check_model(table, typed, found)
+    found = _found(typed, lambda step: target_tables.judge(table, step))
+    target_tables.check_model(table, typed, found)
     return _answer(target, table, found, tuple(table.get("remarks", ())))
 
 
@@ -148,7 +148,7 @@ def check_target(target: str) -> int | None:
     """Refuse what is no target; the number if it is an opset."""
     match = re.fullmatch(r"opset-(\d{1,9})", str(target))
     if match is None:
-        if target not in tables.names():
+        if target not in target_tables.names():
             raise InputError(f"no target is called {target!r}", hint=f"choose one of: {', '.join(targets())}")
         return None
     opset, newest = int(match[1]), opsets.newest()
@@ -226,7 +226,7 @@ def _for_onnxruntime(model: AnyModel, typed: ir.Model, table: Mapping[str, Any])
             (remark,),
         )
     found = _found(typed, lambda step: kernels.judge(table, step))
-    tables.check_model(table, typed, found)
+    target_tables.check_model(table, typed, found)
     found.add(("problem", f"it does not load the model: {told}", kernels.LOADED))
     answer = _answer("onnxruntime", table, found, ())
     return Compatibility(
@@ -236,7 +236,7 @@ def _for_onnxruntime(model: AnyModel, typed: ir.Model, table: Mapping[str, Any])
 
 
 def _answer(target: str, table: Mapping[str, Any], found: Findings, remarks: tuple[str, ...]) -> Compatibility:
-    sources = {key: tables.cited(source) for key, source in table["sources"].items()}
+    sources = {key: target_tables.cited(source) for key, source in table["sources"].items()}
     return Compatibility(
         target, f"{table['title']} {table['version']}", table["meaning"], tuple(found), sources, remarks
     )

@@ -12,8 +12,8 @@ from typing import Any, Literal
 import onnx_ir as ir
 
 from ...lower.schemas import definition
-from ...write.scopes import scope_of, source_of
-from ...write.words import dtype_name, operator_name
+from ...write.node_scopes import scope_of, source_of
+from ...write.type_texts import dtype_name, operator_name
 
 Verdict = Literal["problem", "condition", "unknown"]
 Said = tuple[Verdict, str, str]

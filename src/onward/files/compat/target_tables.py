@@ -22,7 +22,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from .facts import Findings, Said, Step, constant_of, element_of, is_constant, is_dynamic
+from .node_facts import Findings, Said, Step, constant_of, element_of, is_constant, is_dynamic
 
 FOLDER = Path(__file__).parent / "targets"
 

@@ -11,7 +11,7 @@ import textwrap
 import pytest
 import torch
 
-from onward.write import leftovers, write_model
+from onward.write import stale_temporaries, write_model
 from onward.write.staging import publish
 from tests.write.small_models import constants_model
 
@@ -79,17 +79,17 @@ def test_what_a_killed_process_left_goes_with_the_next_write_and_not_before_it_i
 
 
 def test_the_number_of_a_process_may_belong_to_another_by_now(tmp_path) -> None:
-    mine = leftovers.temporary_name("m.onnx")
+    mine = stale_temporaries.temporary_name("m.onnx")
     _, process, began = mine.split(".")[3].split("-")
     earlier = mine.replace(f"-{process}-{began}.", f"-{process}-{int(began) - 1}.")
     for name in (mine, earlier):
         (tmp_path / name).touch()
-    leftovers.remove_leftovers(str(tmp_path / "m.onnx"))
+    stale_temporaries.remove_leftovers(str(tmp_path / "m.onnx"))
     assert _hidden(tmp_path) == ({mine} if int(began) else {mine, earlier})
 
 
 def test_files_of_other_machines_and_of_other_programs_stay(tmp_path) -> None:
-    mine = leftovers.temporary_name("m.onnx")
+    mine = stale_temporaries.temporary_name("m.onnx")
     machine = mine.split(".")[3].split("-")[0]
     gone = mine.replace(f"-{os.getpid()}-", "-999999999-")
     kept = {
@@ -101,7 +101,7 @@ def test_files_of_other_machines_and_of_other_programs_stay(tmp_path) -> None:
     }
     for name in (gone, *kept):
         (tmp_path / name).touch()
-    leftovers.remove_leftovers(str(tmp_path / "m.onnx"), backups=True)
+    stale_temporaries.remove_leftovers(str(tmp_path / "m.onnx"), backups=True)
     assert _hidden(tmp_path) == kept
 
 

@@ -13,7 +13,7 @@ import torch
 import onward
 from onward.capture.program.facts import CHECKED
 from onward.errors import VerifyError
-from onward.lower.sizes import size_functions
+from onward.lower.size_values import size_functions
 from onward.verify import Session
 
 OPSETS = (9, 11, 13, 15, 18, 21, 23)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from onward.write.scopes import Level, relative, torch_levels
+from onward.write.node_scopes import Level, relative, torch_levels
 
 _LEVEL = re.compile(r"/([^\[\]/]*)\[([^\]]*)\]")
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in [^\n]*(?:\n[ \t]+([^\n]+))?')

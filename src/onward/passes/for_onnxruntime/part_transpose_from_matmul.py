@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from .weights import reshaped_to_itself
+from ..constant_tensors import reshaped_to_itself
 
 _CAST = frozenset({ir.DataType.FLOAT, ir.DataType.DOUBLE})
 

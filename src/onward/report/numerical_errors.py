@@ -15,15 +15,15 @@ import onnx_ir as ir
 
 from onward.hunt.case import Case
 from onward.hunt.pieces import FileGraph
-from onward.hunt.whole import errors_in_run
+from onward.hunt.whole_file_run import errors_in_run
 from onward.lower.origins import ORIGINS
 from onward.program import Program
 from onward.verify import Comparison, output_steps, random_outputs
 from onward.write.files import readable
 
+from .call_shapes import Sized
 from .contents import Contents
 from .memory import bytes_of
-from .sizes import Sized
 
 _PORTION = 512 << 20  # bytes of values that one run holds
 _MOST_PORTIONS = 8

@@ -16,7 +16,7 @@ import onnx_ir as ir
 from onward.errors import ExportError
 from onward.files.inputs import axis_bounds
 from onward.files.shapes import forget_shapes, infer, infer_from_inputs
-from onward.write.words import dimensions
+from onward.write.type_texts import dimensions
 
 Sizes = tuple[int, ...]
 _ROUNDS = 3  # of inference: what axes tell by their names leads to more

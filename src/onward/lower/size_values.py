@@ -17,8 +17,8 @@ import onnx_ir as ir
 import torch
 
 from onward.capture.program.facts import Dim, SymDim, bit_length
-from onward.lower.bits import by_planes
 from onward.lower.core import Core, Value
+from onward.lower.integer_bits import by_planes
 
 
 class SizeValue:

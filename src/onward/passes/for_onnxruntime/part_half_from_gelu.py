@@ -15,7 +15,7 @@ from __future__ import annotations
 import onnx_ir as ir
 import torch
 
-from .weights import add_constant, as_torch, is_weight
+from ..constant_tensors import add_constant, as_torch, is_weight
 
 
 def part_half_from_gelu(model: ir.Model) -> bool:

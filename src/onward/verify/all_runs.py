@@ -17,12 +17,12 @@ from ..capture.call.values import fresh, jittered, varied
 from ..capture.ground.axes import AxisSpace
 from ..capture.program.facts import Limit, OtherResults, Output, Port
 from ..errors import VerifyError, first_line
-from .choices import OtherChoices
 from .compare import EXACT, Comparison, compare_output
+from .one_run import Judge, verify_run
+from .other_sizes import more_sizes, resize, sizes_to_try, too_large
 from .report import Check, Verification
-from .run import Judge, verify_run
 from .runtime import Session
-from .sizes import more_sizes, resize, sizes_to_try, too_large
+from .tied_choices import OtherChoices
 
 Eager = Callable[[Sequence[torch.Tensor]], Sequence[Output]]
 _UNSTABLE = (

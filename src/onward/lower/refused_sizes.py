@@ -14,7 +14,7 @@ import torch
 
 from onward.capture.program.facts import CapturedProgram, Expression, SymDim
 from onward.lower.emitter import Emitter, Value
-from onward.lower.sizes import number
+from onward.lower.size_values import number
 
 
 def described_limits(program: CapturedProgram) -> dict[str, str]:

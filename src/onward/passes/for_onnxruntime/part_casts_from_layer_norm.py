@@ -19,7 +19,7 @@ from collections.abc import Iterable
 
 import onnx_ir as ir
 
-from .weights import reshaped_to_itself
+from ..constant_tensors import reshaped_to_itself
 
 
 def part_casts_from_layer_norm(model: ir.Model) -> bool:

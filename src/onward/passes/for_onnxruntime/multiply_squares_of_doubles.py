@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from .nodes import take_place
-from .weights import as_torch, is_weight
+from ..constant_tensors import as_torch, is_weight
+from ..node_replacement import take_place
 
 
 def multiply_squares_of_doubles(model: ir.Model) -> bool:

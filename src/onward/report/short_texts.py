@@ -8,7 +8,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from onward.write.words import dtype_name, tensor_type
+from onward.write.type_texts import dtype_name, tensor_type
 
 _SHOWN = 8  # elements of a list or of a constant that are written out
 _LONGEST = 200  # characters of a string

@@ -19,8 +19,8 @@ from collections.abc import Iterable
 import onnx_ir as ir
 import torch
 
-from ..lower.schemas import find, kernel_types
-from .weights import reshaped_to_itself
+from ...lower.schemas import find, kernel_types
+from ..constant_tensors import reshaped_to_itself
 
 # A small change of an operand may change their whole result.
 _COMPARE = frozenset({

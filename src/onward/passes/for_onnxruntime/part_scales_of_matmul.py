@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from .weights import reshaped_to_itself
+from ..constant_tensors import reshaped_to_itself
 
 
 def part_scales_of_matmul(model: ir.Model) -> bool:
