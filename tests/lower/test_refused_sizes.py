@@ -69,7 +69,7 @@ def test_a_size_with_another_answer_is_refused(opset: int, dtype: torch.dtype) -
     for n in (1, 36, 38, 100):
         given = torch.ones(n, 3, dtype=dtype)
         assert torch.equal(program(given), given * 2)
-    with pytest.raises(VerifyError, match=r"only for sizes where `n == 37` is False \(test_limits.py:\d+\)"):
+    with pytest.raises(VerifyError, match=r"only for sizes where `n == 37` is False \(test_refused_sizes.py:\d+\)"):
         program(torch.ones(37, 3, dtype=dtype))
 
 
@@ -77,7 +77,7 @@ def test_the_file_says_what_it_is_for_and_verification_shows_it(tmp_path: Path) 
     program, _ = _exported(At37(), torch.rand(5, 3))
     program.save(tmp_path / "model.onnx")
     metadata = {each.key: each.value for each in onnx.load(tmp_path / "model.onnx").metadata_props}
-    assert metadata["onward.limit.1"].startswith("`n == 37` is False (test_limits.py:")
+    assert metadata["onward.limit.1"].startswith("`n == 37` is False (test_refused_sizes.py:")
     assert program.verification is not None
     skipped = [each.skipped for each in program.verification.checks if each.label == "n=37"]
     assert len(skipped) == 1
