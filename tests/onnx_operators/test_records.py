@@ -17,9 +17,7 @@ from onward.onnx_operators.record import register
 
 
 def test_a_second_record_for_an_operator_is_refused() -> None:
-    with pytest.raises(
-        ValueError, match=r"^ai.onnx.Relu has two records: .*wise.Unary and .*wise.Unary$"
-    ):
+    with pytest.raises(ValueError, match=r"^ai.onnx.Relu has two records: .*wise.Unary and .*wise.Unary$"):
         register(Unary(torch.relu), "Relu")
     register(Unary(torch.relu), "Relu", domain="test")  # another domain's is another operator
     assert find("Relu") is not find("Relu", "test") and RECORDS.pop(("test", "Relu")) is not None

@@ -85,7 +85,7 @@ class GatherElements(Moves):
         return operands.shapes[1]
 
 
-@record("ScatterElements", "ScatterND", "Scatter")
+@record("ScatterElements", "ScatterND")
 class Scatter(Keeps):
     """Elements put into a copy: a reduction computes with each of them."""
 
@@ -110,7 +110,7 @@ class KeepsAndMoves(Moves, Keeps):
     """Elements are moved within sizes that stay."""
 
 
-register(KeepsAndMoves(), "EyeLike", "ReverseSequence", "Trilu")
+register(KeepsAndMoves(), "EyeLike", "ReverseSequence", "Scatter", "Trilu")
 register(
     Moves(), "BitCast", "CenterCropPad", "Compress", "ConcatFromSequence", "Constant", "DepthToSpace", "GatherND",
     "OneHot", "Optional", "OptionalGetElement", "OptionalHasElement", "SequenceAt", "SequenceConstruct",
