@@ -112,6 +112,26 @@ def test_every_row_is_for_an_operator_that_folds() -> None:
     assert all(RECORDS["", row[0]].can_fold for row in ROWS)
 
 
+@pytest.mark.parametrize(
+    ("op", "inputs", "attributes"),
+    [
+        ("Squeeze", [floats, i64(0)], {}),
+        ("Squeeze", [floats], {"axes": [-1]}),
+        ("Div", [ints, torch.tensor(0)], {}),
+        ("Mod", [ints, torch.tensor(0)], {}),
+        ("Pow", [ints, torch.tensor(-1)], {}),
+        ("Reshape", [floats[:0], i64(0, -1)], {}),
+        ("ReduceMean", [ints], {}),
+        ("ReduceSum", [floats], {"noop_with_empty_axes": 1}),
+        ("Acos", [floats], {}),
+        ("RandomNormalLike", [floats], {}),
+        ("What", [floats], {}),
+    ],
+)
+def test_what_is_for_the_runtime_stays_a_node(op: str, inputs: list[torch.Tensor], attributes: dict[str, Any]) -> None:
+    assert fold(op, inputs, attributes, 13) is None
+
+
 def test_a_transposed_weight_is_a_view() -> None:
     g = Emitter(18)
     weight = torch.randn(1024, 512)

@@ -51,13 +51,13 @@ class Gather(Moves):
 
     def repeats(self, node: SeenNode) -> ir.Value | None:
         """One tensor out of those that were just stacked."""
-        stacked, place = maker(node.inputs[0], "Concat"), node.numbers(node.inputs[1])
-        whole = node.dims(node.inputs[0])
-        if stacked is None or not whole or place is None or node.dims(node.inputs[1]) != ():
+        x, indices = node.inputs
+        stacked, place, whole = maker(x, "Concat"), node.numbers(indices), node.dims(x)
+        if stacked is None or not whole or place is None or node.dims(indices) != ():
             return None
         axis = (node.attribute("axis") or 0) % len(whole)
         count, wanted = len(stacked.inputs), int(place[0])
-        if stacked.attributes["axis"].as_int() % len(whole) != axis or not -count <= wanted < count:
+        if stacked.attributes.get_int("axis", 1) % len(whole) != axis or not -count <= wanted < count:
             return None
         sizes = [node.dims(each) for each in stacked.inputs]
         if any(size is None or size[axis] != 1 for size in sizes):

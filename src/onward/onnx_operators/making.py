@@ -116,7 +116,7 @@ class Cast(Moves, Keeps):
         origin = inner.inputs[0] if inner is not None else None
         if inner is None or origin is None or node.element_type(origin) != to:
             return None
-        return origin if holds(inner.attributes["to"].as_int(), to) else None
+        return origin if holds(inner.attributes.get_int("to", 0), to) else None
 
 
 @record("CastLike")

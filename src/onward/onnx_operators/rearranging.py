@@ -142,6 +142,12 @@ class Squeeze(InOrder):
             return np.squeeze(x, tuple(chosen))
         return x.squeeze(tuple(sorted(chosen)))
 
+    def fold(self, inputs: Any, attributes: dict[str, Any], opset: int) -> Any:
+        """An axis of another size is for the runtime to refuse."""
+        axes = attributes.get("axes") or (ints(inputs[1]) if len(inputs) > 1 else ())
+        is_right = all(inputs[0].shape[axis] == 1 for axis in axes)
+        return super().fold(inputs, attributes, opset) if is_right else None
+
     def dimensions(self, operands: Operands) -> Any:
         known, axes = operands.axes()
         if not known or axes is None:
