@@ -1,8 +1,8 @@
 """`python -m bench.python_code`: ordinary Python in `forward`, exported by onward and by both exporters of PyTorch.
 
-Each file runs in onnxruntime on inputs that the exporter did not see: other data, which takes the other way through the
-code, or other sizes of the dynamic axis. A file is right if it gives PyTorch's results on all of them. A file that fails
-on one of them is wrong.
+Each file runs in onnxruntime on inputs that the exporter did not see: other data, which takes the other way through
+the code, or other sizes of the dynamic axis. A file is right if it gives PyTorch's results on all of them. A file that
+fails on one of them is wrong.
 """
 
 from __future__ import annotations
