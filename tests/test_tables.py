@@ -16,7 +16,6 @@ from onward.capture.decompose.decompositions import rule
 from onward.capture.decompose.linalg import cholesky
 from onward.capture.functions import counts, intercepts
 from onward.capture.memory.aliasing import _inverse
-from onward.lower.fold import folds
 from onward.tables import enter, merged, place_of, registrar
 
 
@@ -69,7 +68,6 @@ def test_an_entry_is_named_by_its_function() -> None:
         (cholesky.computes, torch.ops.aten.cholesky.default),
         (rule, "aten::kron"),
         (_inverse, torch.ops.aten.view.default),
-        (folds, "Add"),
     ],
 )
 def test_our_own_tables_refuse_a_second_function(register: Any, key: Any) -> None:

@@ -38,7 +38,7 @@ from .verify import Check, Session, Subject, Verification, as_pytorch, output_st
 from .write import WrittenFiles, to_proto, write_model
 from .write.listing import listing
 from .write.staging import can_publish, publish
-from .write.words import dimensions
+from .write.type_texts import dimensions
 
 _SECONDS = 1.0  # that a model with a loop on data may take on values that nobody has tried
 Target = str | os.PathLike[str] | BinaryIO

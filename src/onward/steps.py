@@ -22,7 +22,7 @@ from .capture.ground.threads import ONE_AT_A_TIME
 from .capture.python.compiling import without_compiling
 from .errors import FrozenAxisError, RefusedSizesError
 from .lower import keeps_whole, lower_program, registry_for
-from .lower.formats import CHECKS, FORMATS
+from .lower.file_formats import CHECKS, FORMATS
 from .lower.origins import keep_present
 from .options import ExportOptions
 from .passes import expose_weights, modules_to_functions, tidy

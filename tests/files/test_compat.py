@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import onward
-from onward.files.compat.tables import table_of
+from onward.files.compat.target_tables import table_of
 
 Row = tuple[str, str, str]
 

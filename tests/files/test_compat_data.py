@@ -14,8 +14,8 @@ import onnx_ir as ir
 import onnxruntime
 import pytest
 
-from onward.files.compat.tables import check, cited, names, table_of
-from onward.write.words import dtype_name
+from onward.files.compat.target_tables import check, cited, names, table_of
+from onward.write.type_texts import dtype_name
 
 TARGETS = ["coreml", "onnxruntime", "openvino", "tensorrt"]
 ELEMENTS = {dtype_name(each) for each in ir.DataType}

@@ -14,9 +14,9 @@ import onnxruntime
 import pytest
 
 from onward.files.compat import kernels, opsets
-from onward.files.compat.answer import _typed
-from onward.files.compat.facts import steps
-from onward.files.compat.tables import table_of
+from onward.files.compat.compatibility import _typed
+from onward.files.compat.node_facts import steps
+from onward.files.compat.target_tables import table_of
 from tests.files.single_nodes import single_nodes
 from tests.opsets import NEWEST
 

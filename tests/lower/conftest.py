@@ -17,8 +17,8 @@ from torch import fx
 
 from onward.capture.ground.axes import AxisSpace
 from onward.capture.program.facts import CapturedProgram, Port, Scope, Source, SymDim, TensorFact
+from onward.lower.program_to_model import lower_program
 from onward.lower.registry import Registry, registry
-from onward.lower.walk import lower_program
 from tests.opsets import NEWEST
 
 SOME_OPSETS = (9, 10, 11, 12, 13, 18, NEWEST)

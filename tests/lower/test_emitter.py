@@ -14,9 +14,9 @@ import torch
 from onward.capture.program.facts import Constant, SizeFact, SymDim, TensorFact
 from onward.errors import LoweringError, UnsupportedOpError
 from onward.lower.emitter import Emitter
+from onward.lower.program_to_model import lower_program
 from onward.lower.registry import Registry
-from onward.lower.sizes import SizeValue
-from onward.lower.walk import lower_program
+from onward.lower.size_values import SizeValue
 from tests.opsets import NEWEST
 
 aten = torch.ops.aten

@@ -38,6 +38,22 @@ def test_variadic_outputs_stay() -> None:
     assert not changed and len(model.graph[0].outputs) == 2
 
 
+@pytest.mark.parametrize(
+    ("opset", "node", "outputs"),
+    [
+        (9, "y, m, v, a, b = BatchNormalization(x, one, one, one, one)", 5),
+        (15, "y, m, v = BatchNormalization<training_mode = 1>(x, one, one, one, one)", 3),
+        (15, "y, m, v = BatchNormalization(x, one, one, one, one)", 1),
+    ],
+)
+def test_a_batch_normalization_in_training_keeps_its_outputs(opset: int, node: str, outputs: int) -> None:
+    head = f'<ir_version: 8, opset_import: ["" : {opset}]>\n'
+    text = f"{head}g (float[2, 1] x) => (float[2, 1] y) <float[1] one = {{1}}> {{ {node} }}"
+    model = ir.from_proto(onnx.parser.parse_model(text))
+    assert drop_dead_nodes(model) is (outputs == 1)
+    assert len(model.graph[0].outputs) == outputs
+
+
 def test_bodies_are_cleaned_and_what_only_they_read_stays() -> None:
     changed, model = apply(
         drop_dead_nodes,

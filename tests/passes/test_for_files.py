@@ -285,6 +285,38 @@ def test_a_body_that_returns_a_value_of_outside_keeps_its_identity() -> None:
     assert not changed
 
 
+def test_steps_that_undo_each_other_go() -> None:
+    changed, model = apply(drop_no_ops, text("a = Cast<to = 11>(x)\n b = Cast<to = 1>(a)\n y = Relu(b)"))
+    assert changed and op_types(model) == ["Cast", "Relu"] and model.graph[1].inputs[0].name == "x"
+    body = "p = Greater(x, zero)\n q = Not(p)\n r = Not(q)\n y = Where(r, x, zero)"
+    changed, model = apply(drop_no_ops, text(body, constants="float zero = {0}"))
+    assert changed and op_types(model) == ["Greater", "Not", "Where"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "a = Cast<to = 7>(x)\n b = Cast<to = 1>(a)\n y = Relu(b)",  # loses the fraction
+        "a = Reshape(x, flat)\n b = Reshape(a, turned)\n y = Relu(b)",  # other sizes than at first
+        "a = Unsqueeze(x, i)\n c = Concat<axis = 0>(a, a)\n b = Gather(c, i)\n y = Squeeze(b, i)",  # keeps the axis
+    ],
+)
+def test_steps_that_do_not_undo_each_other_stay(body: str) -> None:
+    constants = "int64[1] flat = {-1}, int64[2] turned = {4, -1}, int64[1] i = {0}"
+    output = "float[4, n] y" if "turned" in body else "float[n, 4] y"
+    changed, _ = apply(drop_no_ops, text(body, output=output, constants=constants))
+    assert not changed
+
+
+def test_a_part_of_what_was_just_stacked_is_that_part() -> None:
+    body = "a = Unsqueeze(x, i)\n b = Neg(x)\n c = Unsqueeze(b, i)\n d = Concat<axis = 0>(a, c)\n"
+    body += "e = Gather(d, last)\n y = Relu(e)"
+    written = text(body, constants="int64[1] i = {0}, int64 last = {-1}")
+    sized = onnx.shape_inference.infer_shapes(onnx.parser.parse_model(written), data_prop=True)
+    changed, model = apply(drop_no_ops, onnx.printer.to_text(sized))
+    assert changed and model.graph[-1].op_type == "Relu" and model.graph[-1].inputs[0].name == "b"
+
+
 # merge_steps
 
 
@@ -301,14 +333,6 @@ def test_the_outer_step_takes_what_the_inner_took(body: str, left: list[str]) ->
     changed, model = apply(merge_steps, text(body, constants=constants))
     assert changed and op_types(model) == left
     assert model.graph[1].inputs[0].name == "x"
-
-
-def test_steps_that_undo_each_other_go() -> None:
-    changed, model = apply(merge_steps, text("a = Cast<to = 11>(x)\n b = Cast<to = 1>(a)\n y = Relu(b)"))
-    assert changed and op_types(model) == ["Cast", "Relu"] and model.graph[1].inputs[0].name == "x"
-    body = "p = Greater(x, zero)\n q = Not(p)\n r = Not(q)\n y = Where(r, x, zero)"
-    changed, model = apply(merge_steps, text(body, constants="float zero = {0}"))
-    assert changed and op_types(model) == ["Greater", "Not", "Where"]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import onward
-from onward.passes.multiply_squares_of_doubles import multiply_squares_of_doubles
+from onward.passes.for_onnxruntime.multiply_squares_of_doubles import multiply_squares_of_doubles
 from onward.verify import Session
 from onward.write import to_proto
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import onward
-from onward.passes.name_sliced_axes import name_sliced_axes
+from onward.passes.for_onnxruntime.name_sliced_axes import name_sliced_axes
 
 from .running import apply
 

@@ -9,7 +9,7 @@ import torch
 
 import onward
 from onward.passes import tidy_file
-from onward.passes.part_casts_from_layer_norm import part_casts_from_layer_norm
+from onward.passes.for_onnxruntime.part_casts_from_layer_norm import part_casts_from_layer_norm
 from onward.verify import Session
 from onward.write import to_proto
 

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 import onward
 from onward.passes import tidy_file
-from onward.passes.part_half_from_gelu import part_half_from_gelu
+from onward.passes.for_onnxruntime.part_half_from_gelu import part_half_from_gelu
 from onward.write import to_proto
 
 from .running import apply, op_types

@@ -12,7 +12,7 @@ import torch
 import onward
 from onward.passes import tidy_file
 from onward.passes.drop_no_ops import drop_no_ops
-from onward.passes.part_scales_of_matmul import part_scales_of_matmul
+from onward.passes.for_onnxruntime.part_scales_of_matmul import part_scales_of_matmul
 from onward.write import to_proto
 
 from .running import op_types

@@ -15,7 +15,7 @@ from torch import nn
 import onward
 from onward.passes import tidy_file
 from onward.passes.drop_no_ops import drop_no_ops
-from onward.passes.part_transpose_from_matmul import moves_first_axis, part_transpose_from_matmul
+from onward.passes.for_onnxruntime.part_transpose_from_matmul import moves_first_axis, part_transpose_from_matmul
 from onward.write import to_proto
 
 from .running import op_types

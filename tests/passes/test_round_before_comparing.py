@@ -9,7 +9,7 @@ import torch
 
 import onward
 from onward.passes import tidy_file
-from onward.passes.round_before_comparing import round_before_comparing
+from onward.passes.for_onnxruntime.round_before_comparing import round_before_comparing
 from onward.verify import Session
 from onward.write import to_proto
 

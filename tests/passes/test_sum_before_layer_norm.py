@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onward.passes.sum_before_layer_norm import sum_before_layer_norm
+from onward.passes.for_onnxruntime.sum_before_layer_norm import sum_before_layer_norm
 
 from .running import apply, op_types
 

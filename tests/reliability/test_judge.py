@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from onward.capture.record.tracer import Tracer
-from onward.lower import walk
+from onward.lower import program_to_model
 from onward.passes import pipeline
 from reliability.fuzz import judge as judging
 from reliability.fuzz.builder import Builder
@@ -251,7 +251,7 @@ def test_a_crash_of_onwards_is_found_although_it_is_a_clean_error(tmp_path: Path
 
     places: dict[str, tuple[Any, str, Any]] = {
         "capture": (Tracer, "_follow", crash),
-        "lower": (walk, "results_of", crash),
+        "lower": (program_to_model, "results_of", crash),
         "passes": (pipeline, "PIPELINE", (crash, *pipeline.PIPELINE)),
     }
     with mock.patch.object(*places[room]):

@@ -15,8 +15,8 @@ from torch import nn
 import onward
 from onward.report.contents import contents
 from onward.report.data import report_data
+from onward.report.short_texts import tensor_text
 from onward.report.template import page
-from onward.report.texts import tensor_text
 
 
 def of_text(text: str, sizes: dict[str, tuple[int, ...]] | None = None) -> dict[str, Any]:

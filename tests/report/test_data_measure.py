@@ -15,10 +15,10 @@ from torch import nn
 
 import onward
 from onward.report import Measuring, measured_data, measuring_of, write_page
-from onward.report.errors import _portions
+from onward.report.common_cuts import Step, cut
 from onward.report.inline import inlined
+from onward.report.numerical_errors import _portions
 from onward.report.profile import Profile
-from onward.report.stretches import Step, cut
 from onward.verify import Session
 
 
@@ -256,23 +256,23 @@ def test_a_median_is_taken_node_by_node() -> None:
 
 
 def test_values_are_taken_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("onward.report.errors._PORTION", 10)
+    monkeypatch.setattr("onward.report.numerical_errors._PORTION", 10)
     assert list(_portions(list("abcd"), {"a": 6, "b": 6, "c": None, "d": 40})) == [["a"], ["b", "c"], ["d"]]
 
 
 def test_values_in_portions_are_the_same(program: onward.Program, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = measured_data(program, measuring_of(program, profile=False))
-    monkeypatch.setattr("onward.report.errors._PORTION", 4096)
+    monkeypatch.setattr("onward.report.numerical_errors._PORTION", 4096)
     parts = measured_data(program, measuring_of(program, profile=False))
     assert [node["error"] for node in parts["nodes"]] == [node["error"] for node in whole["nodes"]]
-    monkeypatch.setattr("onward.report.errors._MOST_PORTIONS", 1)
+    monkeypatch.setattr("onward.report.numerical_errors._MOST_PORTIONS", 1)
     first = measured_data(program, measuring_of(program, profile=False))
     assert "more would have taken too much memory" in first["error_note"]
     assert sum(node["error"] is not None for node in first["nodes"]) < len(whole["nodes"])
 
 
 def test_a_model_that_is_too_large_says_so(program: onward.Program, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("onward.report.errors._MOST_WEIGHTS", 100)
+    monkeypatch.setattr("onward.report.numerical_errors._MOST_WEIGHTS", 100)
     monkeypatch.setattr("onward.report.profile._MOST_WEIGHTS", 100)
     data = measured_data(program, measuring_of(program))
     assert data["error_note"].startswith("values were not compared with PyTorch's: the model has ")

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import onward
-from onward.verify.choices import OtherChoices
+from onward.verify.tied_choices import OtherChoices
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from torch.export import Dim
 
 import onward
 from onward.verify import sizes_to_try
-from onward.verify.sizes import more_sizes, too_large
+from onward.verify.other_sizes import more_sizes, too_large
 
 
 @pytest.mark.parametrize(

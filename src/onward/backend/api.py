@@ -13,8 +13,8 @@ import torch
 
 from ..errors import BackendError, ExportError, InputError
 from ..files.load import AnyModel, load, tensors_of
-from ..write.words import dimensions
-from .calls import checked_custom_ops
+from ..write.type_texts import dimensions
+from .allowed_calls import checked_custom_ops
 from .limits import DEFAULT, Guard, Limits, guarded
 from .module import OnnxModule
 from .protos import plain

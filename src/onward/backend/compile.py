@@ -20,11 +20,13 @@ from ..lower import aten_nodes
 from ..lower.schemas import definition
 from . import gradients
 from ._by_shapes import NESTED
+from .allowed_calls import check_arguments, check_call, check_results, sizes_follow_from_shapes
 from .attributes import attribute_value, element_type, flat, schema_defaults, tensor_value, type_of_result
-from .calls import check_arguments, check_call, check_results, sizes_follow_from_shapes
 from .context_functions import ContextFunction
 from .limits import DEFAULT, Limits
-from .numbers import (
+from .plan import MISSING, Body, Plan, Step, with_frees
+from .registry import ABOUT_THE_NODE, Implementation, find
+from .size_arithmetic import (
     MOST_NUMBERS,
     NUMBER_OPS,
     OF_TENSORS,
@@ -35,8 +37,6 @@ from .numbers import (
     known_content,
     result_of,
 )
-from .plan import MISSING, Body, Plan, Step, with_frees
-from .registry import ABOUT_THE_NODE, Implementation, find
 from .values import ONNX_TYPES, to_torch
 
 MOST_DEPTH = 100

@@ -115,17 +115,3 @@ def to_numpy(value: Any, number: int = 0) -> Any:
         bits, dtype = _NUMPY_OF[value.dtype]
         return value.contiguous().view(torch.int16 if bits is np.int16 else torch.uint8).numpy().view(dtype)
     return value.numpy()
-
-
-def ints(value: Any) -> list[int]:
-    """Numbers, which may be sizes that `torch.compile` or an export keeps symbolic, or a tensor of them."""
-    if isinstance(value, torch.Tensor):
-        return [int(item) for item in value.reshape(-1).tolist()]
-    return list(value) if isinstance(value, (list, tuple)) else [value]
-
-
-def number(value: Any) -> Any:
-    """A tensor of one element, or a number already."""
-    if isinstance(value, torch.Tensor):
-        return value.reshape(-1)[0].item()
-    return value[0] if isinstance(value, tuple) else value

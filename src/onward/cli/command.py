@@ -93,7 +93,7 @@ class Command(TyperCommand):
             self._fail(_unexpected(error), as_json, debug, self.exit_code, error)
         if isinstance(answer, Answer):
             if as_json:
-                from onward.write.words import finite
+                from onward.write.type_texts import finite
 
                 print(json.dumps(finite(answer.data), indent=1, allow_nan=False))
             else:

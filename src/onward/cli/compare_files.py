@@ -19,7 +19,7 @@ import onnx_ir as ir
 
 from onward.files.parameters import held
 from onward.write.files import readable
-from onward.write.words import operator_name, tensor_type
+from onward.write.type_texts import operator_name, tensor_type
 
 from .feeds import Opened, port_of, port_text
 

@@ -28,7 +28,7 @@ from onward.verify import (
     sizes_to_try,
     verify_run,
 )
-from onward.write.words import dimensions
+from onward.write.type_texts import dimensions
 
 from .feeds import Opened, feeds_of
 from .rebuild import Asked, rebuild

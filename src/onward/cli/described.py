@@ -6,9 +6,9 @@ from collections import Counter
 from typing import Any
 
 from onward.files.parameters import all_parameters, held
+from onward.report.call_shapes import assumed_axes, assumed_sizes
 from onward.report.contents import contents
-from onward.report.sizes import assumed_axes, assumed_sizes
-from onward.write.words import dtype_name, operator_name
+from onward.write.type_texts import dtype_name, operator_name
 
 from .feeds import Opened, port_of
 

@@ -16,7 +16,7 @@ from onward.files import load
 from onward.files.inputs import made_up_inputs
 from onward.files.parameters import held
 from onward.verify import Session
-from onward.write.words import dimensions, dtype_name
+from onward.write.type_texts import dimensions, dtype_name
 
 from .specs import parse_inputs
 from .values import Given, make

@@ -5,7 +5,7 @@ from .edit import infer_shapes, with_outputs
 from .load import AnyModel, load
 from .optimize import optimize
 from .reweigh import apply_weights
-from .show import input_names, output_names, printable
+from .summary import input_names, output_names, printable
 
 __all__ = [
     "AnyModel",

@@ -1,7 +1,7 @@
 """Types and shapes of every value in a file, as far as they can be known without running it.
 
-onnx's own inference comes first and last. In between, one walk over the graph with the tables of lowering
-(`lower/dims.py`) sees what onnx does not: a name is given three large numbers as its sizes, so that `[n, 6]` reshaped
+onnx's own inference comes first and last. In between, one walk over the graph with the rules that lowering uses
+(`onnx_operators`) sees what onnx does not: a name is given three large numbers as its sizes, so that `[n, 6]` reshaped
 to `[-1, 3]` has an axis of twice those, and reshaped to `[-1, 2, 3]` it has `n` again.
 
 Nothing is claimed that could be wrong at some size: two names that meet in a broadcast, or a slice of a named axis,
@@ -19,21 +19,17 @@ import onnx_ir as ir
 import torch
 
 from ..capture.program.facts import Dim, SymDim
-from ..lower import dims as tables
+from ..onnx_operators.dimension_math import broadcast_at_any_size
+from ..onnx_operators.propagation import propagate
+from ..onnx_operators.record import find
 from ..parameters import OLDEST_OPSET
-from ..passes.weights import as_torch
+from ..passes.constant_tensors import as_torch
 from ..write.skeleton import initializers, make_skeleton
 from ..write.tensors import pieces
 from .inference import infer_by_onnx
 
 _READ_BYTES = 4096  # what a shape or a list of axes may take; anything larger is a weight, and stays where it is
 _WRONG_IN_ONNX = ("STFT",)  # onnx 1.23 counts both sides of a one-sided spectrum
-_EXACT = frozenset({
-    "Transpose", "Unsqueeze", "Squeeze", "Reshape", "Concat", "Gemm", "Gather", "GatherElements", "Flatten", "Split",
-    "Tile", "Shape", "Size", "TopK", "ConstantOfShape", "ArgMax", "ArgMin", "ReduceSum", "ReduceMean", "ReduceMax",
-    "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare",
-})  # fmt: skip
-
 
 Told = dict[ir.Value, ir.Shape | None]
 
@@ -219,20 +215,14 @@ class _Walk:
         unknown: list[tuple[Dim, ...] | None] = [None] * len(node.outputs)
         if node.domain != "" or not shapes:
             return unknown
-        if node.op_type in tables.BROADCAST:
-            return [_broadcast(shapes)]
-        if node.op_type == "MatMul":
-            return [_matmul(shapes)]
-        if node.op_type in tables.LIKE_FIRST:
-            return [shapes[0], *unknown[1:]]
-        if node.op_type not in _EXACT or shapes[0] is None:
-            return unknown
-        if node.op_type == "Concat" and None in shapes:
+        record = find(node.op_type)
+        if record is None or not record.has_dimensions or not record.holds_at_any_size:
             return unknown
         constants = [_constant(value) for value in node.inputs]
         settings = {name: attribute.value for name, attribute in node.attributes.items() if not attribute.is_ref()}
+        count = len(node.outputs)
         try:
-            return tables.propagate(node.op_type, shapes, constants, settings, len(node.outputs))
+            return propagate(node.op_type, shapes, constants, settings, count, broadcast_at_any_size)
         except (IndexError, KeyError, ValueError, TypeError):  # a malformed node is for the checker to tell of
             return unknown
 
@@ -249,27 +239,3 @@ def _constant(value: ir.Value | None) -> torch.Tensor | None:
     if math.prod(tensor.shape.numpy()) > _READ_BYTES // 8 or tensor.dtype not in (ir.DataType.INT64, ir.DataType.INT32):
         return None
     return as_torch(value) if _is_at_hand(tensor) else None
-
-
-def _broadcast(shapes: Sequence[tuple[Dim, ...] | None]) -> tuple[Dim, ...] | None:
-    """Only what holds at every size: an axis where two different names meet stays unknown, and with it the shape."""
-    known = [shape for shape in shapes if shape is not None]
-    if not known or len(known) != len(shapes):
-        return None
-    rank = max(map(len, known))
-    result: list[Dim] = []
-    for axis in range(-rank, 0):
-        sizes = {shape[axis] for shape in known if len(shape) >= -axis} - {1}
-        numbers = {size for size in sizes if isinstance(size, int)}
-        if len(numbers) > 1 or (not numbers and len(sizes) > 1):
-            return None
-        result.append(numbers.pop() if numbers else sizes.pop() if sizes else 1)
-    return tuple(result)
-
-
-def _matmul(shapes: Sequence[tuple[Dim, ...] | None]) -> tuple[Dim, ...] | None:
-    left, right = shapes
-    if not left or not right:
-        return None
-    batch = _broadcast([left[:-2], right[:-2]])
-    return None if batch is None else (*batch, *left[-2:-1], *(right[-1:] if len(right) > 1 else ()))

@@ -2,6 +2,6 @@
 
 from onward.hunt.findings import Culprit, Explanation
 from onward.hunt.search import explain
-from onward.hunt.ties import judge_of
+from onward.hunt.tied_indices import judge_of
 
 __all__ = ["Culprit", "Explanation", "explain", "judge_of"]

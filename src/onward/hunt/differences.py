@@ -10,7 +10,7 @@ import torch
 
 from onward.hunt.findings import node_name
 from onward.hunt.pieces import FileGraph, Piece
-from onward.passes.weights import as_torch
+from onward.passes.constant_tensors import as_torch
 
 
 def differences(file: FileGraph, reference: ir.Model, piece: Piece, known: Collection[str]) -> Iterator[str]:

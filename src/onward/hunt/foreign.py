@@ -21,7 +21,7 @@ from onward.errors import VerifyError
 from onward.hunt.case import Case
 from onward.hunt.findings import Culprit, Explanation, Spot, node_name
 from onward.hunt.pieces import FileGraph
-from onward.hunt.whole import values_in_run
+from onward.hunt.whole_file_run import values_in_run
 from onward.lower.origins import Origin
 from onward.lower.registry import op_name
 from onward.verify import Session, compare, compare_output

@@ -20,7 +20,7 @@ import torch
 from onnx_ir.tensor_adapters import from_torch_dtype, to_torch_dtype
 
 from onward.errors import VerifyError
-from onward.passes.weights import as_torch
+from onward.passes.constant_tensors import as_torch
 from onward.verify import Session
 
 _COMPUTED = ":computed"

@@ -29,21 +29,13 @@ from onward.hunt.case import Case
 from onward.hunt.differences import differences
 from onward.hunt.findings import Culprit, Explanation
 from onward.hunt.float64 import slice_of, wide_value
-from onward.hunt.leftovers import without_culprit
 from onward.hunt.pieces import FileGraph, Piece, run_pieces
-from onward.hunt.whole import errors_in_run
+from onward.hunt.unexplained import without_culprit
+from onward.hunt.whole_file_run import errors_in_run
 from onward.lower.origins import ORIGINS, Origin
+from onward.onnx_operators.random_numbers import RANDOM
 from onward.verify import Comparison, compare
 
-_RANDOM = {
-    "RandomNormal",
-    "RandomNormalLike",
-    "RandomUniform",
-    "RandomUniformLike",
-    "Multinomial",
-    "Bernoulli",
-    "Dropout",
-}
 _ROUNDS = {"QuantizeLinear", "Round", "Floor", "Ceil", "DynamicQuantizeLinear"}
 _CHUNK_BYTES = 256 << 20
 _CHUNK_PIECES = 500
@@ -162,7 +154,7 @@ class _Scan:
         ready = [
             piece
             for piece in pieces
-            if piece.name in values and all(name in at_hand for name in piece.feeds) and not piece.op_types & _RANDOM
+            if piece.name in values and all(name in at_hand for name in piece.feeds) and not piece.op_types & RANDOM
         ]
         results = run_pieces(case.file, ready, case.known, at_hand) if ready else {}
         for piece in ready:

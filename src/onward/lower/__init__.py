@@ -3,6 +3,7 @@
 from onward.lower import ops
 from onward.lower.emitter import Emitter, SizeValue
 from onward.lower.operator_forms import keeps_whole
+from onward.lower.program_to_model import lower_program
 from onward.lower.registry import Registry
 from onward.lower.symbolic import (
     lowers,
@@ -10,7 +11,6 @@ from onward.lower.symbolic import (
     registry_for,
     unregister_custom_op_symbolic,
 )
-from onward.lower.walk import lower_program
 
 __all__ = [
     "Emitter",

@@ -41,7 +41,7 @@ import torch
 
 from onward.errors import LoweringError, UnsupportedOpError
 from onward.lower.emitter import Emitter, SizeValue, Value
-from onward.lower.sizes import size_functions
+from onward.lower.size_values import size_functions
 
 DOMAIN, OP_TYPE = "org.pytorch.aten", "ATen"
 OPERATOR, OVERLOAD, ARGUMENTS = "operator", "overload_name", "arguments"

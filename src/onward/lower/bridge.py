@@ -13,10 +13,10 @@ import onnx_ir as ir
 import torch
 
 from onward.capture.program.facts import Dim, SymDim, length_of_slice
-from onward.lower import dims as dimensions
 from onward.lower.core import Number, Value
-from onward.lower.sizes import Size, Sizes, SizeValue, size_of
+from onward.lower.size_values import Size, Sizes, SizeValue, size_of
 from onward.lower.whole_numbers import exact_product, exact_sum, sums_exactly
+from onward.onnx_operators import dimension_math as dimensions
 
 _FAR = 2**63 - 1
 # What PyTorch gives for no elements at all, where onnxruntime 1.31 gives something else or fails.

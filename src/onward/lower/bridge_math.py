@@ -11,8 +11,8 @@ import torch
 from onward.capture.program.facts import Dim, SymDim
 from onward.lower.bridge import Structure, as_dim
 from onward.lower.core import Number, Value
-from onward.lower.dims import Shape, broadcast
-from onward.lower.sizes import Size
+from onward.lower.size_values import Size
+from onward.onnx_operators.dimension_math import Shape, broadcast
 
 
 class Bridge(Structure):

@@ -14,19 +14,16 @@ import torch
 
 from onward.capture.program.facts import Dim, ListFact, Scope, Source, TensorFact
 from onward.errors import LoweringError
-from onward.lower import constants, dims, dtypes, schemas, simplify
+from onward.lower import constants, dtypes, schemas, simplify
 from onward.lower.attributes import as_attributes, as_key, checked_settings
-from onward.lower.fold import MAX_BYTES, fold
+from onward.onnx_operators.folding import fold
+from onward.onnx_operators.propagation import propagate
+from onward.onnx_operators.random_numbers import RANDOM
+from onward.onnx_operators.shared_rules import MAX_BYTES
 
 Value = ir.Value
 Number = int | float | bool
 Shape = tuple[Dim, ...]
-
-# The same inputs do not give the same outputs: never folded, never shared.
-IMPURE = frozenset({
-    "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli", "Dropout",
-})  # fmt: skip
-
 
 # Their axis counts the axes of the result, not of the input.
 _AXIS_OF_RESULT = frozenset({"OneHot", "ConcatFromSequence", "SequenceInsert"})
@@ -122,7 +119,7 @@ class Core:
             raise self._no_such_operator(op)
         settings = checked_settings(op, attributes or {}, schema)
         self._count_axis_from_front(op, values, settings)
-        pure = op not in IMPURE and not any(isinstance(value, ir.Graph) for value in settings.values())
+        pure = op not in RANDOM and not any(isinstance(value, ir.Graph) for value in settings.values())
         if pure and domain == "":
             known = simplify.simplify(self, op, values, settings) or self._fold(op, values, settings)
             if known is not None:
@@ -245,7 +242,7 @@ class Core:
         if domain == "":
             shapes = [None if value is None else session.dims.get(value) for value in values]
             tensors = [None if value is None else session.tensors.get(value) for value in values]
-            for value, shape in zip(made, dims.propagate(op, shapes, tensors, settings, len(made)), strict=False):
+            for value, shape in zip(made, propagate(op, shapes, tensors, settings, len(made)), strict=False):
                 if shape is not None:
                     self.annotate(value, shape)
 

@@ -64,7 +64,7 @@ from onward.capture.program.facts import Dim, ListFact
 from onward.lower import dtypes, schemas
 from onward.lower.bridge_math import Bridge
 from onward.lower.core import Number, Place, Value
-from onward.lower.sizes import Size, SizeValue
+from onward.lower.size_values import Size, SizeValue
 
 __all__ = ["Emitter", "Number", "Place", "Size", "SizeValue", "Value"]
 

@@ -9,7 +9,7 @@ import torch
 
 from onward.capture.program.facts import SizeFact, TensorFact
 from onward.lower.aten_nodes import DOMAIN, OP_TYPE, own_name
-from onward.lower.sizes import is_size_function
+from onward.lower.size_values import is_size_function
 from onward.options import OperatorExportTypes
 
 _EVERYTHING = (OperatorExportTypes.ONNX_ATEN, OperatorExportTypes.RAW)

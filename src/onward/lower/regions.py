@@ -31,7 +31,7 @@ from torch import fx
 from onward.capture.program.facts import ModuleCall, SymDim
 from onward.lower.complex import Complex
 from onward.lower.emitter import Emitter, Value
-from onward.lower.sizes import is_size_function
+from onward.lower.size_values import is_size_function
 
 Choice = Callable[[type], bool]
 

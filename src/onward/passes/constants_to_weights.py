@@ -1,9 +1,9 @@
-"""A Constant node is an initializer of its graph.
+"""Turn every Constant node into an initializer of its graph, so that every other pass finds constants in one place.
 
     s = Constant<value = {1, 2}>(); y = Reshape(x, s)     ->     initializer s; y = Reshape(x, s)
 
-So that every other pass finds constants in one place. Declines for results of the graph, for strings and sparse
-tensors, and inside functions, which have no initializers.
+Declines for results of the graph, for strings and sparse tensors, and inside functions, which have no initializers.
+onnx_ir's LiftConstantsToInitializersPass raises an error for sparse tensors, and lifts strings, which no pass reads.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Constants that no node reads, and that are no output, go.
+"""Remove constants that no node reads and that are no output.
 
     initializers a, b; y = Relu(x)     ->     y = Relu(x)
 
-Declines for constants that are also inputs of the graph: callers may feed them.
+Declines for constants that are also inputs of the graph: callers may feed them. onnx_ir has this only together with the
+removal of nodes, and not in bodies.
 """
 
 from __future__ import annotations

@@ -3,10 +3,10 @@
     initializers a, b; c = Mul(a, b); y = Add(x, c)     ->     initializer c; y = Add(x, c)
     s = Shape(x) of x [2, n, 4]; t = Gather(s, 2)       ->     initializer t = 4
 
-The emitter's own table (`lower/fold.py`) does the arithmetic, with its limits: nothing is folded that makes the model
-larger. Sizes come from the shapes that inference gave to values. Declines for results of a graph and where a constant
-may be fed from outside. An Identity is for drop_no_ops, which leaves a weight where it lies. A weight that is stored in
-short integers, for a runtime to make floats of when it loads the file, stays in them:
+The records of the operators do the arithmetic, as they do for the emitter (`onnx_operators/folding.py`), and nothing is
+folded that makes the model larger. Sizes come from the shapes that inference gave to values. Declines for results of a
+graph and for constants that may be fed from outside. An Identity is for drop_no_ops, which leaves a weight where it
+lies. A weight that is stored in short integers, for a runtime to make floats of when it loads the file, stays in them:
 
     y = MatMul(x, Mul(Cast(w), scale)), w of int8       ->     the same
 """
@@ -19,9 +19,9 @@ import onnx_ir as ir
 import torch
 
 from ..lower.constants import initializer
-from ..lower.core import IMPURE
-from ..lower.fold import FOLDERS, fold
-from .weights import as_torch, is_weight
+from ..onnx_operators.folding import fold
+from ..onnx_operators.record import find
+from .constant_tensors import as_torch, is_weight
 
 _TYPES = frozenset({
     ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16, ir.DataType.BFLOAT16, ir.DataType.BOOL,
@@ -50,7 +50,8 @@ def _evaluate(node: ir.Node, opset: int) -> list[torch.Tensor] | None:
     """The node's results, if everything it reads is a constant."""
     if node.op_type == "CastLike":
         return _cast_like(node, opset)
-    if node.op_type not in FOLDERS or node.op_type in (*IMPURE, "Identity") or not node.inputs:
+    record = find(node.op_type)
+    if record is None or not record.can_fold or node.op_type == "Identity" or not node.inputs:
         return None
     if not all(value is None or _is_readable(value) for value in node.inputs):
         return None

@@ -15,7 +15,7 @@ from collections.abc import Callable
 import onnx_ir as ir
 import torch
 
-from .weights import add_weight, as_torch, is_weight
+from .constant_tensors import add_weight, as_torch, is_weight
 
 
 def fuse_conv_batch_norm(model: ir.Model) -> bool:

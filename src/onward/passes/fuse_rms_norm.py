@@ -20,8 +20,8 @@ import numpy as np
 import onnx_ir as ir
 
 from ..lower.regions import MODELS_OWN
-from .nodes import take_place
-from .weights import as_torch, is_weight
+from .constant_tensors import as_torch, is_weight
+from .node_replacement import take_place
 
 
 @dataclass(frozen=True)

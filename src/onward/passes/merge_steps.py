@@ -1,21 +1,17 @@
-"""Two steps that amount to one, or to none, become that.
+"""Merge two steps that amount to one.
 
     Transpose<p>(Transpose<q>(x))                          ->     Transpose<q then p>(x)
     Reshape(Reshape(x, s), {-1, 8})                        ->     Reshape(x, {-1, 8})
-    Cast<to = T>(Cast<to = wider>(x)) of x of type T       ->     x
-    Not(Not(x))                                            ->     x
 
 Squeeze, Unsqueeze and Flatten before a Reshape go as well. The inner step stays where others read it. Declines where
-the outer Reshape copies axes of its input (0), and where a cast in between loses something.
+the outer Reshape copies axes of its input (0). Steps that take each other back are for drop_no_ops.
 """
 
 from __future__ import annotations
 
 import onnx_ir as ir
 
-from ..lower.dtypes import to_torch
-from ..lower.simplify import holds
-from .weights import as_torch, is_weight
+from .constant_tensors import as_torch, is_weight
 
 _RESHAPING = ("Reshape", "Squeeze", "Unsqueeze", "Flatten")
 
@@ -26,14 +22,10 @@ def merge_steps(model: ir.Model) -> bool:
     for graph in model.graphs():
         for node in list(graph):
             inner = _inner(node)
-            if inner is None:
-                continue
-            if node.op_type == "Transpose":
+            if inner is not None and node.op_type == "Transpose":
                 changed |= _transposes(node, inner)
-            elif node.op_type == "Reshape":
+            elif inner is not None and node.op_type == "Reshape":
                 changed |= _reshapes(node, inner)
-            elif node.op_type in ("Cast", "Not"):
-                changed |= _undone(graph, node, inner)
     return changed
 
 
@@ -60,23 +52,3 @@ def _reshapes(outer: ir.Node, inner: ir.Node) -> bool:
         return False
     outer.replace_input_with(0, inner.inputs[0])
     return True
-
-
-def _undone(graph: ir.Graph, outer: ir.Node, inner: ir.Node) -> bool:
-    origin, result = inner.inputs[0], outer.outputs[0]
-    if inner.op_type != outer.op_type or origin is None or result.is_graph_output():
-        return False
-    if outer.op_type == "Cast":
-        target, between = (ir.DataType(node.attributes["to"].as_int()) for node in (outer, inner))
-        if origin.dtype != target or not _survives(target, between):
-            return False
-    result.replace_all_uses_with(origin)
-    graph.remove(outer, safe=True)
-    return True
-
-
-def _survives(kind: ir.DataType, between: ir.DataType) -> bool:
-    try:
-        return holds(to_torch(between), to_torch(kind))
-    except (TypeError, ValueError):
-        return False

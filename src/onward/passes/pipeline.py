@@ -20,19 +20,19 @@ from .drop_no_ops import drop_no_ops
 from .drop_unused_weights import drop_unused_weights
 from .flatten_concats import flatten_concats
 from .fold_constants import fold_constants
+from .for_onnxruntime.multiply_squares_of_doubles import multiply_squares_of_doubles
+from .for_onnxruntime.name_sliced_axes import name_sliced_axes
+from .for_onnxruntime.part_casts_from_layer_norm import part_casts_from_layer_norm
+from .for_onnxruntime.part_half_from_gelu import part_half_from_gelu
+from .for_onnxruntime.part_scales_of_matmul import part_scales_of_matmul
+from .for_onnxruntime.part_transpose_from_matmul import part_transpose_from_matmul
+from .for_onnxruntime.round_before_comparing import round_before_comparing
+from .for_onnxruntime.sum_before_layer_norm import sum_before_layer_norm
 from .fuse_conv_batch_norm import fuse_conv_batch_norm
 from .fuse_rms_norm import fuse_rms_norm
 from .merge_steps import merge_steps
-from .multiply_squares_of_doubles import multiply_squares_of_doubles
-from .name_sliced_axes import name_sliced_axes
-from .part_casts_from_layer_norm import part_casts_from_layer_norm
-from .part_half_from_gelu import part_half_from_gelu
-from .part_scales_of_matmul import part_scales_of_matmul
-from .part_transpose_from_matmul import part_transpose_from_matmul
-from .round_before_comparing import round_before_comparing
 from .share_equal_nodes import share_equal_nodes
 from .share_equal_weights import share_equal_weights
-from .sum_before_layer_norm import sum_before_layer_norm
 
 Pass = Callable[[ir.Model], bool]
 

@@ -1,10 +1,12 @@
-"""Nodes that compute the same from the same are one.
+"""Merge nodes that compute the same from the same inputs.
 
     a = Exp(x); b = Exp(x); y = Add(a, b)     ->     a = Exp(x); y = Add(a, a)
 
 A body may use what a node outside of it computes, never the reverse, and of floating point numbers it does not:
 onnxruntime fuses nodes outside (a GELU) and forgets that a body uses what one of them made. Declines for operators that
 draw random numbers, have bodies or come from other domains (what they do is not known), and for results of a graph.
+onnx_ir's CommonSubexpressionEliminationPass merges Dropout and Bernoulli as well, takes 0.0 and -0.0 for one attribute,
+and does not look into bodies.
 """
 
 from __future__ import annotations
@@ -15,8 +17,8 @@ from typing import Any
 
 import onnx_ir as ir
 
-from ..lower.core import IMPURE
-from .weights import content_key
+from ..onnx_operators.random_numbers import RANDOM
+from .constant_tensors import content_key
 
 
 def share_equal_nodes(model: ir.Model) -> bool:
@@ -61,7 +63,7 @@ def _bodies(node: ir.Node) -> Iterator[ir.Graph]:
 
 
 def _key(node: ir.Node) -> Hashable | None:
-    if node.domain != "" or node.op_type in IMPURE:
+    if node.domain != "" or node.op_type in RANDOM:
         return None
     settings = []
     for name in sorted(node.attributes):

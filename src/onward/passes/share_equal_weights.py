@@ -1,10 +1,11 @@
-"""Equal constants are stored once.
+"""Store equal constants once.
 
     initializers a = {0, 8}, b = {0, 8}; y = Reshape(x, a); z = Reshape(w, b)     ->     ...; z = Reshape(w, a)
 
 Sizes, axes, indices and single numbers are compared by content, everything else only by where it lies: the same
 memory, the same stretch of a data file. Two parameters that happen to hold the same are two parameters. Declines for
-results of the graph and for constants that may be fed from outside.
+results of the graph and for constants that may be fed from outside. onnx_ir's DeduplicateInitializersPass compares all
+by content, so that two small parameters become one.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Hashable
 
 import onnx_ir as ir
 
-from .weights import content_key, is_weight, place_key
+from .constant_tensors import content_key, is_weight, place_key
 
 
 def share_equal_weights(model: ir.Model) -> bool:

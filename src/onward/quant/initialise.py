@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from ..errors import InputError, QuantizationError
-from ..lower.formats import CHECKS
+from ..lower.file_formats import CHECKS
 from ..options import ExportOptions, TrainingMode
 from . import functions, linger_format, lowerings, passes
 from .config import QuantConfig, Rule

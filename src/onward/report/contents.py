@@ -15,13 +15,13 @@ from typing import Any
 import onnx_ir as ir
 
 from onward.files.parameters import all_parameters, held, parameters
-from onward.write.words import dimensions
+from onward.write.type_texts import dimensions
 
+from .call_shapes import Sized, Sizes, called, named_bodies, opened, with_sizes
 from .flops import flops_of
 from .memory import bytes_of, peak_memory, traffic
-from .places import Places, places_of
-from .sizes import Sized, Sizes, called, named_bodies, opened, with_sizes
-from .texts import preview, settings, type_name
+from .node_origins import Places, places_of
+from .short_texts import preview, settings, type_name
 
 Json = dict[str, Any]
 _MOST_CALLS = 2000  # of functions that are opened: each has shapes of its own, and functions call functions

@@ -11,9 +11,9 @@ from onward.capture.program.facts import CapturedProgram, pair_tensor
 from onward.program import Program
 from onward.verify import Verification
 
+from .call_shapes import Sizes, assumed_sizes
 from .contents import Contents, Json, contents
-from .shown import Sections, Shown
-from .sizes import Sizes, assumed_sizes
+from .page_subject import Sections, Shown
 
 _FIXED = "written as fixed: "  # how a warning about an axis that was given up begins
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from .sizes import bind_attributes, bodies, called
-from .stretches import unique_names
+from .call_shapes import bind_attributes, bodies, called
+from .common_cuts import unique_names
 
 Path = tuple[int, ...]  # the place in the graph, then in the function that is called there, and so on
 

@@ -13,13 +13,13 @@ from onward.errors import ExportError, first_line
 from onward.program import Program
 from onward.verify import Verification
 
+from .call_shapes import Sizes
 from .contents import Contents, Json
 from .data import report_data, sizes_text
-from .errors import attach_errors, errors_of
+from .numerical_errors import attach_errors, errors_of
+from .page_subject import Sections, Shown
 from .profile import attach, observed_shapes, profile
 from .runtimes import attach_runtimes
-from .shown import Sections, Shown
-from .sizes import Sizes
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import onnx_ir as ir
 
-from .sizes import Sized, bodies
+from .call_shapes import Sized, bodies
 
 RENAMES = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout"})
 """Operators whose result is their first input in another shape: runtimes copy nothing."""

@@ -10,7 +10,7 @@ from onward.verify import Verification
 from onward.write.files import Replacement, Sink, check_path, is_special, told_clearly
 
 from .measure import Measuring, measured_data
-from .shown import Sections, Shown
+from .page_subject import Sections, Shown
 from .template import page
 
 

@@ -29,11 +29,11 @@ import torch
 
 from onward.verify import Session, load_onnxruntime
 
+from .call_shapes import named_bodies
+from .common_cuts import Stretch, cut, file_steps, runtime_steps, unique_names
 from .contents import Contents, Json
 from .inline import Path, inlined
 from .memory import of_weights_alone
-from .sizes import named_bodies
-from .stretches import Stretch, cut, file_steps, runtime_steps, unique_names
 
 _WARM_UP, _FEWEST, _MOST, _SECONDS = 1, 5, 20, 0.5
 _MOST_WEIGHTS = 1 << 30  # bytes; onnxruntime writes its graph with the weights, and above this it is not asked to

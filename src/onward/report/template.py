@@ -18,9 +18,9 @@ from importlib import resources
 from typing import Any
 
 from onward.write.files import readable
-from onward.write.words import finite
+from onward.write.type_texts import finite
 
-from .visible import visible
+from .invisible_characters import visible
 
 Data = Mapping[str, Any]  # described in contents.py
 _READ_FIRST = (("frozen", "frozen size"), ("warnings", "warning"))

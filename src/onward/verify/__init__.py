@@ -1,6 +1,7 @@
 """Verification: the written model in onnxruntime against PyTorch, with tolerances that fit the type."""
 
 from onward.capture.call.values import fresh
+from onward.verify.all_runs import Subject, verify_runs
 from onward.verify.compare import (
     Comparison,
     Tolerance,
@@ -11,13 +12,12 @@ from onward.verify.compare import (
     raise_unless_ok,
     tolerances,
 )
+from onward.verify.one_run import verify_run
+from onward.verify.other_sizes import resize, sizes_to_try
 from onward.verify.randomness import random_outputs
 from onward.verify.report import Check, Verification
 from onward.verify.rounding import output_steps
-from onward.verify.run import verify_run
-from onward.verify.runs import Subject, verify_runs
 from onward.verify.runtime import Session, load_onnxruntime, supported_opset
-from onward.verify.sizes import resize, sizes_to_try
 
 __all__ = [
     "Check",

@@ -6,9 +6,7 @@ from collections.abc import Iterable
 
 import onnx_ir as ir
 
-_RANDOM = frozenset({
-    "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli",
-})  # fmt: skip
+from ..onnx_operators.record import find
 
 
 def random_outputs(model: ir.Model) -> dict[str, str]:
@@ -36,7 +34,8 @@ def _origin(node: ir.Node, drawn: dict[ir.Value, str], functions: dict[tuple[str
     """The random operator behind what a node gives; None if there is none."""
     if (node.domain, node.op_type) in functions:
         return functions[node.domain, node.op_type]
-    if node.domain == "" and (node.op_type in _RANDOM or _drops(node)):
+    record = find(node.op_type, node.domain)
+    if record is not None and record.draws(node):
         return node.op_type
     for value in node.inputs:
         if value in drawn:
@@ -52,15 +51,3 @@ def _origin(node: ir.Node, drawn: dict[ir.Value, str], functions: dict[tuple[str
                 if value in drawn:
                     return drawn[value]
     return None
-
-
-def _drops(node: ir.Node) -> bool:
-    """A Dropout in training. Before opset 12 nothing in the file says so; such a node is there for nothing else."""
-    if node.op_type != "Dropout":
-        return False
-    if len(node.inputs) < 3:
-        return "ratio" in node.attributes
-    training = node.inputs[2]
-    if training is None:
-        return False
-    return training.const_value is None or bool(training.const_value.numpy())

@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any, BinaryIO
 
 from onward.errors import InputError, WriteError
-from onward.write.leftovers import remove_leftovers, temporary_name
+from onward.write.stale_temporaries import remove_leftovers, temporary_name
 
 _GATHER_BYTES = 256 << 10  # smaller writes are collected up to this size
 _SLICE_BYTES = 16 << 20  # larger ones are cut, so that progress is told and an interrupt is heard

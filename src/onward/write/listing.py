@@ -25,8 +25,8 @@ from typing import Any
 
 import onnx_ir as ir
 
-from onward.write.scopes import scope_of, source_of
-from onward.write.words import dimensions
+from onward.write.node_scopes import scope_of, source_of
+from onward.write.type_texts import dimensions
 
 _TYPES = {
     "FLOAT": "Float", "DOUBLE": "Double", "FLOAT16": "Half", "BFLOAT16": "BFloat16", "INT64": "Long", "INT32": "Int",

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from onward.errors import ExportError
 from onward.write.files import Replacement, check_path, check_stream, commit_pair, told_clearly
-from onward.write.leftovers import remove_leftovers, temporary_folder
+from onward.write.stale_temporaries import remove_leftovers, temporary_folder
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ from . import (
     control,
     conv,
     elementwise,
+    from_records,
     image,
     linear,
     linger,

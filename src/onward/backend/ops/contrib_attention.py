@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from ...errors import BackendError
+from ...onnx_operators.python_numbers import number
 from ..registry import implements
-from ..values import number
 from .contrib_qlinear import matmul_integer_to_float
 
 _MS = "com.microsoft"

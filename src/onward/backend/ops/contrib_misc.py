@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ...errors import BackendError
+from ...onnx_operators.python_numbers import number
 from ..registry import implements
-from ..values import number
 from .scatter import gather_nd
 from .shape import pad, range_, trilu
 from .vision import grid_sample

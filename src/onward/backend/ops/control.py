@@ -10,10 +10,10 @@ from torch import Tensor
 
 from ...capture.bodies.control import capture_branch, capture_loop
 from ...capture.memory.tensor import Traced
+from ...onnx_operators.python_numbers import number
 from .. import limits
 from ..plan import BoundBody
 from ..registry import implements
-from ..values import number
 
 
 @implements("If", scalars=("condition",))

@@ -1,4 +1,4 @@
-"""Element by element: arithmetic, functions of one number, activations."""
+"""Activations with parameters, softmax, dropout and running sums."""
 
 from __future__ import annotations
 
@@ -11,104 +11,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ...onnx_operators.python_numbers import number
+from ...onnx_operators.unsigned_integers import widened
 from ..registry import implements
-from ..values import number
-from ._wide import widened
-
-_UNARY: dict[str, Callable[[Tensor], Tensor]] = {
-    "Abs": torch.abs, "Acos": torch.acos, "Acosh": torch.acosh, "Asin": torch.asin, "Asinh": torch.asinh,
-    "Atan": torch.atan, "Atanh": torch.atanh, "Ceil": torch.ceil, "Cos": torch.cos, "Cosh": torch.cosh,
-    "Erf": torch.erf, "Exp": torch.exp, "Floor": torch.floor, "Log": torch.log, "Neg": torch.neg,
-    "Reciprocal": torch.reciprocal, "Relu": torch.relu, "Round": torch.round, "Sigmoid": torch.sigmoid,
-    "Sign": torch.sign, "Sin": torch.sin, "Sinh": torch.sinh, "Sqrt": torch.sqrt, "Tan": torch.tan,
-    "Tanh": torch.tanh, "Softplus": F.softplus, "Softsign": F.softsign, "Mish": F.mish, "HardSwish": F.hardswish,
-    "BitwiseNot": torch.bitwise_not, "IsNaN": torch.isnan,
-}  # fmt: skip
-
-
-def _one(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
-    @widened
-    def run(x: Tensor) -> Tensor:
-        return function(x)
-
-    return run
-
-
-for _name, _function in _UNARY.items():
-    implements(_name)(_one(_function))
-
-
-# Arithmetic. Before opset 7 the second operand was fitted to an axis of the first, if asked for.
-
-
-def _fitted(x: Tensor, y: Tensor, axis: int | None) -> Tensor:
-    if axis is None or y.dim() == 0:
-        return y
-    start = axis % x.dim()
-    return y.reshape(*y.shape, *[1] * (x.dim() - start - y.dim()))
-
-
-def _legacy(function: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Tensor]:
-    @widened
-    def run(x: Tensor, y: Tensor, *, axis: int | None = None, broadcast: int = 0) -> Tensor:
-        return function(x, _fitted(x, y, axis) if broadcast else y)
-
-    return run
-
-
-def divide(x: Tensor, y: Tensor) -> Tensor:
-    return x / y if x.is_floating_point() or x.is_complex() else torch.div(x, y, rounding_mode="trunc")
-
-
-_ARITHMETIC: dict[str, Any] = {"Add": torch.add, "Sub": torch.sub, "Mul": torch.mul, "Div": divide}
-for _op, _binary in _ARITHMETIC.items():
-    implements(_op)(_legacy(_binary))
-
-
-@implements("Pow")
-def power(x: Tensor, y: Tensor, *, axis: int | None = None, broadcast: int = 0) -> Tensor:
-    y = _fitted(x, y, axis) if broadcast else y
-    if x.is_floating_point() or y.is_floating_point():
-        wide = torch.promote_types(x.dtype, y.dtype)
-        return torch.pow(x.to(wide), y.to(wide)).to(x.dtype)
-    return torch.pow(x.to(torch.int64), y.to(torch.int64)).to(x.dtype)
-
-
-@implements("Mod")
-@widened
-def mod(x: Tensor, y: Tensor, *, fmod: int = 0) -> Tensor:
-    return torch.fmod(x, y) if fmod else torch.remainder(x, y)
-
-
-def _fold(function: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Tensor]:
-    @widened
-    def run(*xs: Tensor) -> Tensor:
-        return functools.reduce(function, xs)
-
-    return run
-
-
-implements("Sum")(_fold(torch.add))
-implements("Max")(_fold(torch.maximum))
-implements("Min")(_fold(torch.minimum))
 
 
 @implements("Mean")
 def mean(*xs: Tensor) -> Tensor:
     return functools.reduce(torch.add, xs) / len(xs)
-
-
-@implements("Clip", scalars=("min", "max"))
-@widened
-def clip(x: Tensor, min: Any = None, max: Any = None) -> Tensor:
-    """The upper bound wins where the two cross, as in torch."""
-    if min is None and max is None:
-        return x
-    if not isinstance(min, Tensor) and not isinstance(max, Tensor):
-        return torch.clamp(x, min, max)
-    if min is not None:
-        x = torch.maximum(x, torch.as_tensor(min, dtype=x.dtype, device=x.device))
-    return x if max is None else torch.minimum(x, torch.as_tensor(max, dtype=x.dtype, device=x.device))
 
 
 # Activations

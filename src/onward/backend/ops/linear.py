@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ...onnx_operators.unsigned_integers import widened
 from ..registry import implements
-from ._wide import widened
 
 
 @implements("MatMul")

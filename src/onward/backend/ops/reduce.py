@@ -1,98 +1,15 @@
-"""Reductions along axes."""
+"""Places of extremes, the largest elements, and what is unique."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from ...onnx_operators.python_numbers import ints
+from ...onnx_operators.unsigned_integers import widened
 from ..registry import implements
-from ..values import ints
-from ._wide import widened
-
-
-def _reduction(function: Callable[[Tensor, list[int], bool], Tensor], each: Callable[[Tensor], Tensor]) -> Any:
-    """`each` is what remains of the function where there is nothing to reduce."""
-
-    @widened
-    def run(x: Tensor, axes: Any = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Tensor:
-        chosen = [] if axes is None else ints(axes)
-        if not chosen and noop_with_empty_axes:
-            return each(x)
-        chosen = [axis % max(x.dim(), 1) for axis in chosen] or list(range(x.dim()))
-        if x.dim() == 0:
-            return function(x.reshape(1), [0], False)
-        return function(x, chosen, bool(keepdims)).to(x.dtype)
-
-    return run
-
-
-def _extreme(function: Callable[..., Tensor], empty: str) -> Callable[[Tensor, list[int], bool], Tensor]:
-    def run(x: Tensor, axes: list[int], keepdims: bool) -> Tensor:
-        if x.numel():
-            return function(x, axes, keepdims)
-        lowest: Any
-        highest: Any
-        if x.dtype == torch.bool:
-            lowest, highest = False, True
-        elif x.is_floating_point():
-            lowest, highest = float("-inf"), float("inf")
-        else:
-            info = torch.iinfo(x.dtype)
-            lowest, highest = info.min, info.max
-        return _empty(x, axes, keepdims, lowest if empty == "lowest" else highest)
-
-    return run
-
-
-def _empty(x: Tensor, axes: list[int], keepdims: bool, fill: Any) -> Tensor:
-    sizes = [1 if axis in axes else size for axis, size in enumerate(x.shape) if keepdims or axis not in axes]
-    return torch.full(sizes, fill, dtype=x.dtype, device=x.device)
-
-
-def _prod(x: Tensor, axes: list[int], keepdims: bool) -> Tensor:
-    for axis in sorted(axes, reverse=True):
-        x = torch.prod(x, axis, keepdim=keepdims, dtype=x.dtype)
-    return x
-
-
-def _mean(x: Tensor, axes: list[int], keepdims: bool) -> Tensor:
-    if x.is_floating_point():
-        return x.mean(axes, keepdim=keepdims)
-    return x.to(torch.float64).mean(axes, keepdim=keepdims)
-
-
-def _sum(x: Tensor, axes: list[int], keepdims: bool) -> Tensor:
-    return torch.sum(x, axes, keepdim=keepdims, dtype=x.dtype)
-
-
-def _log(x: Tensor) -> Tensor:
-    return torch.log(x if x.is_floating_point() else x.double())
-
-
-def _log_sum_exp(x: Tensor, axes: list[int], keepdims: bool) -> Tensor:
-    return torch.logsumexp(x if x.is_floating_point() else x.double(), axes, keepdim=keepdims)
-
-
-def _same(x: Tensor) -> Tensor:
-    return x
-
-
-for _op, _function, _each in (
-    ("ReduceSum", _sum, _same),
-    ("ReduceMean", _mean, _same),
-    ("ReduceProd", _prod, _same),
-    ("ReduceMax", _extreme(torch.amax, "lowest"), _same),
-    ("ReduceMin", _extreme(torch.amin, "highest"), _same),
-    ("ReduceL1", lambda x, axes, keep: _sum(x.abs(), axes, keep), torch.abs),
-    ("ReduceL2", lambda x, axes, keep: _sum(x * x, axes, keep).double().sqrt(), torch.abs),
-    ("ReduceLogSum", lambda x, axes, keep: _log(_sum(x, axes, keep)), _log),
-    ("ReduceLogSumExp", _log_sum_exp, _same),
-    ("ReduceSumSquare", lambda x, axes, keep: _sum(x * x, axes, keep), lambda x: x * x),
-):
-    implements(_op, numbers=("axes",))(_reduction(_function, _each))
 
 
 def _arg(x: Tensor, axis: int, keepdims: int, last: int, largest: bool) -> Tensor:

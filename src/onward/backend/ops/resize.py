@@ -11,9 +11,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ...capture.attempt.session import is_capturing
+from ...onnx_operators.python_numbers import ints
 from ..limits import FOR_EACH, about_to_make
 from ..registry import implements
-from ..values import ints
 
 
 def _coordinates(

@@ -4,28 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from ...onnx_operators.unsigned_integers import widened
 from ..registry import implements
-from ._wide import widened
 
 
 def _positive(index: Tensor, size: int, natural: bool) -> Tensor:
     index = index.to(torch.int64)
     return index if natural else torch.where(index < 0, index + size, index)
-
-
-@implements("Gather", scalars=("indices",))
-def gather(x: Any, indices: Any, *, axis: int = 0) -> Any:
-    if isinstance(x, np.ndarray):
-        return np.asarray(np.take(x, np.asarray(indices), axis), dtype=object)
-    axis = axis % x.dim()
-    if not isinstance(indices, Tensor):
-        return x.select(axis, indices)
-    # Unlike index_select, it counts from the end by itself, and unlike x[...] it never reads the indices on the host.
-    return torch.ops.aten.index.Tensor(x, [None] * axis + [indices.to(torch.int64)])
 
 
 @implements("GatherElements")

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ...onnx_operators.python_numbers import number
 from ..registry import implements
-from ..values import number
 
 
 @implements("SequenceEmpty")

@@ -5,127 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..numbers import shape_of, size_of
+from ...onnx_operators.python_numbers import ints, number
+from ...onnx_operators.unsigned_integers import UNSIGNED, widened
 from ..registry import implements
-from ..values import ONNX_TYPES, holder, ints, number
-from ._wide import UNSIGNED, widened
-
-
-@implements("Shape")
-def shape(x: Any, *, start: int = 0, end: int | None = None) -> Tensor:
-    return torch.tensor(shape_of(x, start=start, end=end), dtype=torch.int64)
-
-
-@implements("Size")
-def size(x: Any) -> Tensor:
-    return torch.tensor(size_of(x), dtype=torch.int64)
-
-
-@implements("Reshape", numbers=("shape",))
-def reshape(x: Any, shape: Any, *, allowzero: int = 0) -> Any:
-    sizes = ints(shape)
-    if not allowzero:
-        sizes = [x.shape[axis] if each == 0 else each for axis, each in enumerate(sizes)]
-    return x.reshape(sizes)
-
-
-@implements("Flatten")
-def flatten(x: Any, *, axis: int = 1) -> Any:
-    axis = axis + len(x.shape) if axis < 0 else axis
-    if axis == 1 and len(x.shape) > 1 and isinstance(x, Tensor):
-        return x.flatten(1)
-    return x.reshape(math.prod(x.shape[:axis]), math.prod(x.shape[axis:]))
-
-
-@implements("Squeeze", numbers=("axes",))
-def squeeze(x: Any, axes: Any = None) -> Any:
-    if axes is None:
-        return x.reshape([size for size in x.shape if size != 1])
-    chosen = {axis % len(x.shape) for axis in ints(axes)}
-    if any(x.shape[axis] != 1 for axis in chosen):
-        raise ValueError(f"Squeeze of axes {sorted(chosen)} that are not all of size 1: {list(x.shape)}")
-    if isinstance(x, np.ndarray):
-        return np.squeeze(x, tuple(chosen))
-    return x.squeeze(tuple(sorted(chosen)))
-
-
-@implements("Unsqueeze", numbers=("axes",))
-def unsqueeze(x: Any, axes: Any) -> Any:
-    chosen = ints(axes)
-    rank = len(x.shape) + len(chosen)
-    for axis in sorted(axis % rank for axis in chosen):
-        x = np.expand_dims(x, axis) if isinstance(x, np.ndarray) else x.unsqueeze(axis)
-    return x
-
-
-@implements("Transpose")
-def transpose(x: Any, *, perm: list[int] | None = None) -> Any:
-    order = list(range(len(x.shape)))[::-1] if perm is None else perm
-    return x.transpose(order) if isinstance(x, np.ndarray) else x.permute(order)
-
-
-@implements("Concat")
-def concat(*xs: Any, axis: int = 1) -> Any:
-    return np.concatenate(xs, axis) if isinstance(xs[0], np.ndarray) else torch.cat(xs, axis)
-
-
-@implements("Split", numbers=("split",))
-def split(x: Any, split: Any = None, *, axis: int = 0, num_outputs: int | None = None, outputs: int) -> Any:
-    total = x.shape[axis]
-    if num_outputs not in (None, outputs):
-        raise ValueError(f"Split has {outputs} outputs, and num_outputs={num_outputs}")
-    parts = outputs
-    if split is not None:
-        sizes = ints(split)
-    else:
-        chunk = -(-total // parts)
-        sizes = [max(0, min(chunk, total - chunk * place)) for place in range(parts)]
-    return tuple(torch.split(x, sizes, axis))
-
-
-@implements("Slice", numbers=("starts", "ends", "axes", "steps"))
-def slice_(x: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = None) -> Any:
-    first, last = ints(starts), ints(ends)
-    along = list(range(len(first))) if axes is None else [axis % len(x.shape) for axis in ints(axes)]
-    strides = [1] * len(first) if steps is None else ints(steps)
-    for axis, start, end, step in zip(along, first, last, strides, strict=True):
-        if not isinstance(x, np.ndarray) and step > 0:
-            index = [slice(None)] * axis + [slice(start, end, step)]
-            x = x[tuple(index)]  # torch clamps as ONNX does
-            continue
-        picked = range(x.shape[axis])[start:end:step]
-        if isinstance(x, np.ndarray):
-            x = np.take(x, list(picked), axis)
-        elif step == -1 and len(picked) == x.shape[axis]:
-            x = x.flip(axis)
-        else:
-            x = x.index_select(axis, torch.tensor(list(picked), dtype=torch.int64, device=x.device))
-    return x
-
-
-@implements("Expand", numbers=("shape",))
-def expand(x: Any, shape: Any) -> Any:
-    wanted = ints(shape)
-    if isinstance(x, np.ndarray):
-        return np.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(wanted)))
-    rank = max(x.dim(), len(wanted))
-    have, want = [1] * (rank - x.dim()) + list(x.shape), [1] * (rank - len(wanted)) + wanted
-    # A 1 that is asked for leaves the size as it is. Sizes that cannot meet are for PyTorch to refuse.
-    return x.expand([old if type(new) is int and new == 1 else new for old, new in zip(have, want, strict=True)])
-
-
-@implements("Tile", numbers=("repeats", "axis"))
-def tile(x: Tensor, repeats: Any, axis: Any = None) -> Tensor:
-    if axis is None:
-        return x.repeat(ints(repeats))
-    counts = [1] * x.dim()  # the first version: how often, along one axis
-    counts[ints(axis)[0]] = ints(repeats)[0]
-    return x.repeat(counts)
+from ..values import ONNX_TYPES, holder
 
 
 @implements("Pad", numbers=("pads", "constant_value", "axes"))
@@ -180,11 +67,6 @@ def space_to_depth(x: Tensor, *, blocksize: int, mode: str = "DCR") -> Tensor:
     parts = x.reshape(n, c, h // b, b, w // b, b)
     order = (0, 3, 5, 1, 2, 4) if mode == "DCR" else (0, 1, 3, 5, 2, 4)
     return parts.permute(order).reshape(n, c * b * b, h // b, w // b)
-
-
-@implements("NonZero")
-def non_zero(x: Tensor) -> Tensor:
-    return torch.nonzero(x if x.dim() else x.reshape(1)).t().contiguous()
 
 
 @implements("Range", scalars=("start", "limit", "delta"))

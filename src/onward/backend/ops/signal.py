@@ -8,9 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ...onnx_operators.python_numbers import number
 from ..limits import FOR_EACH, about_to_make
 from ..registry import implements
-from ..values import holder, number
+from ..values import holder
 
 
 def _windowed(size: Tensor, output_datatype: int, periodic: int, coefficients: tuple[float, ...]) -> Tensor:

@@ -9,9 +9,11 @@ import onnx
 import torch
 from torch import Tensor
 
+from ...onnx_operators.making import filled
+from ...onnx_operators.python_numbers import ints
 from ..limits import about_to_make
 from ..registry import implements
-from ..values import ONNX_TYPES, holder, ints, is_narrow, narrow_numpy, strings, to_torch
+from ..values import ONNX_TYPES, holder, is_narrow, narrow_numpy, strings, to_torch
 
 _T = onnx.TensorProto
 _FLOAT8 = (torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e5m2, torch.float8_e5m2fnuz)
@@ -109,17 +111,10 @@ def bit_cast(x: Tensor, *, to: int) -> Tensor:
     return x.view(torch.uint8).to(torch.bool) if to == _T.BOOL else x.view(holder(to))
 
 
-@implements("Identity")
-def identity(x: Any) -> Any:
-    return x
-
-
 @implements("ConstantOfShape", numbers=("shape",))
 def constant_of_shape(shape: Any, *, value: Any = None) -> Any:
-    if value is None:
-        value = torch.zeros(1)
     if isinstance(value, np.ndarray):
         sizes = ints(shape)
         about_to_make(*sizes)
         return to_torch(np.full(sizes, value.ravel()[0], dtype=object))
-    return value.reshape(()).expand(ints(shape)).clone()
+    return filled(ints(shape), value).clone()

@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ...onnx_operators.python_numbers import number
 from ..registry import implements
-from ..values import number
 
 
 @implements("GridSample")

@@ -15,7 +15,7 @@ from ...errors import ExportError
 from ...program import Program
 from ...verify.runtime import Session, load_onnxruntime
 from ..load import AnyModel
-from .facts import Said, Step, type_string
+from .node_facts import Said, Step, type_string
 
 LOADED = "loading"
 

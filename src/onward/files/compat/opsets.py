@@ -15,7 +15,7 @@ from typing import Any
 import onnx
 import onnx_ir as ir
 
-from .facts import Findings, Said, Step, type_string
+from .node_facts import Findings, Said, Step, type_string
 
 SOURCE = "schemas"
 _BROADCAST = ("Add", "And", "Div", "Equal", "Greater", "Less", "Mul", "Or", "Pow", "Sub", "Xor")

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 
 from onward.capture.program.facts import Dim
+from onward.onnx_operators import dimension_math as dimensions
 
-from .. import dims as dimensions
 from ..emitter import Emitter, Value
 
 # Operators whose (given) output is never negative, and operators that only move elements around.

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import torch
 
-from ..bits import by_planes
 from ..emitter import Emitter, Number, SizeValue, Value
+from ..integer_bits import by_planes
 from ..registry import lowers
 
 aten = torch.ops.aten

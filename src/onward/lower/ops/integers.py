@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from .. import dims as dimensions
+from onward.onnx_operators import dimension_math as dimensions
+
 from ..emitter import Emitter, Value
 from ..registry import lowers
 

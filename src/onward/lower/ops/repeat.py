@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from onward.lower import dims as dimensions
+from onward.onnx_operators import dimension_math as dimensions
 
 from ..emitter import Emitter, Size, Value
 from ..registry import lowers

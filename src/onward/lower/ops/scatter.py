@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import torch
 
 from onward.capture.program.facts import Dim
+from onward.onnx_operators import dimension_math as dimensions
 
-from .. import dims as dimensions
 from ..emitter import Emitter, Number, Value
 from ..registry import lowers
 from . import _positions as positions

@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from ..dims import Shape
+from onward.onnx_operators.dimension_math import Shape
+
 from ..emitter import Emitter, Size, SizeValue, Value
 from ..registry import lowers
 

@@ -13,7 +13,7 @@ import onnx_ir as ir
 import torch
 
 from onward.lower import constants
-from onward.lower.sizes import SizeValue
+from onward.lower.size_values import SizeValue
 from onward.lower.symbolic.types import ListType, NoneType, PlainType, TensorType
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ import onnx_ir as ir
 import torch
 
 from ...errors import LoweringError
-from ...passes.nodes import take_place
-from ...passes.weights import add_constant, as_torch
+from ...passes.constant_tensors import add_constant, as_torch
+from ...passes.node_replacement import take_place
 from ..lowerings.core import LINGER
 from .operators import ROUNDING
 

@@ -9,7 +9,7 @@ from typing import Any
 import onnx_ir as ir
 
 from ...errors import LoweringError
-from ...lower.formats import Format, register_format
+from ...lower.file_formats import Format, register_format
 from ..controller import ATTRIBUTE
 from ..lowerings.core import ROUNDING_IS_TOLD
 from .rewrite import rewrite

@@ -16,8 +16,8 @@ import onnx_ir as ir
 import torch
 
 from ...errors import LoweringError
-from ...passes.nodes import take_place
-from ...passes.weights import add_constant, as_torch
+from ...passes.constant_tensors import add_constant, as_torch
+from ...passes.node_replacement import take_place
 from ..caution import QuantizationWarning
 from ..lowerings.core import LINGER
 from .boundaries import keep_boundaries

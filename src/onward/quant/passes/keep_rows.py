@@ -19,7 +19,7 @@ from typing import Any
 import onnx_ir as ir
 import torch
 
-from ...passes.weights import add_constant, is_weight
+from ...passes.constant_tensors import add_constant, is_weight
 from .makers import ASKS
 from .quantize_later import is_of_all
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 import onnx_ir as ir
 import torch
 
-from ...passes.nodes import take_place
-from ...passes.weights import add_constant, as_torch, is_weight
+from ...passes.constant_tensors import add_constant, as_torch, is_weight
+from ...passes.node_replacement import take_place
 from .makers import maker_for_one
 
 _LAYERS = ("LSTM", "GRU", "RNN")

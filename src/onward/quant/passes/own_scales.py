@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from ...passes.weights import add_constant, as_torch, is_weight
+from ...passes.constant_tensors import add_constant, as_torch, is_weight
 
 
 def own_scales(model: ir.Model) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from ...lower.formats import finish_format
+from ...lower.file_formats import finish_format
 from ...passes.drop_dead_nodes import drop_dead_nodes
 from ...passes.drop_unused_weights import drop_unused_weights
 from ...passes.pipeline import run_passes

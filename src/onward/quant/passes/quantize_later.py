@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from ...passes.nodes import take_place
+from ...passes.node_replacement import take_place
 
 IN_FLOAT = ("LSTM", "GRU", "RNN", "LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization")
 MOVES = ("Squeeze", "Unsqueeze", "Transpose", "Reshape")

@@ -12,8 +12,8 @@ from __future__ import annotations
 import onnx_ir as ir
 import torch
 
-from ...passes.nodes import take_place
-from ...passes.weights import add_constant, as_torch, is_weight
+from ...passes.constant_tensors import add_constant, as_torch, is_weight
+from ...passes.node_replacement import take_place
 from .quantize_later import IN_FLOAT, MOVES
 
 _SMALL = 1 << 18

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 import onnx_ir as ir
 import torch
 
-from ...passes.weights import add_constant, as_torch, is_weight
+from ...passes.constant_tensors import add_constant, as_torch, is_weight
 
 _ALONE = ("Clip", "LeakyRelu", "Sigmoid", "HardSigmoid", "Relu", "QuantizeLinear", "DequantizeLinear", "Tanh", "Gelu")
 _WINDOWS = ("MaxPool", "AveragePool", "GlobalAveragePool")
