@@ -128,6 +128,5 @@ def test_a_misspelt_name_is_refused_and_the_nearest_one_named(name: str, near: s
 def test_the_documentation_has_every_parameter(name: str) -> None:
     pages = ["migrating.md"] if PARAMETERS[name].origin != "onward" else [path.name for path in DOCS.glob("*.md")]
     assert any(
-        re.search(rf"^#+ .*\b{name}\b|`{name}[`=]|\b{name}=", (DOCS / page).read_text(), re.MULTILINE)
-        for page in pages
+        re.search(rf"^#+ .*\b{name}\b|`{name}[`=]|\b{name}=", (DOCS / page).read_text(), re.MULTILINE) for page in pages
     )

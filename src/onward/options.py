@@ -10,7 +10,7 @@ from typing import Any
 import onnx
 
 from .errors import InputError
-from .parameters import OLDEST_OPSET, OperatorExportTypes, TrainingMode
+from .parameters import NEWEST_OPSET, OLDEST_OPSET, OperatorExportTypes, TrainingMode
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,7 +150,7 @@ def check_opset(version: Any) -> None:
 
 def newest_opset() -> int:
     """The newest opset that onward writes: what our tables cover and the installed onnx package knows."""
-    return min(26, onnx.defs.onnx_opset_version())
+    return min(NEWEST_OPSET, onnx.defs.onnx_opset_version())
 
 
 def training_mode(value: Any) -> TrainingMode:

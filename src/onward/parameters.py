@@ -21,7 +21,10 @@ from typing import Annotated, Any, TypeVar
 
 from typing_extensions import TypedDict, get_type_hints
 
+# What every check, message and test derives from. A newer opset also needs the kernels of its runtime:
+# tools/kernel_types.py makes lower/_kernel_types.py anew.
 OLDEST_OPSET = 9
+NEWEST_OPSET = 26
 # docs/design.md says why.
 DEFAULT_OPSET = 20
 
