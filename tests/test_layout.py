@@ -30,7 +30,7 @@ CAPTURE_ROOMS = (
     "ground", "call", "program", "sizes", "memory", "bodies", "functions", "state", "decompose", "decisions", "record",
     "frontends", "explore", "python", "attempt",
 )  # fmt: skip
-MOST_FILES = 25  # in a room of capture
+MOST_FILES = 25  # in a folder
 WITHOUT_FX = ("write", "verify")  # they take an onnx_ir.Model
 MOST_LINES = 600
 
@@ -263,6 +263,21 @@ def test_rooms_of_capture_are_not_crowded() -> None:
     assert {
         room: count for room in CAPTURE_ROOMS if (count := len(list((CAPTURE / room).glob("*.py")))) > MOST_FILES
     } == {}
+
+
+# Flat lists of families, and rooms that are still to be divided.
+CROWDED = {"lower/ops", "backend/ops", "lower", "passes", "quant"}
+
+
+def test_no_folder_is_crowded() -> None:
+    home = SOURCE / "onward"
+    counts: dict[str, int] = {}
+    for path in FILES:
+        folder = path.parent.relative_to(home).as_posix()
+        counts[folder] = counts.get(folder, 0) + 1
+    assert {folder: count for folder, count in counts.items() if count > MOST_FILES} == {
+        folder: counts[folder] for folder in CROWDED if counts.get(folder, 0) > MOST_FILES
+    }
 
 
 @over_files(FILES)

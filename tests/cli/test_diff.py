@@ -11,7 +11,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from onward.cli import compare_files
+from onward.cli.files import compare_files
 from tests.cli.models import TEXT, save
 from tests.cli.running import invoke, onward
 

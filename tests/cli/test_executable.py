@@ -50,7 +50,7 @@ for name in COMMANDS:
     assert done.exit_code == 0 and "Examples:" in done.stdout, (name, done)
     slow = {"torch", "onnx", "onnxruntime", "numpy", "onward.api"} & {*sys.modules}
     assert not slow, (name, slow)
-from onward.cli.inspect import _completed
+from onward.cli.commands.inspect import _completed
 assert _completed("o") == ["onnxruntime", "openvino", "opset-"] and "torch" not in sys.modules
 """
 

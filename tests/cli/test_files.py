@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import pytest
 
-from onward.cli.measuring import FileView
+from onward.cli.files.page_measurements import FileView
 from onward.files import load
 from onward.report import report_data
 from tests.cli.models import TEXT, save

@@ -9,8 +9,8 @@ from pathlib import Path
 import onnx
 import pytest
 
-from onward.cli.bench import timed
-from onward.cli.flags import in_flags
+from onward.cli.commands.bench import timed
+from onward.cli.console.flags import in_flags
 from onward.parameters import PARAMETERS
 from tests.cli.models import save
 from tests.cli.running import invoke, onward

@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from .command import EXIT_CODES, command
+from .console.command import EXIT_CODES, command
 
 # As `onward --help` lists them; more is in the docstring of the function of that name.
 COMMANDS = {
@@ -46,7 +46,7 @@ class Subcommands(TyperGroup):
 
 
 def _load(name: str) -> Any:
-    module = importlib.import_module(f".{name}", __package__)
+    module = importlib.import_module(f".commands.{name}", __package__)
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     own = {name.lower(): getattr(module, name) for name in ("TROUBLE", "WORDS") if hasattr(module, name)}
     alone.command(name, **command(module.EPILOG, **own))(getattr(module, name))

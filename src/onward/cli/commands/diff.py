@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .command import FAILED, MISUSED, Answer, Debug, Force, Json, check_free, plain, working
+from ..console.command import FAILED, MISUSED, Answer, Debug, Force, Json, check_free, plain, working
 
 if TYPE_CHECKING:  # it needs PyTorch, and --help and completion do not
-    from .compare_files import Change
+    from ..files.compare_files import Change
 
 EPILOG = """Examples:
   onward diff a.onnx b.onnx
@@ -36,8 +36,8 @@ def diff(
     debug: Debug = False,
 ) -> Answer:
     """Show what differs between two ONNX files: inputs and outputs, structure, weights, size."""
-    from .compare_files import compare_files
-    from .feeds import open_file
+    from ..files.compare_files import compare_files
+    from ..files.file_inputs import open_file
 
     if html is not None:
         check_free(html, force)

@@ -10,7 +10,7 @@ from onward.report.contents import contents
 from onward.report.sizes import assumed_axes, assumed_sizes
 from onward.write.words import dtype_name, operator_name
 
-from .feeds import Opened, port_of
+from .file_inputs import Opened, port_of
 
 
 def described(opened: Opened, top: int) -> dict[str, Any]:

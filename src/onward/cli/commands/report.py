@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .command import EXIT_CODES, FAILED, Answer, Debug, Force, Json, ModelFile, check_free, plain, working
-from .rebuild import Args, Function, Inputs, Seed, Strict, WeightsFile, asked
+from ..console.command import EXIT_CODES, FAILED, Answer, Debug, Force, Json, ModelFile, check_free, plain, working
+from ..models.model_options import Args, Function, Inputs, Seed, Strict, WeightsFile, asked
 
 if TYPE_CHECKING:  # it needs PyTorch, and --help and completion do not
-    from .serve import PageServer
+    from ..files.page_server import PageServer
 
 EPILOG = f"""Examples:
   onward report m.onnx                          writes m.html, with the time of every node
@@ -57,11 +57,11 @@ def report(
     """Write a page about an ONNX file that opens without a network: its graph, shapes, times, FLOPs, memory."""
     from onward.report import render, write_page
 
-    from .comparison import eager_target
-    from .feeds import given_inputs, open_file
-    from .measuring import FileView, alone, held_against
-    from .mistakes import UsageMistake
-    from .serve import serve
+    from ..console.usage_errors import UsageMistake
+    from ..files.file_inputs import given_inputs, open_file
+    from ..files.page_measurements import FileView, alone, held_against
+    from ..files.page_server import serve
+    from ..models.file_and_model import eager_target
 
     page = output if output is not None else model.with_suffix(".html")
     check_free(page, force)
@@ -102,8 +102,8 @@ def report(
 
 def _server(serving: bool, port: int | None, as_json: bool) -> PageServer | None:
     """With its port, which is taken before any work is done."""
-    from .mistakes import UsageMistake
-    from .serve import listen
+    from ..console.usage_errors import UsageMistake
+    from ..files.page_server import listen
 
     if serving and as_json:
         raise UsageMistake("--serve goes on until it is ended, and --json is one answer", hint="leave one of them out")

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from .targets import Target
-    from .values import ExampleCall, Given
+    from ..inputs.values import ExampleCall, Given
+    from .model_sources import SourceModel
 
 Args = Annotated[list[str], typer.Option("--arg", metavar="NAME=VALUE", help="An argument of the builder.")]
 Inputs = Annotated[
@@ -47,8 +47,8 @@ def asked(
     """The options, read."""
     from onward.errors import InputError
 
-    from .specs import parse_arguments, parse_inputs
-    from .values import make
+    from ..inputs.grammar import parse_arguments, parse_inputs
+    from ..inputs.values import make
 
     if weights is not None and not weights.is_file():
         raise InputError(f"there is no file '{weights}'")
@@ -61,7 +61,7 @@ def asked(
 class Rebuilt:
     """A model that is ready to be called, and how the loading went."""
 
-    target: Target
+    target: SourceModel
     remarks: tuple[str, ...]
 
     @property
@@ -71,8 +71,8 @@ class Rebuilt:
 
 def rebuild(what: Asked) -> Rebuilt:
     """Build the model and load its weights."""
-    from .targets import load_target
-    from .weights import load_weights
+    from .checkpoints import load_weights
+    from .model_sources import load_target
 
     target = load_target(what.target, what.args, function=what.function, seed=what.seed)
     remarks: list[str] = []
@@ -81,13 +81,13 @@ def rebuild(what: Asked) -> Rebuilt:
     return Rebuilt(target, tuple(remarks))
 
 
-def example_call(what: Asked, target: Target) -> ExampleCall:
+def example_call(what: Asked, target: SourceModel) -> ExampleCall:
     """The example that the command line gives, or the target's own."""
     import torch
 
     from onward.errors import InputError
 
-    from .values import ExampleCall, arrange, signature_of
+    from ..inputs.values import ExampleCall, arrange, signature_of
 
     if what.given.values:
         return arrange(target.model, what.given)

@@ -15,7 +15,7 @@ import torch
 from onward.capture.call.signature import is_script, script_signature
 from onward.errors import InputError, first_line
 
-from .specs import FileSpec, InputSpec, TensorSpec, ValueSpec
+from .grammar import FileSpec, InputSpec, TensorSpec, ValueSpec
 
 
 @dataclass(frozen=True)

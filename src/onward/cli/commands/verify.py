@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from .command import EXIT_CODES, FAILED, Answer, Debug, Json, ModelFile, plain, working
+from ..console.command import EXIT_CODES, FAILED, Answer, Debug, Json, ModelFile, plain, working
+from ..models.model_options import Args, Function, Inputs, Seed, Strict, WeightsFile, asked
 from .export import verification_data
-from .rebuild import Args, Function, Inputs, Seed, Strict, WeightsFile, asked
 
 EPILOG = f"""Examples:
   onward verify m.onnx --against mynets:build --arg depth=50 --weights w.safetensors
@@ -36,8 +36,8 @@ def verify(
     """Compare an ONNX file in onnxruntime with the model it should be, on an example and at other sizes."""
     from onward.verify import Session, Verification
 
-    from .comparison import bound, eager_target, explained
-    from .feeds import open_file
+    from ..files.file_inputs import open_file
+    from ..models.file_and_model import bound, eager_target, explained
 
     what = asked(against, arg, input, weights, strict, seed, function)
     opened = open_file(model)

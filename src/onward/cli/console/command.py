@@ -76,7 +76,7 @@ class Command(TyperCommand):
     def invoke(self, ctx: Any) -> Any:
         from onward.errors import ExportError
 
-        from .mistakes import UsageMistake
+        from .usage_errors import UsageMistake
 
         as_json, debug = bool(ctx.params.get("as_json")), bool(ctx.params.get("debug"))
         try:

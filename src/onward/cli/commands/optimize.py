@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from .command import EXIT_CODES, Answer, Debug, Force, Json, ModelFile, check_free, working
-from .rebuild import Inputs, Seed
+from ..console.command import EXIT_CODES, Answer, Debug, Force, Json, ModelFile, check_free, working
+from ..models.model_options import Inputs, Seed
 
 EPILOG = f"""Examples:
   onward optimize theirs.onnx -o less.onnx
@@ -32,7 +32,7 @@ def optimize(
     """Write the same model with less in it: constants folded, equal things shared, what nobody needs dropped."""
     import onward
 
-    from .feeds import feeds_of, given_inputs, open_file
+    from ..files.file_inputs import feeds_of, given_inputs, open_file
 
     given = given_inputs(input, seed)
     check_free(output, force, ".data")

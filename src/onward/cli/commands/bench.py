@@ -11,8 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
-from .command import EXIT_CODES, Answer, Debug, Json, ModelFile, table, working
-from .rebuild import Inputs, Seed
+from ..console.command import EXIT_CODES, Answer, Debug, Json, ModelFile, table, working
+from ..models.model_options import Inputs, Seed
 
 EPILOG = f"""Examples:
   onward bench m.onnx -i "x:f32[8,3,224,224]" --threads 1
@@ -39,7 +39,7 @@ def bench(
     from onward.errors import InputError
     from onward.verify import Session
 
-    from .feeds import feeds_of, given_inputs, open_file
+    from ..files.file_inputs import feeds_of, given_inputs, open_file
 
     given = given_inputs(input, seed)
     opened = [open_file(path) for path in (model, other) if path is not None]

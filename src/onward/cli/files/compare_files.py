@@ -21,7 +21,7 @@ from onward.files.parameters import held
 from onward.write.files import readable
 from onward.write.words import operator_name, tensor_type
 
-from .feeds import Opened, port_of, port_text
+from .file_inputs import Opened, port_of, port_text
 
 _MANY = 5000  # nodes without common names beyond which pairing them is done roughly
 

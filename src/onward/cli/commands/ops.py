@@ -8,8 +8,8 @@ from typing import Any
 
 import typer
 
-from .command import EXIT_CODES, Answer
-from .recorded import ABSENT, PASSES, Recorded, load
+from ..console.command import EXIT_CODES, Answer
+from ..operator_record import ABSENT, PASSES, Recorded, load
 
 EPILOG = f"""Examples:
   onward ops "linalg.*"          what is known of a family
@@ -47,7 +47,9 @@ def ops(
 
 
 def _mistake(what: str) -> Exception:
-    from .mistakes import UsageMistake  # only now: it imports PyTorch, which a list of operators can do without
+    from ..console.usage_errors import (
+        UsageMistake,  # only now: it imports PyTorch, which a list of operators can do without
+    )
 
     return UsageMistake(what)
 

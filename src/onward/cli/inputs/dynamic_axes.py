@@ -13,8 +13,8 @@ from torch.export import Dim
 
 from onward.errors import UnknownNameError
 
-from .mistakes import SpecMistake, UsageMistake
-from .specs import DYNAMIC_HINT, Axis
+from ..console.usage_errors import SpecMistake, UsageMistake
+from .grammar import DYNAMIC_HINT, Axis
 from .values import ExampleCall, signature_of
 
 Axes = dict[str, dict[int, Axis]]

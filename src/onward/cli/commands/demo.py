@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .command import EXIT_CODES, FAILED, Answer, Debug, Json
+from ..console.command import EXIT_CODES, FAILED, Answer, Debug, Json
 from .export import verification_data
 
 EPILOG = f"""Examples:
