@@ -7,7 +7,7 @@ from typing import Any
 
 from typing_extensions import Unpack
 
-from .capture.frontends.exported import check_mode
+from .capture.frontends.front_ends import front_end_of
 from .capture.frontends.model import check_model, unwrap
 from .given_parameters import resolve
 from .parameters import ExportParameters, with_parameters
@@ -46,7 +46,7 @@ def export(
         load_onnxruntime()
     model = unwrap(model)
     check_model(model)
-    check_mode(model, options.training)
+    front_end_of(model).check_mode(model, options.training)
     stages = Stages()
     with collecting_later():
         with stages("capture"):

@@ -352,7 +352,7 @@ class Program(TorchNames):
         return program
 
     def _bound(self, args: tuple, kwargs: Mapping[str, Any]) -> Call:
-        return bind_call(self._source, args, kwargs, None)
+        return bind_call(self._source, args, kwargs, None, self._captured.call.signature)
 
     def _inputs_of(self, call: Call) -> list[torch.Tensor]:
         """The tensors of a call in the order of the inputs. What was baked in can be repeated, but not changed."""

@@ -55,7 +55,7 @@ def check(axes: Axes, call: ExampleCall, model: Any) -> None:
 
 def _tensors(call: ExampleCall, model: Any) -> Iterator[tuple[str, torch.Tensor]]:
     """The example's tensors by the names that the file's inputs get; those inside of lists and dicts are left out."""
-    signature = signature_of(model) if not isinstance(model, torch.export.ExportedProgram) else None
+    signature = signature_of(model)
     names = call.input_names or (tuple(signature.parameters) if signature is not None else ())
     for name, value in (*zip(names, call.args, strict=False), *(call.kwargs or {}).items()):
         if isinstance(value, torch.Tensor):

@@ -31,7 +31,7 @@ from onward.verify import (
 from onward.write.words import dimensions
 
 from ..files.file_inputs import Opened, feeds_of
-from ..inputs.values import ExampleCall, Given, arrange
+from ..inputs.values import ExampleCall, Given, arrange, signature_of
 from .model_options import Asked, rebuild
 from .model_sources import SourceModel
 
@@ -155,7 +155,7 @@ def explained(comparison: FileAndModel, verification: Verification) -> list[str]
 def bound(opened: Opened, session: Session, what: Asked, target: SourceModel) -> FileAndModel:
     """How file and model are called alike."""
     example = _example(opened, session, what.given, target)
-    call = bind_call(target.model, example.args, example.kwargs, None)
+    call = bind_call(target.model, example.args, example.kwargs, None, signature_of(target.model))
     names, known = opened.input_names, list(example.input_names or call.names)
     if len(names) != len(call.positions):
         raise InputError(

@@ -83,8 +83,7 @@ def rebuild(what: Asked) -> Rebuilt:
 
 def example_call(what: Asked, target: SourceModel) -> ExampleCall:
     """The example that the command line gives, or the target's own."""
-    import torch
-
+    from onward.capture.frontends.front_ends import front_end_of
     from onward.errors import InputError
 
     from ..inputs.values import ExampleCall, arrange, signature_of
@@ -93,7 +92,7 @@ def example_call(what: Asked, target: SourceModel) -> ExampleCall:
         return arrange(target.model, what.given)
     if target.example is not None:
         return target.example
-    if isinstance(target.model, torch.export.ExportedProgram):
+    if front_end_of(target.model).brings_example:
         return ExampleCall()
     signature = signature_of(target.model)
     takes = f"; it takes ({', '.join(signature.parameters)})" if signature is not None else ""

@@ -29,6 +29,7 @@ from typing import Any
 
 import torch
 
+from onward.capture.frontends.front_ends import is_model
 from onward.errors import InputError, MissingDependencyError, first_line
 
 from ..console.usage_errors import UsageMistake
@@ -144,7 +145,7 @@ def _built(found: Any, text: str, arguments: Mapping[str, Any], function: bool, 
             what = "--arg and --function exclude each other" if arguments else f"'{text}' is no function"
             raise UsageMistake(what, hint="--function exports TARGET itself, and does not call it")
         return SourceModel(found, text)
-    if isinstance(found, (torch.nn.Module, torch.jit.ScriptFunction, torch.export.ExportedProgram)):
+    if is_model(found):
         if arguments:
             raise UsageMistake(f"--arg is for whoever builds a model, and '{text}' is one already")
         return SourceModel(found, text)
@@ -184,7 +185,7 @@ def _with_example(made: Any, text: str) -> SourceModel:
     if isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], torch.nn.Module):
         model, call = made
         example = ExampleCall((), call) if isinstance(call, Mapping) else ExampleCall(_as_tuple(call))
-    if not isinstance(model, (torch.nn.Module, torch.jit.ScriptFunction, torch.export.ExportedProgram)):
+    if not is_model(model):
         raise InputError(
             f"'{text}' returned {type(model).__name__}, not a model",
             hint="a builder returns an nn.Module, or one and its inputs; --function exports a function as it is",
