@@ -99,19 +99,7 @@ class Size:
 
     def at(self, sizes: Mapping[str, int]) -> Number | None:
         """The number at other sizes of the axes; None where a kernel made it and the formula is not known."""
-        if self.from_data:
-            return None
-        if not isinstance(self.origin, Computed) and self.is_uniform:
-            return self.values[0]
-        if isinstance(self.origin, Computed):
-            operands = [operand.at(sizes) for operand in self.origin.operands]
-            if any(value is None for value in operands):
-                return None
-            try:
-                return self.origin.function(*operands)
-            except (ArithmeticError, ValueError):  # it fails there, and so does the model
-                return None
-        return sizes.get(self.tracer.dims.name_of(self.values) or "")
+        return evaluator(self)(sizes)
 
     # --- what kind of number this is -------------------------------------------------------------------------------
     def is_int(self) -> bool:
@@ -210,6 +198,31 @@ class Size:
         if are_sizes and recorder is not None and recorder.is_on_one_way:  # they may be equal on this way alone
             return False
         return all(self.values) and self.tracer.decisions.is_settled(self)
+
+
+def evaluator(size: Size) -> Callable[[Mapping[str, int]], Number | None]:
+    """`size.at`, for many sizes: what does not depend on them is looked up once."""
+    origin = size.origin
+    if size.from_data:
+        return lambda sizes: None
+    if not isinstance(origin, Computed):
+        if size.is_uniform:
+            return lambda sizes: size.values[0]
+        name = size.tracer.dims.name_of(size.values) or ""
+        return lambda sizes: sizes.get(name)
+    function, operands = origin.function, [evaluator(each) for each in origin.operands]
+
+    def at(sizes: Mapping[str, int]) -> Number | None:
+        values = [each(sizes) for each in operands]
+        if None in values:
+            return None
+        try:
+            found: Number = function(*values)
+        except (ArithmeticError, ValueError):  # it fails there, and so does the model
+            return None
+        return found
+
+    return at
 
 
 def expression_of(size: Size, seen: frozenset[tuple[Any, ...]] = frozenset()) -> Expression | str | float | None:
@@ -471,51 +484,6 @@ def size_lines(size: Size) -> frozenset[Any]:
         return frozenset[Any]().union(*map(size_lines, size.origin.operands))
     lines = size.tracer.dims.lines_of(size.values)
     return lines or (frozenset((None,)) if size.from_data else lines)
-
-
-_LARGEST_SOLVED = 1 << 20  # of the sizes at which an equation is looked at
-
-
-def flip_candidates(size: Size, axis: str, example: Mapping[str, int], expand: Expand) -> set[int]:
-    """Sizes of an axis at which a number may be another one: around the whole numbers that it is computed with, and
-    where two numbers that it compares become equal. `expand` adds the sizes of axes that follow others."""
-    found: set[int] = set()
-    if isinstance(size.origin, Computed):
-        for operand in size.origin.operands:
-            found |= flip_candidates(operand, axis, example, expand)
-        if len(size.origin.operands) == 2:
-            found |= _equal_at(*size.origin.operands, axis, example, expand)
-    elif size.origin is None and size.is_int():
-        number = abs(size.values[0])
-        found |= {factor * number + step for factor in (1, 2, 3) for step in (-1, 0, 1)}
-    return {each for each in found if 0 < each <= _LARGEST_SOLVED}
-
-
-Expand = Callable[[Mapping[str, int]], Mapping[str, int]]
-
-
-def _equal_at(one: Size, other: Size, axis: str, example: Mapping[str, int], expand: Expand) -> set[int]:
-    """About where two numbers are equal, by halving: exact if their difference only grows or only falls."""
-
-    def difference(at: int) -> Any:
-        sizes = expand({**example, axis: at})
-        first, second = one.at(sizes), other.at(sizes)
-        return None if first is None or second is None else first - second
-
-    low, high = 1, _LARGEST_SOLVED
-    try:
-        ends = difference(low), difference(high)
-        if None in ends or ends[0] == ends[1] or (ends[0] < 0) is (ends[1] < 0):
-            return set()
-        while high - low > 1:
-            middle = (low + high) // 2
-            if (difference(middle) < 0) is (ends[0] < 0):
-                low = middle
-            else:
-                high = middle
-    except (ArithmeticError, ValueError):
-        return set()
-    return {low - 1, low, high, high + 1}
 
 
 Function = Callable[..., Any]
