@@ -9,12 +9,12 @@ from typing_extensions import Unpack
 
 from .capture.frontends.front_ends import front_end_of
 from .capture.frontends.model import check_model, unwrap
+from .export_steps import builder, capture, collecting_later, hand_over
 from .given_parameters import resolve
 from .parameters import ExportParameters, with_parameters
 from .program import Program
 from .report import write_report
-from .stages import Stages
-from .steps import builder, capture, collecting_later, hand_over
+from .stage_times import Stages
 from .target import Destination
 from .verify import load_onnxruntime
 from .write.destinations import check_destination

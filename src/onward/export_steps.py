@@ -27,7 +27,7 @@ from .options import ExportOptions
 from .passes import expose_weights, modules_to_functions, tidy
 from .program import Program
 from .report import write_artifacts
-from .stages import Stages
+from .stage_times import Stages
 
 
 @contextlib.contextmanager
