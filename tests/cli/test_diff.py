@@ -117,7 +117,7 @@ def test_trouble_is_two_as_with_diff(tmp_path: Path) -> None:
         (tmp_path / "missing", [], "there is no file"),
         (tmp_path / "text", [], "is no ONNX model"),
         (a, ["--html", str(tmp_path / "no" / "page.html")], "does not exist"),
-        (a, ["--html", str(a)], "is there already"),
+        (a, ["--html", str(a)], "already exists"),
     ]:
         done = invoke("diff", a, other, *more)
         assert done.exit_code == 2 and message in done.stderr

@@ -24,12 +24,16 @@ EPILOG = f"""Examples:
 
 def bench(
     model: ModelFile,
-    other: Annotated[Path | None, typer.Argument(metavar="OTHER", help="Another file, run in turns.")] = None,
+    other: Annotated[
+        Path | None, typer.Argument(metavar="OTHER", help="Another file, run alternately with the first.")
+    ] = None,
     input: Inputs = [],  # noqa: B006 (typer copies it)
-    rounds: Annotated[int, typer.Option(metavar="N", min=1, help="How often each is run.")] = 30,
-    warmup: Annotated[int, typer.Option(metavar="N", min=0, help="How often each is run before.")] = 3,
+    rounds: Annotated[int, typer.Option(metavar="N", min=1, help="How often each file is run.")] = 30,
+    warmup: Annotated[
+        int, typer.Option(metavar="N", min=0, help="How often each file is run before the time is taken.")
+    ] = 3,
     threads: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="For one operator; onnxruntime's choice by default.")
+        int | None, typer.Option(metavar="N", min=1, help="Threads for one operator; the default is onnxruntime's.")
     ] = None,
     seed: Seed = 0,
     as_json: Json = False,

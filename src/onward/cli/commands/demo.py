@@ -20,7 +20,7 @@ EPILOG = f"""Examples:
 
 def demo(
     folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="Where to write; it is made if it is not there.")
+        Path, typer.Argument(metavar="FOLDER", help="The folder to write to; it is created if it does not exist.")
     ] = Path("out"),
     as_json: Json = False,
     debug: Debug = False,

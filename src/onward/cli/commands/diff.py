@@ -23,10 +23,10 @@ Exit codes, those of diff: 0 the files do not differ, 1 they do, 2 they could no
 
 def diff(
     first: Annotated[Path, typer.Argument(metavar="A", help="An ONNX file.")],
-    second: Annotated[Path, typer.Argument(metavar="B", help="Another.")],
-    html: Annotated[Path | None, typer.Option(metavar="PAGE", help="Write a page as well.")] = None,
+    second: Annotated[Path, typer.Argument(metavar="B", help="Another ONNX file.")],
+    html: Annotated[Path | None, typer.Option(metavar="PAGE", help="Also write a page with the differences.")] = None,
     most: Annotated[
-        int, typer.Option(metavar="N", min=1, help="How many changes of a kind to show; the page has all.")
+        int, typer.Option(metavar="N", min=1, help="How many changes of each kind to show; the page has all of them.")
     ] = 40,
     tolerance: Annotated[
         float, typer.Option(metavar="NUMBER", min=0.0, help="Weights that differ by no more than this are equal.")

@@ -38,11 +38,11 @@ def inspect(
         typer.Option(
             "--for",
             metavar="TARGET",
-            help="Where would it run? Repeat it for several targets.",
+            help="Show whether the file would run on this target; repeat it for several.",
             autocompletion=_completed,
         ),
     ] = [],  # noqa: B006 (typer copies it)
-    top: Annotated[int, typer.Option(metavar="N", min=0, help="How many of the largest weights.")] = 8,
+    top: Annotated[int, typer.Option(metavar="N", min=0, help="How many of the largest weights to show.")] = 8,
     as_json: Json = False,
     debug: Debug = False,
 ) -> Answer:

@@ -32,7 +32,8 @@ written and no browser is found to open it, that is 1.
 def report(
     model: ModelFile,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="PAGE", help="The page; beside the file by default.")
+        Path | None,
+        typer.Option("--output", "-o", metavar="PAGE", help="The page to write; the default is beside the file."),
     ] = None,
     profile: Annotated[bool, typer.Option("--profile/--no-profile", help="Time every node in onnxruntime.")] = True,
     input: Inputs = [],  # noqa: B006 (typer copies it)
@@ -43,12 +44,12 @@ def report(
     weights: WeightsFile = None,
     strict: Strict = True,
     seed: Seed = 0,
-    training: Annotated[bool, typer.Option("--training", help="That model in training mode.")] = False,
+    training: Annotated[bool, typer.Option("--training", help="Put that model in training mode.")] = False,
     function: Function = False,
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
-    serving: Annotated[bool, typer.Option("--serve", help="Show the page on a port of this machine, too.")] = False,
+    serving: Annotated[bool, typer.Option("--serve", help="Serve the page on a port of this machine as well.")] = False,
     port: Annotated[
-        int | None, typer.Option(metavar="N", help="That port; without, one that is free.", min=1, max=65535)
+        int | None, typer.Option(metavar="N", help="The port for --serve; the default is a free one.", min=1, max=65535)
     ] = None,
     force: Force = False,
     as_json: Json = False,
@@ -113,7 +114,7 @@ def _server(serving: bool, port: int | None, as_json: bool) -> PageServer | None
 
 
 def _open(address: str) -> bool:
-    """Whether a browser was there to show it."""
+    """Open the page in a browser, and say whether there is one."""
     try:
         return webbrowser.open(address)
     except webbrowser.Error:

@@ -43,7 +43,7 @@ def run(
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the outputs to an .npz file.")
     ] = None,
     backend: Annotated[
-        Runtime, typer.Option(metavar="NAME", help="What runs it: onnxruntime or onward.")
+        Runtime, typer.Option(metavar="NAME", help="What runs the file: onnxruntime or onward.")
     ] = Runtime.onnxruntime,
     max_seconds: Annotated[
         float,

@@ -22,13 +22,13 @@ that is 1.
 
 def verify(
     model: ModelFile,
-    against: Annotated[str, typer.Option(metavar="TARGET", help="The model, as `onward export` takes it.")],
+    against: Annotated[str, typer.Option(metavar="TARGET", help="The model, in the form that `onward export` takes.")],
     arg: Args = [],  # noqa: B006 (typer copies it)
     input: Inputs = [],  # noqa: B006
     weights: WeightsFile = None,
     strict: Strict = True,
     seed: Seed = 0,
-    training: Annotated[bool, typer.Option("--training", help="The model in training mode.")] = False,
+    training: Annotated[bool, typer.Option("--training", help="Put the model in training mode.")] = False,
     function: Function = False,
     as_json: Json = False,
     debug: Debug = False,

@@ -14,7 +14,8 @@ from .file_inputs import Opened, port_of
 
 
 def described(opened: Opened, top: int) -> dict[str, Any]:
-    """All of it. Operations are counted as on the report page, at the smallest sizes that the file allows."""
+    """What `onward inspect` shows. Operations are counted as on the report page, at the smallest sizes that the file
+    allows."""
     model, graph = opened.model, opened.model.graph
     nodes = [node for each in model.graphs() for node in each]
     weights = list(held(model))

@@ -47,7 +47,7 @@ def alone(opened: Opened, given: Given, profile: bool) -> Measuring:
 def held_against(
     opened: Opened, what: Asked, target: SourceModel, profile: bool
 ) -> tuple[Measuring, Verification | None]:
-    """The same, and every value that the model has too."""
+    """Measure the file, and compare every value that the model computes too."""
     try:
         session = Session(opened.path)
     except (VerifyError, MissingDependencyError) as error:

@@ -29,7 +29,7 @@ def join(axes: dict[int, Axis], named: Mapping[int, str], name: str) -> None:
 
 
 def check(axes: Axes, call: ExampleCall, model: Any) -> None:
-    """Whether the example has such axes, and sizes within their bounds."""
+    """Refuse axes that the example does not have, and sizes of the example that are out of bounds."""
     tensors = dict(_tensors(call, model))
     bounded = {axis.name: axis for each in axes.values() for axis in each.values() if axis.bounded}
     for name, each in axes.items():
@@ -87,13 +87,13 @@ def nobodys(axes: Axes, error: UnknownNameError) -> UsageMistake:
 
 
 def unbounded(axes: Axes) -> dict[str, dict[int, str]]:
-    """Those without bounds, as `dynamic_axes` has them."""
+    """The axes without bounds, in the form of `dynamic_axes`."""
     chosen = {name: {n: axis.name for n, axis in each.items() if not axis.bounded} for name, each in axes.items()}
     return {name: each for name, each in chosen.items() if each}
 
 
 def bounded(axes: Axes) -> dict[str, dict[int, Any]]:
-    """Those with bounds, as `dynamic_shapes` has them."""
+    """The axes with bounds, in the form of `dynamic_shapes`."""
 
     def dim(axis: Axis) -> Any:
         return Dim(axis.name, min=axis.least, max=axis.most)

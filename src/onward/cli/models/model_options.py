@@ -23,8 +23,10 @@ Inputs = Annotated[
 WeightsFile = Annotated[
     Path | None, typer.Option("--weights", "-w", metavar="FILE", help="A checkpoint: .safetensors, .pt, .pth, .bin.")
 ]
-Strict = Annotated[bool, typer.Option("--strict/--no-strict", help="Whether the checkpoint has to fit exactly.")]
-Seed = Annotated[int, typer.Option(metavar="N", help="For weights and inputs that are random.")]
+Strict = Annotated[
+    bool, typer.Option("--strict/--no-strict", help="Whether the checkpoint must fit the model exactly.")
+]
+Seed = Annotated[int, typer.Option(metavar="N", help="The seed of random weights and inputs.")]
 Function = Annotated[bool, typer.Option("--function", help="TARGET is a function to be exported, not a builder.")]
 
 
