@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from onward.cli.recorded import PATH, Column, load, save
+from onward.cli.operator_record import PATH, Column, load, save
 
 from .document import document
 from .judge import Settings, exporter, judge

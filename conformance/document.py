@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from onward.cli.ops import in_words
-from onward.cli.recorded import ABSENT, FAILS, PASSES, Column, Recorded
+from onward.cli.commands.ops import in_words
+from onward.cli.operator_record import ABSENT, FAILS, PASSES, Column, Recorded
 
 _HEAD = """# Operators
 

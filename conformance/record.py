@@ -7,7 +7,7 @@ from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
 
-from onward.cli.recorded import ABSENT, FAILS, PASSES, Column, Recorded
+from onward.cli.operator_record import ABSENT, FAILS, PASSES, Column, Recorded
 
 from .report import kinds, passes
 

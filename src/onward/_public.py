@@ -52,7 +52,7 @@ from .quant import (
     unconstrain,
     unregister_calibrate_method,
 )
-from .routing import init, restore
+from .torch_routing import init, restore
 
 __all__ = [
     "Activations",

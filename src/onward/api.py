@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from typing import Any, BinaryIO
+from typing import Any
 
 from typing_extensions import Unpack
 
-from .capture.frontends.exported import check_mode
+from .capture.frontends.front_ends import front_end_of
 from .capture.frontends.model import check_model, unwrap
+from .export_steps import builder, capture, collecting_later, hand_over
 from .given_parameters import resolve
 from .parameters import ExportParameters, with_parameters
 from .program import Program
 from .report import write_report
-from .stages import Stages
-from .steps import builder, capture, collecting_later, hand_over
+from .stage_times import Stages
+from .target import Destination
 from .verify import load_onnxruntime
-from .write.staging import check_target
+from .write.destinations import check_destination
 
 
 @with_parameters
 def export(
     model: Any,
     args: Any = (),
-    f: str | os.PathLike[str] | BinaryIO | None = None,
+    f: Destination | None = None,
     *positional: Any,
     kwargs: Mapping[str, Any] | None = None,
     **parameters: Unpack[ExportParameters],
@@ -35,17 +35,18 @@ def export(
                   DataParallel, DistributedDataParallel and torch.compile are unwrapped
     args, kwargs  an example call: a tensor, or a tuple (nested tuples, lists, dicts, dataclasses are fine; a trailing
                   dict holds keyword arguments). Tensors become inputs of the file, everything else a part of it.
-    f             a path, a binary file object, or nothing: the program is returned in any case
+    f             a path, a binary file object, a storage of your own (docs/large-models.md), or nothing: the program
+                  is returned in any case
 
     A parameter that is None is one that is not given.
     """
-    check_target(f)
+    check_destination(f)
     options = resolve(positional, parameters, f)
     if options.verify:
         load_onnxruntime()
     model = unwrap(model)
     check_model(model)
-    check_mode(model, options.training)
+    front_end_of(model).check_mode(model, options.training)
     stages = Stages()
     with collecting_later():
         with stages("capture"):

@@ -98,7 +98,7 @@ def _external(external_data: bool | None, use_external_data_format: bool | None,
         )
     if external_data is None and use_external_data_format:
         external_data = True  # False was the old default, and never kept a large model from being split
-    if external_data and not (f is None or isinstance(f, (str, os.PathLike))):
+    if external_data and not (f is None or isinstance(f, (str, os.PathLike)) or getattr(f, "data_name", None)):
         raise InputError("a stream has no place for a data file", hint="give a path, or leave external_data out")
     return external_data
 

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import onnx
@@ -33,6 +33,7 @@ from .options import check_flag
 from .passes.drop_dead_nodes import drop_dead_nodes
 from .passes.drop_unused_weights import drop_unused_weights
 from .passes.open_outputs import open_outputs
+from .target import Destination
 from .torch_names import TorchNames
 from .verify import Check, Session, Subject, Verification, as_pytorch, output_steps, random_outputs, verify_runs
 from .write import WrittenFiles, to_proto, write_model
@@ -41,7 +42,6 @@ from .write.staging import can_publish, publish
 from .write.type_texts import dimensions
 
 _SECONDS = 1.0  # that a model with a loop on data may take on values that nobody has tried
-Target = str | os.PathLike[str] | BinaryIO
 
 
 class Program(TorchNames):
@@ -121,13 +121,13 @@ class Program(TorchNames):
 
     def save(
         self,
-        f: Target,
+        f: Destination,
         *,
         external_data: bool | None = None,
         include_initializers: bool = True,
         keep_initializers_as_inputs: bool = False,
     ) -> WrittenFiles:
-        """Write the model to a path or a binary file object. A file appears whole or not at all."""
+        """Write the model to a path, a binary file object or a `Target`. A file appears whole or not at all."""
         if not include_initializers or keep_initializers_as_inputs:
             raise InputError(
                 "whether weights are inputs is decided when the model is exported: some are folded by now",
@@ -135,7 +135,7 @@ class Program(TorchNames):
             )
         return write_model(self.model, f, external_data=self._external(external_data))
 
-    def save_verified(self, f: Target, *, external_data: bool | None = None) -> Verification:
+    def save_verified(self, f: Destination, *, external_data: bool | None = None) -> Verification:
         """Write the model, compare the file as written with PyTorch, and only then give it its name."""
         if not isinstance(f, (str, os.PathLike)) or not can_publish(f):
             verification = self.verify()
@@ -352,7 +352,7 @@ class Program(TorchNames):
         return program
 
     def _bound(self, args: tuple, kwargs: Mapping[str, Any]) -> Call:
-        return bind_call(self._source, args, kwargs, None)
+        return bind_call(self._source, args, kwargs, None, self._captured.call.signature)
 
     def _inputs_of(self, call: Call) -> list[torch.Tensor]:
         """The tensors of a call in the order of the inputs. What was baked in can be repeated, but not changed."""

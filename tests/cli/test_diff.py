@@ -11,7 +11,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from onward.cli import compare_files
+from onward.cli.files import compare_files
 from tests.cli.models import TEXT, save
 from tests.cli.running import invoke, onward
 
@@ -117,7 +117,7 @@ def test_trouble_is_two_as_with_diff(tmp_path: Path) -> None:
         (tmp_path / "missing", [], "there is no file"),
         (tmp_path / "text", [], "is no ONNX model"),
         (a, ["--html", str(tmp_path / "no" / "page.html")], "does not exist"),
-        (a, ["--html", str(a)], "is there already"),
+        (a, ["--html", str(a)], "already exists"),
     ]:
         done = invoke("diff", a, other, *more)
         assert done.exit_code == 2 and message in done.stderr

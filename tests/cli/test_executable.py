@@ -50,7 +50,7 @@ for name in COMMANDS:
     assert done.exit_code == 0 and "Examples:" in done.stdout, (name, done)
     slow = {"torch", "onnx", "onnxruntime", "numpy", "onward.api"} & {*sys.modules}
     assert not slow, (name, slow)
-from onward.cli.inspect import _completed
+from onward.cli.commands.inspect import _completed
 assert _completed("o") == ["onnxruntime", "openvino", "opset-"] and "torch" not in sys.modules
 """
 
@@ -70,7 +70,7 @@ def test_help_comes_without_pytorch() -> None:
 def test_names_come_when_they_are_used() -> None:
     """`routing` imports `onnx` from the package while it is imported itself, and _public imports both."""
     text = (
-        "import sys, onward; assert 'torch' not in sys.modules; import onward.routing; "
+        "import sys, onward; assert 'torch' not in sys.modules; import onward.torch_routing; "
         "assert onward.onnx.export is onward.export and {*onward.__all__} <= {*dir(onward)}; onward.no_such_name"
     )
     done = ended([sys.executable, "-c", text], environment())

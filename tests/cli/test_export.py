@@ -333,7 +333,7 @@ def test_where_to_write(tmp_path: Path) -> None:
     assert done.exit_code == 1 and "it is a directory" in done.stderr
     (tmp_path / "m.onnx").write_text("mine")
     done = invoke("export", "tests.cli.nets:ready", "-i", "f32[1,4]", "-o", tmp_path / "m.onnx")
-    assert done.exit_code == 1 and "is there already\n  add --force to replace it" in done.stderr
+    assert done.exit_code == 1 and "already exists\n  pass --force to overwrite it" in done.stderr
     assert (tmp_path / "m.onnx").read_text() == "mine"
     exported("tests.cli.nets:ready", tmp_path, "-i", "f32[1,4]", "--external-data")
     assert (tmp_path / "m.onnx").read_bytes() != b"mine"

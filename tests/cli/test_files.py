@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import pytest
 
-from onward.cli.measuring import FileView
+from onward.cli.files.page_measurements import FileView
 from onward.files import load
 from onward.report import report_data
 from tests.cli.models import TEXT, save
@@ -36,7 +36,7 @@ def test_run_writes_what_the_model_answers(backend: str, model: Path, tmp_path: 
     assert written["file"].tolist() == [1, 2, 3, 4, 5]  # np.savez could not have written this name
     assert np.allclose(written["y"], np.maximum(np.ones((5, 4)) @ held["weight"] + held["bias"], 0), atol=1e-6)
     done = invoke("run", model, *INPUTS, "-o", tmp_path / "out.npz")
-    assert done.exit_code == 1 and "is there already" in done.stderr
+    assert done.exit_code == 1 and "already exists" in done.stderr
 
 
 def test_the_real_executable_runs_and_inspects(model: Path) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import onnx
 import pytest
 
-from onward.cli.bench import timed
-from onward.cli.flags import in_flags
+from onward.cli.commands.bench import timed
+from onward.cli.console.flags import in_flags
 from onward.parameters import PARAMETERS
 from tests.cli.models import save
 from tests.cli.running import invoke, onward
@@ -23,7 +23,7 @@ def test_a_report_of_a_file(tmp_path: Path) -> None:
     page = (tmp_path / "m.html").read_text()
     assert "<h1>small</h1>" in page and "exported by somebody" in page and "axis 0 is n" in page
     done = invoke("report", model)
-    assert done.exit_code == 1 and "is there already" in done.stderr
+    assert done.exit_code == 1 and "already exists" in done.stderr
     proto = onnx.load(model)
     proto.graph.name = "<script>alert()"
     onnx.save(proto, model)

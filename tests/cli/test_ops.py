@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from onward.cli.ops import in_words
-from onward.cli.recorded import load
+from onward.cli.commands.ops import in_words
+from onward.cli.operator_record import load
 from tests.cli.running import invoke, onward
 
 

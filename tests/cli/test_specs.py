@@ -9,9 +9,18 @@ import numpy as np
 import pytest
 import torch
 
-from onward.cli.mistakes import SpecMistake
-from onward.cli.specs import Axis, FileSpec, Fill, TensorSpec, ValueSpec, parse_arguments, parse_dynamic, parse_inputs
-from onward.cli.values import make
+from onward.cli.console.usage_errors import SpecMistake
+from onward.cli.inputs.grammar import (
+    Axis,
+    FileSpec,
+    Fill,
+    TensorSpec,
+    ValueSpec,
+    parse_arguments,
+    parse_dynamic,
+    parse_inputs,
+)
+from onward.cli.inputs.values import make
 from onward.errors import InputError
 
 

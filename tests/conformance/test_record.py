@@ -13,7 +13,7 @@ from conformance.judge import Settings, exporter, judge
 from conformance.operators import chosen
 from conformance.record import COLUMNS, MADE_COMPLEX, merged, recorded
 from conformance.samples import samples
-from onward.cli.recorded import ABSENT, PASSES, Column, load, save
+from onward.cli.operator_record import ABSENT, PASSES, Column, load, save
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDED = load()

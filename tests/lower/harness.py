@@ -25,10 +25,10 @@ import torch
 
 import onward
 from onward import api, steps
+from onward.export_steps import Taken
 from onward.lower import registry_for
 from onward.lower.registry import Registry
 from onward.options import ExportOptions
-from onward.steps import Taken
 from onward.verify import Session, compare
 from tests.opsets import ALL as ALL_OPSETS
 from tests.opsets import NEWEST

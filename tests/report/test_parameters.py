@@ -14,8 +14,8 @@ from onnx import helper, numpy_helper
 from torch import nn
 
 import onward
-from onward.cli.described import described
-from onward.cli.feeds import open_file
+from onward.cli.files.file_inputs import open_file
+from onward.cli.files.file_summary import described
 from onward.report.contents import contents
 
 TYPES = {"f": np.float32, "b": np.int8, "u": np.uint8, "i": np.int32, "l": np.int64}

@@ -13,19 +13,19 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from .command import EXIT_CODES, command
+from .console.command import EXIT_CODES, command
 
-# As `onward --help` lists them; more is in the docstring of the function of that name.
+# The subcommands as `onward --help` lists them. The docstring of the function of that name says more.
 COMMANDS = {
     "export": "Export a model to ONNX and verify the file in onnxruntime, on the example and at other sizes.",
-    "verify": "Compare a file with the model that it was made of, in onnxruntime, on the example and at other sizes.",
-    "run": "Run an ONNX file and show what comes out.",
-    "inspect": "Show what an ONNX file is: inputs, outputs, opsets, operators, weights.",
-    "optimize": "Write the same model with less in it; both files run in onnxruntime before anything is written.",
-    "diff": "Show what is different between two ONNX files: structure, weights, inputs and outputs, size.",
+    "verify": "Compare a file in onnxruntime with the model that it was made of, on the example and at other sizes.",
+    "run": "Run an ONNX file and show its outputs.",
+    "inspect": "Show the inputs, outputs, opsets, operators and weights of an ONNX file.",
+    "optimize": "Simplify a model; both models run in onnxruntime before the file is written.",
+    "diff": "Show the differences between two ONNX files: structure, weights, inputs, outputs and size.",
     "report": "Write a page about an ONNX file that opens without a network.",
     "bench": "Time an ONNX file in onnxruntime, or compare two.",
-    "ops": "List operators of PyTorch: in which dtypes and opsets they export, and with dynamic axes.",
+    "ops": "List PyTorch's operators, with the dtypes and opsets in which they export, and with dynamic axes.",
     "demo": "Export a bundled model, verify the file at other sizes, and write its report page.",
 }
 
@@ -38,7 +38,7 @@ class Later(TyperCommand):
 
 
 class Subcommands(TyperGroup):
-    """All of them by name."""
+    """All subcommands by name."""
 
     def __init__(self, *, commands: Any = None, **settings: Any) -> None:
         later: dict[str, Any] = {name: Later(name, short_help=text) for name, text in COMMANDS.items()}
@@ -46,7 +46,7 @@ class Subcommands(TyperGroup):
 
 
 def _load(name: str) -> Any:
-    module = importlib.import_module(f".{name}", __package__)
+    module = importlib.import_module(f".commands.{name}", __package__)
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     own = {name.lower(): getattr(module, name) for name in ("TROUBLE", "WORDS") if hasattr(module, name)}
     alone.command(name, **command(module.EPILOG, **own))(getattr(module, name))

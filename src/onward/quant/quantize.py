@@ -15,7 +15,7 @@ from ..api import export
 from ..errors import InputError
 from ..given_parameters import resolve
 from ..program import Program
-from ..write.staging import check_target
+from ..write.destinations import check_destination
 from .calibrate import calibration
 from .config import QuantConfig
 from .config_file import given_config
@@ -51,7 +51,7 @@ def quantize(
         )
     if isinstance(f, QuantConfig):
         raise InputError("f is a QuantConfig, where a file belongs", hint="onward.quantize(model, batches, config=...)")
-    check_target(f)  # before the batches, which may take long
+    check_destination(f)  # before the batches, which may take long
     resolve((), options, f)
     _initialised(model, given_config("quantize", config, config_file), disable_module, disable_submodel)
     first: Any = _NONE

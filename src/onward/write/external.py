@@ -16,7 +16,7 @@ LARGE_ALIGNMENT = 64 << 10
 
 
 @dataclass(frozen=True)
-class Place:
+class DataRange:
     """A tensor's stretch of the data file."""
 
     location: str
@@ -31,10 +31,10 @@ class Layout:
     location: str
     size_threshold_bytes: int
     size: int = 0
-    _places: dict[Hashable, Place] = field(default_factory=dict)
-    _stored: list[tuple[ir.TensorProtocol, Place]] = field(default_factory=list)
+    _places: dict[Hashable, DataRange] = field(default_factory=dict)
+    _stored: list[tuple[ir.TensorProtocol, DataRange]] = field(default_factory=list)
 
-    def place(self, tensor: ir.TensorProtocol) -> Place | None:
+    def place(self, tensor: ir.TensorProtocol) -> DataRange | None:
         """Its place, shared with any tensor that is the same memory; None if it is small and stays in the model."""
         length = byte_length(tensor)
         if length == 0 or length < self.size_threshold_bytes:
@@ -43,11 +43,11 @@ class Layout:
         if key not in self._places:
             alignment = LARGE_ALIGNMENT if length >= LARGE else PAGE
             offset = -(-self.size // alignment) * alignment
-            self._places[key] = Place(self.location, offset, length)
+            self._places[key] = DataRange(self.location, offset, length)
             self._stored.append((tensor, self._places[key]))
             self.size = offset + length
         return self._places[key]
 
-    def stored(self) -> Iterable[tuple[ir.TensorProtocol, Place]]:
+    def stored(self) -> Iterable[tuple[ir.TensorProtocol, DataRange]]:
         """Each distinct tensor with its place, by rising offset."""
         return tuple(self._stored)

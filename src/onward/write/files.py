@@ -205,19 +205,21 @@ def check_stream(target: Any) -> None:
 
 
 @contextlib.contextmanager
-def told_clearly(name: str, needed: int, *, atomic: bool = True) -> Iterator[None]:
+def told_clearly(name: str, needed: int, *, atomic: bool = True, is_path: bool = True) -> Iterator[None]:
     """Turn the system's errors into ones that name the file, the space it needs and the way out."""
     try:
         yield
     except WriteError:
         raise
     except OSError as error:
-        raise _explain(error, name, needed, atomic) from error
+        raise _explain(error, name, needed, atomic, is_path) from error
 
 
-def _explain(error: OSError, name: str, needed: int, atomic: bool) -> WriteError:
+def _explain(error: OSError, name: str, needed: int, atomic: bool, is_path: bool) -> WriteError:
     reason = error.strerror or str(error)
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if not is_path:
+        hint = "nothing was committed to the storage"
+    elif error.errno in (errno.ENOSPC, errno.EDQUOT):
         if atomic or os.path.isfile(name):  # a device has no space of its own
             with contextlib.suppress(OSError):
                 reason += f" ({readable(shutil.disk_usage(os.path.dirname(os.path.realpath(name))).free)} free)"

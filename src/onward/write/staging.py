@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Iterator
 
 from onward.errors import ExportError
-from onward.write.files import Replacement, check_path, check_stream, commit_pair, told_clearly
+from onward.write.files import Replacement, check_path, commit_pair, told_clearly
 from onward.write.stale_temporaries import remove_leftovers, temporary_folder
 
 
@@ -64,16 +64,8 @@ def _told_of(path: str, staged: str) -> Iterator[None]:
         raise told from error.__cause__
 
 
-def check_target(target: object) -> None:
-    """Refuse before any work what cannot be written to: a path without a folder, a stream of text."""
-    if isinstance(target, (str, os.PathLike)):
-        check_path(os.fsdecode(target))
-    elif target is not None:
-        check_stream(target)
-
-
 def can_publish(target: object) -> bool:
-    """Whether a target is an ordinary file, or will be one: not a stream, a device, or a link to another place."""
+    """Whether a target is an ordinary file, or will be one: not a stream, a storage, a device, or a link."""
     if not isinstance(target, (str, os.PathLike)):
         return False
     path = os.fsdecode(target)

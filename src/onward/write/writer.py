@@ -7,17 +7,16 @@ between the few bytes of protobuf that frame them.
 from __future__ import annotations
 
 import io
-import os
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import Any
 
 import onnx
 import onnx_ir as ir
 
 from onward.errors import InputError, WriteError
+from onward.target import Destination
 from onward.write import files
+from onward.write.destinations import DescribedTarget, WrittenFiles, target_for
 from onward.write.external import Layout
 from onward.write.framing import LIMIT, Segment, TensorData, model_segments, total_length
 from onward.write.skeleton import initializers, make_skeleton
@@ -26,29 +25,16 @@ from onward.write.tensors import pieces
 Progress = Callable[[int, int], None]
 
 
-@dataclass(frozen=True)
-class WrittenFiles:
-    """What was written: the model's path (None for a stream), that of its data file if there is one, and all bytes."""
-
-    path: str | None
-    data_path: str | None
-    bytes: int
-
-    @property
-    def paths(self) -> tuple[str, ...]:
-        return tuple(path for path in (self.path, self.data_path) if path is not None)
-
-
 def write_model(
     model: ir.Model,
-    target: str | os.PathLike[str] | BinaryIO,
+    destination: Destination,
     *,
     external_data: bool | None = None,
     size_threshold_bytes: int = 1024,
     progress: Progress | None = None,
     durable: bool = False,
 ) -> WrittenFiles:
-    """Write a model to a path or to a binary file object.
+    """Write a model to a path, to a binary file object, or to a `Target` of the caller's own.
 
     external_data         True: weights go to `<path>.data`. False: one file. None: one file if it fits into 2 GiB.
     size_threshold_bytes  with a data file, smaller tensors stay in the model all the same
@@ -59,25 +45,23 @@ def write_model(
     """
     if size_threshold_bytes < 0:
         raise InputError(f"size_threshold_bytes is {size_threshold_bytes}; it cannot be negative")
-    if not isinstance(target, (str, os.PathLike)):
-        files.check_stream(target)
-        return _write_stream(model, target, external_data, progress)
-    path = os.fsdecode(target)
-    files.check_path(path)
-    if files.is_special(path):
-        with files.told_clearly(path, 0, atomic=False), open(path, "wb", buffering=0) as device:
-            return _write_stream(model, device, external_data, progress)
-    if external_data is not True:
+    target = target_for(destination, durable=durable)
+    if target.data_name is None and external_data:
+        raise WriteError("a stream has no place for a data file", hint="give a path, or leave external_data out")
+    if target.data_name is None or external_data is not True:
         segments = model_segments(make_skeleton(model, merge_ties=True))
         if total_length(segments) <= LIMIT:
-            return _write_files(path, segments, None, progress, durable)
+            return _write(target, segments, None, progress)
+        if target.data_name is None:
+            hint = "give a path instead of a stream, so that the weights can go to a data file"
+            raise _too_long(total_length(segments), hint)
         if external_data is False:
             raise _too_long(total_length(segments), "leave external_data at None, or set it to True, for a data file")
-    layout = Layout(os.path.basename(path) + ".data", size_threshold_bytes)
+    layout = Layout(target.data_name, size_threshold_bytes)
     segments = model_segments(make_skeleton(model, merge_ties=False), layout)
     if total_length(segments) > LIMIT:
         raise _too_long(total_length(segments), f"lower size_threshold_bytes (now {size_threshold_bytes})")
-    return _write_files(path, segments, layout if layout.size else None, progress, durable)
+    return _write(target, segments, layout if layout.size else None, progress)
 
 
 def model_bytes(model: ir.Model) -> bytes:
@@ -100,42 +84,21 @@ def to_proto(model: ir.Model) -> onnx.ModelProto:
     return skeleton.proto
 
 
-def _write_stream(model: ir.Model, target: Any, external_data: bool | None, progress: Progress | None) -> WrittenFiles:
-    if external_data:
-        raise WriteError("a stream has no place for a data file", hint="give a path, or leave external_data out")
-    segments = model_segments(make_skeleton(model, merge_ties=True))
-    total = total_length(segments)
-    if total > LIMIT:
-        raise _too_long(total, "give a path instead of a stream, so that the weights can go to a data file")
-    name = getattr(target, "name", None)
-    with files.told_clearly(name if isinstance(name, str) else type(target).__name__, total, atomic=False):
-        _stream(segments, target, _Counter(total, progress))
-    return WrittenFiles(path=None, data_path=None, bytes=total)
-
-
-def _write_files(
-    path: str, segments: Sequence[Segment], layout: Layout | None, progress: Progress | None, durable: bool
+def _write(
+    target: DescribedTarget, segments: Sequence[Segment], layout: Layout | None, progress: Progress | None
 ) -> WrittenFiles:
-    data_path = None if layout is None else path + ".data"
     total = total_length(segments) + (0 if layout is None else layout.size)
     counter = _Counter(total, progress)
-    with files.told_clearly(path, total), ExitStack() as stack:
-        data = None
-        if layout is not None and data_path is not None:
-            files.check_path(data_path)
-            data = stack.enter_context(files.Replacement(data_path))
-            _stream_data(layout, data.file, counter)
-            data.close(durable=durable)
-        model = stack.enter_context(files.Replacement(path))
-        _stream(segments, model.file, counter)
-        model.close(durable=durable)
-        if data is None:
-            model.commit()
-        else:
-            files.commit_pair(data, model)
-        if durable:
-            files.sync_directory(path)
-    return WrittenFiles(path=path, data_path=data_path, bytes=total)
+    with target.explaining(total):
+        try:
+            if layout is not None:
+                _stream_data(layout, target.open(layout.location), counter)
+            _stream(segments, target.open(target.name), counter)
+            target.commit()
+        except BaseException:
+            target.abort()
+            raise
+    return target.written(total, layout is not None)
 
 
 class _Counter:

@@ -20,9 +20,10 @@ from ...errors import CaptureError, InputError
 from ..call.inputs import Call, unique_names
 from ..call.weights import Weight, Weights, owner, weights_of
 from ..decompose.linalg import with_signs
-from ..frontends.exported import ExportedModel, unreturned_inputs
+from ..frontends.front_ends import front_end_of
 from ..frontends.twins import Twin, on_copies
 from ..ground.memory import geometry, storage
+from ..ground.module_kinds import is_interpreted
 from ..memory.tensor import Traced
 from ..program.facts import Output, Results, Source, TensorFact, caution
 from ..python.fast_path import without_fast_path
@@ -65,7 +66,7 @@ def _changed(model: Any, call: Call) -> tuple[list[Weight], list[int]]:
             if now is not tensor or _version(now) != version or not _same(now, content):
                 found.append(each)
     written = [i for i, (each, version) in enumerate(zip(given, versions, strict=True)) if _version(each) != version]
-    return found, written if isinstance(model, ExportedModel) else []
+    return found, written if front_end_of(model).has_changed_inputs else []
 
 
 def _version(tensor: torch.Tensor) -> int:
@@ -102,7 +103,7 @@ def place_state(tracer: Tracer, model: Any, call: Call, traced: Sequence[Traced]
     for weight, stand_in in zip(call.state, traced[len(call.positions) :], strict=True):
         tracer.plain.adopt(weight.tensor, stand_in)
         for home, name in _homes(model, weight):
-            if not isinstance(home, torch.jit.ScriptModule):
+            if not is_interpreted(home):
                 home._buffers[name] = stand_in
 
 
@@ -111,7 +112,7 @@ def state_after(tracer: Tracer, model: Any, call: Call, traced: Sequence[Traced]
     found: list[Any] = [traced[i] for i in call.written]
     for weight, stand_in in zip(call.state, traced[len(call.positions) :], strict=True):
         home, name = _homes(model, weight)[0]
-        if isinstance(home, torch.jit.ScriptModule):
+        if is_interpreted(home):
             found.append(tracer.script_attributes.get((home._c, name), stand_in))
         else:
             found.append(getattr(home, name))
@@ -186,7 +187,7 @@ def _is_read(tracer: Tracer, name: str) -> bool:
 
 def note_lost_writes(tracer: Tracer, model: Any, call: Call, assigned: Sequence[str]) -> None:
     """A buffer that the graph reads and the model changes: the next run of the file does not see the change."""
-    for name in unreturned_inputs(model.program) if isinstance(model, ExportedModel) and not call.written else []:
+    for name in [] if call.written else front_end_of(model).changed_inputs(model):
         tracer.decisions.note(
             caution(
                 f"the ExportedProgram changes its input {name!r}, and the file does not return the change",
@@ -335,4 +336,4 @@ def present_buffer(model: Any, weight: Weight) -> torch.Tensor:
 
 
 def _in_script(model: Any, weight: Weight) -> bool:
-    return any(isinstance(home, torch.jit.ScriptModule) for home, _ in _homes(model, weight))
+    return any(is_interpreted(home) for home, _ in _homes(model, weight))

@@ -14,7 +14,7 @@ from ...errors import InputError, UnknownNameError
 from ..ground.axes import AxisSpace
 from ..ground.names import encodable, is_encodable
 from ..ground.tree import Path, Structure, flatten
-from .signature import is_script, script_signature
+from .signature import python_signature
 from .weights import Weight, parameter_count
 
 AxisNames = dict[int, str]
@@ -61,11 +61,18 @@ class Call:
         return tuple(args), kwargs
 
 
-def bind_call(function: Any, args: Any, kwargs: Mapping[str, Any] | None, input_names: Sequence[str] | None) -> Call:
-    """Flatten the arguments and name every tensor after the parameter it is passed for."""
+def bind_call(
+    function: Any,
+    args: Any,
+    kwargs: Mapping[str, Any] | None,
+    input_names: Sequence[str] | None,
+    signature: inspect.Signature | None = None,
+) -> Call:
+    """Flatten the arguments and name every tensor after the parameter it is passed for. Without a signature, the model
+    is called as Python says."""
     given = args
-    args, kwargs = _split_keywords(function, args, kwargs)
-    signature = _signature(function)
+    signature = signature or python_signature(function)
+    args, kwargs = _split_keywords(signature, args, kwargs)
     parameter_names = _check_signature(function, signature, args, kwargs, given)
     leaves, structure = flatten((args, kwargs))
     positions = tuple(i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor))
@@ -127,7 +134,9 @@ def _remarks(given: Any, args: tuple, parameters: list[str], keys: list[str], le
     return tuple(remarks)
 
 
-def _split_keywords(function: Any, args: Any, kwargs: Mapping[str, Any] | None) -> tuple[tuple, dict[str, Any]]:
+def _split_keywords(
+    signature: inspect.Signature | None, args: Any, kwargs: Mapping[str, Any] | None
+) -> tuple[tuple, dict[str, Any]]:
     """A trailing dict among the arguments holds keyword arguments, as `torch.onnx.export` has always had it."""
     if not (kwargs is None or isinstance(kwargs, Mapping)):
         raise InputError(
@@ -138,7 +147,6 @@ def _split_keywords(function: Any, args: Any, kwargs: Mapping[str, Any] | None) 
     if not args or not isinstance(args[-1], dict):
         return args, named
     trailing = args[-1]
-    signature = _signature(function)
     parameters = signature.parameters if signature else {}
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     if all(isinstance(key, str) and (takes_any or key in parameters) for key in trailing):
@@ -150,18 +158,6 @@ def _split_keywords(function: Any, args: Any, kwargs: Mapping[str, Any] | None) 
             )
         return args[:-1], {**named, **trailing}
     return args, named
-
-
-def _signature(function: Any) -> inspect.Signature | None:
-    if is_script(function):
-        return script_signature(function)
-    told = getattr(function, "__signature__", None)  # a module whose forward is made at run time says what it takes
-    if isinstance(function, torch.nn.Module) and isinstance(told, inspect.Signature):
-        return told
-    try:
-        return inspect.signature(function.forward if isinstance(function, torch.nn.Module) else function)
-    except (TypeError, ValueError):
-        return None
 
 
 def _check_signature(

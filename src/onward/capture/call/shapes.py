@@ -116,7 +116,7 @@ def _that_differ(model: Any, call: Call, shapes: Any) -> Iterator[tuple[str, _Sp
     """`AdditionalInputs`: an axis is dynamic if some other call has another size there."""
     varying: dict[str, dict[int, Any]] = {}
     for number, (args, kwargs) in enumerate(shapes._examples):
-        other = bind_call(model, args, kwargs, None).by_parameter
+        other = bind_call(model, args, kwargs, None, call.signature).by_parameter
         for position, name in zip(call.positions, call.own_names, strict=True):
             key, tensor = call.keys[position], call.leaves[position]
             given = other.get(key)

@@ -1,4 +1,4 @@
-"""What a model can be called with: Python's signature, or TorchScript's."""
+"""What a model written in Python can be called with."""
 
 from __future__ import annotations
 
@@ -8,23 +8,12 @@ from typing import Any
 import torch
 
 
-def is_script(value: Any) -> bool:
-    """A scripted or traced module, or function."""
-    return isinstance(value, (torch.jit.ScriptModule, torch.jit.ScriptFunction))
-
-
-def script_signature(called: Any) -> inspect.Signature:
-    """A script's parameters as Python's."""
-    is_module = isinstance(called, torch.jit.ScriptModule)
-    schema = called._c._get_method("forward").schema if is_module else called.schema
-    kinds = inspect.Parameter
-    return inspect.Signature(
-        [
-            kinds(
-                each.name,
-                kinds.POSITIONAL_OR_KEYWORD,
-                default=each.default_value if each.has_default_value() else kinds.empty,
-            )
-            for each in schema.arguments[1 if is_module else 0 :]
-        ]
-    )
+def python_signature(model: Any) -> inspect.Signature | None:
+    """The signature of a module's forward, or of a function; None if Python does not know it."""
+    told = getattr(model, "__signature__", None)  # a module whose forward is made at run time says what it takes
+    if isinstance(model, torch.nn.Module) and isinstance(told, inspect.Signature):
+        return told
+    try:
+        return inspect.signature(model.forward if isinstance(model, torch.nn.Module) else model)
+    except (TypeError, ValueError):
+        return None

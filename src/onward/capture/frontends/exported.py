@@ -1,58 +1,68 @@
 """An `ExportedProgram` as a model like any other: a module with the program's weights, called as the original was.
 
 What a program adds to a model is said by its signature: example inputs, dynamic axes with bounds, and arguments that
-it was made for. `torch.onnx.ExportableModule` says such things as well.
+it was made for.
 """
 
 from __future__ import annotations
 
-import copy
-import dataclasses
 import inspect
-import types
 from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch.export.graph_signature import ConstantArgument, InputKind, SymIntArgument
+from torch.export.graph_signature import ConstantArgument, SymIntArgument
 from torch.utils import _pytree as pytree
 
 from ...errors import InputError
-from ...options import ExportOptions, TrainingMode
+from ...options import ExportOptions
+from ...parameters import TrainingMode
+from ..call.inputs import Call
+from ..call.shapes import AskedAxes
 from ..decisions.decisions import CaptureWarning
 from ..ground.source import warn_user
 from ..program.facts import caution
+from .exported_axes import program_axes
+from .exported_model import ExportedModel, user_inputs, with_signature
+from .front_end import PythonModel, is_none_given
 from .graph_modules import class_name, nested_like, source_of
 
 _NAMED = "call it as the model was called for torch.export.export, with tensors of the same dtype and number of axes"
 
 
-class ExportedModel(torch.nn.Module):
-    """The module of a program. Every program has a class of its own, named after the original's."""
+class Exported(PythonModel):
+    """A `torch.export.ExportedProgram`, or the module that was made of it."""
 
-    program: torch.export.ExportedProgram
-    signature: inspect.Signature
-    generated: tuple[torch.fx.GraphModule]  # in a tuple: its weights have no second name
+    brings_example = True
+    has_own_classes = False
+    is_slow_to_copy = True
+    has_changed_inputs = True
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        bound = self.signature.bind(*args, **kwargs)
-        given = list(bound.arguments.values())
-        leaves, structure = pytree.tree_flatten(nested_like(self.program.call_spec.in_spec, given))
-        specs = user_inputs(self.program)
-        for place, spec in enumerate(specs[: len(leaves)]):
-            if isinstance(spec, SymIntArgument) and isinstance(leaves[place], torch.Tensor):
-                leaves[place] = leaves[place].item()
-        args, kwargs = pytree.tree_unflatten(leaves, structure)
-        return self.generated[0](*args, **kwargs)
+    def takes(self, model: Any) -> bool:
+        return isinstance(model, (torch.export.ExportedProgram, ExportedModel))
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> ExportedModel:
-        """Its tensors and its code are copied; the program, which is never called, is shared."""
-        memo[id(self)] = twin = type(self)()
-        own = {name: value for name, value in vars(self).items() if name not in ("program", "signature", "forward")}
-        vars(twin).update({name: copy.deepcopy(value, memo) for name, value in own.items()})
-        twin.program, twin.signature = self.program, self.signature
-        twin.forward = _with_signature(types.MethodType(ExportedModel.forward, twin), self.signature)  # type: ignore[method-assign]
-        return twin
+    def opened(self, model: Any) -> ExportedModel:
+        return model if isinstance(model, ExportedModel) else as_module(model)
+
+    def signature(self, model: Any) -> inspect.Signature | None:
+        return model.signature if isinstance(model, ExportedModel) else _signature(model)
+
+    def example(
+        self, model: Any, args: Any, kwargs: Mapping[str, Any] | None, options: ExportOptions
+    ) -> tuple[Any, Mapping[str, Any] | None, ExportOptions]:
+        given = _own_example(model.program) if is_none_given(args, kwargs) else (args, kwargs)
+        return *_own_call(model, *given), options
+
+    def axes(self, model: Any, call: Call, asked: AskedAxes) -> AskedAxes:
+        return program_axes(model, call, asked)
+
+    def check_mode(self, model: Any, asked: TrainingMode) -> None:
+        _check_mode(model, asked)
+
+    def changed_inputs(self, model: Any) -> list[str]:
+        said = model.program.graph_signature
+        returned = set(said.user_outputs)
+        return [name for new, name in said.user_inputs_to_mutate.items() if new not in returned]
 
 
 def as_module(program: torch.export.ExportedProgram) -> ExportedModel:
@@ -60,7 +70,7 @@ def as_module(program: torch.export.ExportedProgram) -> ExportedModel:
     generated = _module_of(program)
     model = type(_original_name(program), (ExportedModel,), {})()
     model.program, model.generated, model.signature = program, (generated,), _signature(program)
-    model.forward = _with_signature(model.forward, model.signature)
+    model.forward = with_signature(model.forward, model.signature)
     signature = program.graph_signature
     kept = [*program.state_dict, *(name for name in program.constants if name not in program.state_dict)]
     for name in kept:
@@ -104,17 +114,6 @@ def _original_name(program: torch.export.ExportedProgram) -> str:
     return "ExportedProgram"
 
 
-def user_inputs(program: torch.export.ExportedProgram) -> list[Any]:
-    """What the program says of every leaf of its arguments."""
-    return [spec.arg for spec in program.graph_signature.input_specs if spec.kind is InputKind.USER_INPUT]
-
-
-def unreturned_inputs(program: torch.export.ExportedProgram) -> list[str]:
-    """The inputs that the program changes, as it says itself, and whose new content is not among its results."""
-    returned = set(program.graph_signature.user_outputs)
-    return [name for new, name in program.graph_signature.user_inputs_to_mutate.items() if new not in returned]
-
-
 def _signature(program: torch.export.ExportedProgram) -> inspect.Signature:
     """The parameters by their names, as far as the program knows them."""
     in_spec = program.call_spec.in_spec
@@ -131,33 +130,7 @@ def _signature(program: torch.export.ExportedProgram) -> inspect.Signature:
     )
 
 
-def _with_signature(forward: Any, signature: inspect.Signature) -> Any:
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return forward(*args, **kwargs)
-
-    call.__signature__ = signature  # type: ignore[attr-defined]
-    return call
-
-
 # --- the call --------------------------------------------------------------------------------------------------------
-def own_request(
-    model: Any, args: Any, kwargs: Mapping[str, Any] | None, options: ExportOptions
-) -> tuple[Any, Mapping[str, Any] | None, ExportOptions]:
-    """Arguments and options as they are given, completed by what the model says itself."""
-    none_given = isinstance(args, tuple) and not args and not kwargs
-    exportable = getattr(torch.onnx, "ExportableModule", None)
-    if exportable is not None and isinstance(model, exportable):
-        if none_given:
-            args, kwargs = model.example_arguments()
-        said = {name: getattr(model, name)() for name in ("input_names", "output_names") if not getattr(options, name)}
-        if not options.dynamic_axes and options.dynamic_shapes is None:
-            said["dynamic_shapes"] = model.dynamic_shapes()
-        return args, kwargs, dataclasses.replace(options, **said)
-    if isinstance(model, ExportedModel):
-        args, kwargs = _own_call(model, *((args, kwargs) if not none_given else _own_example(model.program)))
-    return args, kwargs, options
-
-
 def _own_example(program: torch.export.ExportedProgram) -> tuple[Any, dict[str, Any]]:
     if program.example_inputs is None:
         raise InputError("the ExportedProgram has no example inputs", hint="pass them in args, and in kwargs")
@@ -211,9 +184,9 @@ def _fitting(spec: Any, leaf: Any) -> Any:
 
 
 # --- the mode --------------------------------------------------------------------------------------------------------
-def check_mode(model: Any, asked: TrainingMode) -> None:
+def _check_mode(model: ExportedModel, asked: TrainingMode) -> None:
     """The mode of a program was decided when it was made. Say so where it is another one than is asked for."""
-    if not isinstance(model, ExportedModel) or asked is TrainingMode.PRESERVE:
+    if asked is TrainingMode.PRESERVE:
         return
     trains = next((node for node in model.program.graph.nodes if _trains(node)), None)
     if trains is None and asked is TrainingMode.TRAINING:

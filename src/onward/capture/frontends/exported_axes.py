@@ -17,15 +17,13 @@ from ...errors import InputError
 from ..call.inputs import AxisNames, Call, solve_roots
 from ..call.shapes import AskedAxes
 from ..ground.axes import UNBOUNDED, AxisSpace, Bounds, Formula
-from .exported import ExportedModel, user_inputs
+from .exported_model import ExportedModel, user_inputs
 
 Places = dict[tuple[str, int], Any]  # {(input, axis): the program's expression of its size}
 
 
-def program_axes(model: Any, call: Call, asked: AskedAxes) -> AskedAxes:
+def program_axes(model: ExportedModel, call: Call, asked: AskedAxes) -> AskedAxes:
     """What is asked for, with the axes of the program; what the program has fixed cannot be had."""
-    if not isinstance(model, ExportedModel):
-        return asked
     places = dict(_places(model, call))
     symbols = {symbol for expression in places.values() for symbol in expression.free_symbols}
     _check_fixed(model, call, places, asked)

@@ -21,8 +21,10 @@ from torch.fx.graph import _PyTreeCodeGen
 from torch.utils import _pytree as pytree
 
 from ...errors import CaptureError
+from ..ground.module_kinds import is_generated
 from ..ground.source import NOWHERE, at_source, in_python, is_library_file
 from ..program.facts import ModuleCall, Scope, Source
+from .front_end import PythonModel, Run
 
 if TYPE_CHECKING:
     from ..record.tracer import Tracer
@@ -36,9 +38,21 @@ _ROOT = "_export_root"  # what torch.export(strict=True) calls the model inside 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 
 
+class GraphModule(PythonModel):
+    """A `torch.fx.GraphModule`: its graph is run instead of its code, if the graph says where the code came from."""
+
+    is_slow_to_copy = True
+
+    def takes(self, model: Any) -> bool:
+        return is_generated(model)
+
+    def run(self, module: Any) -> Run | None:
+        return call_graph if has_origins(module) else None
+
+
 def has_origins(module: Any) -> TypeGuard[fx.GraphModule]:
     """A module of generated code, nothing around it, whose nodes say what they were made of."""
-    if not isinstance(module, fx.GraphModule) or not _is_generated(module):
+    if not is_generated(module) or not _has_generated_code(module):
         return False
     hooks = [*module._forward_hooks.values(), *module._forward_pre_hooks.values()]
     if any(not hook.__module__.startswith("torch.") for hook in hooks):
@@ -46,7 +60,7 @@ def has_origins(module: Any) -> TypeGuard[fx.GraphModule]:
     return any("stack_trace" in node.meta or "nn_module_stack" in node.meta for node in module.graph.nodes)
 
 
-def _is_generated(module: fx.GraphModule) -> bool:
+def _has_generated_code(module: fx.GraphModule) -> bool:
     code = getattr(module.forward, "__code__", None)
     return code is not None and code.co_filename.startswith("<")
 

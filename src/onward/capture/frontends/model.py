@@ -15,7 +15,7 @@ from ...options import TrainingMode, training_mode
 from ..call.weights import owner
 from ..ground.source import warn_user
 from ..ground.threads import ONE_AT_A_TIME
-from .exported import ExportedModel, as_module
+from .front_ends import front_end_of
 
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 _WRAPPERS = (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)
@@ -29,8 +29,6 @@ def unwrap(model: Any) -> Any:
             model = model.module
         elif "_orig_mod" in getattr(model, "_modules", {}):
             model = model._modules["_orig_mod"]
-        elif isinstance(model, torch.export.ExportedProgram):
-            model = as_module(model)
         elif hasattr(model, "_torchdynamo_orig_callable"):
             model = model._torchdynamo_orig_callable
         elif _is_torchs_own(model):
@@ -38,7 +36,7 @@ def unwrap(model: Any) -> Any:
         elif isinstance(getattr(model, "__self__", None), torch.nn.Module) and model.__name__ == "forward":
             model = model.__self__
         else:
-            return model
+            return front_end_of(model).opened(model)
 
 
 def _is_torchs_own(function: Any) -> bool:
@@ -76,7 +74,7 @@ def kept_together(model: Any, asked: bool | Collection[type]) -> Callable[[type]
         return (lambda kind: True) if asked else None
     if not asked:
         return None
-    knows_classes = isinstance(model, torch.nn.Module) and not isinstance(model, ExportedModel)
+    knows_classes = isinstance(model, torch.nn.Module) and front_end_of(model).has_own_classes
     found = {type(module) for module in model.modules()} if knows_classes else set()
     below = {type(module) for path, module in model.named_modules() if path} if found else set()
     for kind in sorted(asked, key=lambda kind: kind.__qualname__):

@@ -19,10 +19,10 @@ import torch
 
 from ..call.weights import owner
 from ..ground.memory import is_plain, storage
+from ..ground.module_kinds import is_generated, is_interpreted
 from ..state.state import named_tensors, plain_attributes
-from .exported import ExportedModel
+from .front_ends import front_end_of
 
-_HAVE_GRAPHS = (torch.jit.ScriptModule, torch.fx.GraphModule, ExportedModel)  # a copy of these takes a compiler's time
 _MANY_MODULES = 2000  # of a model that is copied for every run
 _HOOKS = ("_forward_pre_hooks", "_forward_hooks")
 
@@ -53,7 +53,7 @@ def on_copies(
     if module is None:
         yield Twin(model)
         return
-    has_scripts = any(isinstance(each, torch.jit.ScriptModule) for each in module.modules())
+    has_scripts = any(map(is_interpreted, module.modules()))
     if often:
         twin = _copy_of_this_export(module) if threading.active_count() > 1 else None
     elif has_scripts:  # they copy every tensor by themselves, and are given others afterwards
@@ -100,11 +100,11 @@ def _copy_of_this_export(module: torch.nn.Module) -> Twin | None:
 
 def _twin(module: torch.nn.Module, weights: Mapping[str, torch.Tensor], changed: Collection[str]) -> Twin | None:
     modules = list(module.modules())
-    takes_long = len(modules) > _MANY_MODULES or any(isinstance(each, _HAVE_GRAPHS) for each in modules)
+    takes_long = len(modules) > _MANY_MODULES or any(front_end_of(each).is_slow_to_copy for each in modules)
     if (takes_long and threading.active_count() == 1) or any(_has_our_hooks(each) for each in modules):
         return None
     known = _tensors(module, weights, changed)
-    graphs = [each for each in modules if isinstance(each, torch.fx.GraphModule)]
+    graphs = [each for each in modules if is_generated(each)]
     if graphs:  # a copy that they make of themselves has no hooks, and is compiled
         copies: dict[int, Any] = {**known, **{id(each.graph): each.graph for each in graphs}}
         return Twin(_by_parts(module, copies), copies)
@@ -142,7 +142,7 @@ def _tensors(
 
 def _by_parts(module: torch.nn.Module, copies: dict[int, Any]) -> Any:
     """A copy of which each part that cannot be copied is the original's."""
-    modules = [each for each in module.modules() if not isinstance(each, torch.jit.ScriptModule)]
+    modules = [each for each in module.modules() if not is_interpreted(each)]
     for each in modules:
         copies[id(each)] = object.__new__(type(each))
     for each in modules:

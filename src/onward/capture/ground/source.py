@@ -16,6 +16,7 @@ from typing import Any
 import numpy
 import torch
 
+from .module_kinds import is_generated, is_interpreted
 from .names import encodable
 from .places import ModuleCall, Scope, Source
 
@@ -205,10 +206,10 @@ class ScopeStack:
         scope = self._known.get(key)
         if scope is None:
             scope = self._known[key] = self._make(outer, module)
-            if isinstance(module, torch.jit.ScriptModule):
+            if is_interpreted(module):
                 self._scripts.update(_script_scopes(module, scope))
         self._stack.append(scope)
-        generated = scope is outer and isinstance(module, torch.fx.GraphModule)
+        generated = scope is outer and is_generated(module)
         self._calls.append(self._calls[-1] if generated else ModuleCall(scope, type(module), self._calls[-1]))
 
     def enter_script(self, module: Any) -> None:
@@ -236,7 +237,7 @@ class ScopeStack:
         if path == "":
             return self._root
         kind = type(module).__name__
-        if path is None and isinstance(module, torch.fx.GraphModule):
+        if path is None and is_generated(module):
             return outer  # generated code is in no place of its own
         if path is None:
             return Scope(f"{outer.path}.{kind}".lstrip("."), (*outer.classes, (kind, kind)))

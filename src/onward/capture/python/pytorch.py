@@ -16,7 +16,7 @@ import torch.onnx
 
 from ..bodies.higher_order import associative_scan_of, call_at_once
 from ..decompose.packed import DETOURS
-from ..frontends.graph_modules import call_graph, has_origins
+from ..frontends.front_ends import run_of
 from ..frontends.script import call_script
 from ..functions.autograd_functions import LEVEL, interception
 from ..ground.threads import current, is_tracing, runs_as_exported
@@ -64,11 +64,8 @@ def _module_call(original: Any) -> Any:
             return original(module, *args, **kwargs)
         tracer.scopes.enter(module)
         try:
-            if isinstance(module, torch.jit.ScriptModule):
-                return call_script(tracer, module, args, kwargs)
-            if has_origins(module):
-                return call_graph(tracer, module, args, kwargs)
-            return original(module, *args, **kwargs)
+            run = run_of(module)
+            return original(module, *args, **kwargs) if run is None else run(tracer, module, args, kwargs)
         finally:
             tracer.scopes.leave()
 

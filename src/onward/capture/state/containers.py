@@ -23,6 +23,7 @@ from ..bodies.traced_list import TracedList, TracedNumbers
 from ..call.weights import owner
 from ..functions.numbers_of_sizes import RealNumber, WholeNumber
 from ..ground.memory import MADE, is_plain, storage
+from ..ground.module_kinds import is_interpreted
 from ..memory.tensor import Traced
 from ..sizes.sizes import SYMBOLIC, SizeText
 from .fingerprints import CONTAINERS, MAPPINGS, SEQUENCES, UNKNOWN, has_state, state_of
@@ -210,7 +211,7 @@ def _note_made(kept: _Kept) -> None:
 def _found(model: Any) -> Iterator[_Kept]:
     """The containers that the model's modules, classes and files have, and those inside of them."""
     module, theirs = owner(model), packages(model)
-    modules = [each for each in module.modules() if not isinstance(each, torch.jit.ScriptModule)] if module else []
+    modules = [each for each in module.modules() if not is_interpreted(each)] if module else []
     seen = {id(vars(builtins)), *(id(vars(each)) for each in modules)}
     for each in modules:
         own = [value for name, value in vars(each).copy().items() if name not in REGISTRIES]

@@ -13,6 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..call.weights import owner
 from ..ground.memory import MADE, is_plain, leaves, storage
+from ..ground.module_kinds import is_interpreted
 from ..ground.threads import ONE_AT_A_TIME
 from ..ground.traits import traits
 from .containers import REGISTRIES, containers_kept, is_traced
@@ -53,7 +54,7 @@ def _attributes_kept(module: torch.nn.Module | None) -> Iterator[None]:
     if module is None:
         yield
         return
-    modules = [each for each in module.modules() if not isinstance(each, torch.jit.ScriptModule)]  # interpreted
+    modules = [each for each in module.modules() if not is_interpreted(each)]  # interpreted
     registered = [(table, dict(table)) for each in modules for table in (each._parameters, each._buffers)]
     # A model may register hooks when it is first called, and remember that it has: both go.
     registered += [(table, dict(table)) for each in modules for name, table in vars(each).items() if name in _HOOKS]

@@ -30,15 +30,15 @@ from onward.verify import (
 )
 from onward.write.type_texts import dimensions
 
-from .feeds import Opened, feeds_of
-from .rebuild import Asked, rebuild
-from .targets import Target
-from .values import ExampleCall, Given, arrange
+from ..files.file_inputs import Opened, feeds_of
+from ..inputs.values import ExampleCall, Given, arrange, signature_of
+from .model_options import Asked, rebuild
+from .model_sources import SourceModel
 
 Result = TypeVar("Result")
 
 
-def eager_target(what: Asked, training: bool) -> Target:
+def eager_target(what: Asked, training: bool) -> SourceModel:
     """The model that a file is held against."""
     built = rebuild(what)
     for remark in built.remarks:
@@ -49,11 +49,11 @@ def eager_target(what: Asked, training: bool) -> Target:
         eager = eager.module()
     elif isinstance(eager, torch.nn.Module):
         eager.train(training)
-    return Target(eager, target.name, target.example)
+    return SourceModel(eager, target.name, target.example)
 
 
 @dataclass(frozen=True)
-class Comparison:
+class FileAndModel:
     """A file and a model that are called alike: `call.arguments(tensors)` is the model's call for the file's inputs."""
 
     opened: Opened
@@ -134,7 +134,7 @@ class Comparison:
                     )
 
 
-def explained(comparison: Comparison, verification: Verification) -> list[str]:
+def explained(comparison: FileAndModel, verification: Verification) -> list[str]:
     """The cause, when file and model disagree: the operator that is wrong in the first run that does."""
     failed = verification.first_failed
     if failed is None:
@@ -152,10 +152,10 @@ def explained(comparison: Comparison, verification: Verification) -> list[str]:
     return [*found.lines(), remark]
 
 
-def bound(opened: Opened, session: Session, what: Asked, target: Target) -> Comparison:
+def bound(opened: Opened, session: Session, what: Asked, target: SourceModel) -> FileAndModel:
     """How file and model are called alike."""
     example = _example(opened, session, what.given, target)
-    call = bind_call(target.model, example.args, example.kwargs, None)
+    call = bind_call(target.model, example.args, example.kwargs, None, signature_of(target.model))
     names, known = opened.input_names, list(example.input_names or call.names)
     if len(names) != len(call.positions):
         raise InputError(
@@ -163,10 +163,10 @@ def bound(opened: Opened, session: Session, what: Asked, target: Target) -> Comp
             f"{len(call.positions)} tensors ({', '.join(call.names)})"
         )
     ordered = known if sorted(known) == sorted(names) else names
-    return Comparison(opened, session, target.model, call, tuple(ordered))
+    return FileAndModel(opened, session, target.model, call, tuple(ordered))
 
 
-def _example(opened: Opened, session: Session, given: Given, target: Target) -> ExampleCall:
+def _example(opened: Opened, session: Session, given: Given, target: SourceModel) -> ExampleCall:
     """What the command line gives, what the target has, or what can be made up from the file."""
     if not given.values and target.example is not None:
         return target.example

@@ -13,9 +13,8 @@ import onnx_ir as ir
 
 from .capture import CapturedProgram, asked_axes, bind_call, trace
 from .capture.attempt.mutable import with_mutable_buffers
-from .capture.call.weights import Weights, chosen_weights
-from .capture.frontends.exported import own_request
-from .capture.frontends.exported_axes import program_axes
+from .capture.call.weights import Weights
+from .capture.frontends.front_ends import front_end_of
 from .capture.frontends.model import Modes, kept_together, modes_of, select_model_mode_for_export
 from .capture.frontends.twins import one_copy
 from .capture.ground.threads import ONE_AT_A_TIME
@@ -28,7 +27,7 @@ from .options import ExportOptions
 from .passes import expose_weights, modules_to_functions, tidy
 from .program import Program
 from .report import write_artifacts
-from .stages import Stages
+from .stage_times import Stages
 
 
 @contextlib.contextmanager
@@ -58,18 +57,19 @@ def capture(model: Any, args: Any, kwargs: Mapping[str, Any] | None, options: Ex
     """Run the model under the tracer, as the options ask."""
     for check in CHECKS:
         check(model, options)
-    args, kwargs, options = own_request(model, args, kwargs, options)
-    call = bind_call(model, args, kwargs, options.input_names)
+    front_end = front_end_of(model)
+    args, kwargs, options = front_end.example(model, args, kwargs, options)
+    call = bind_call(model, args, kwargs, options.input_names, front_end.signature(model))
     if options.mutable_buffers:
         with ONE_AT_A_TIME, select_model_mode_for_export(model, options.training), without_compiling():
             call = with_mutable_buffers(model, call)
     asked = asked_axes(model, call, options.dynamic_axes, options.dynamic_shapes, options.output_names)
-    asked = program_axes(model, call, asked)
+    asked = front_end.axes(model, call, asked)
     registry = registry_for(options.custom_translation_table)
     has_lowering = functools.cache(lambda op, of_complex: registry.has_lowering(op, options.opset_version, of_complex))
     with ONE_AT_A_TIME, select_model_mode_for_export(model, options.training), without_compiling(), one_copy():
         modes = modes_of(model)
-        weights = chosen_weights(model, options, call.weight_names)
+        weights = front_end.weights(model, options, call.weight_names)
         try:
             program = trace(
                 model,

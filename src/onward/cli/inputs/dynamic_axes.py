@@ -13,8 +13,8 @@ from torch.export import Dim
 
 from onward.errors import UnknownNameError
 
-from .mistakes import SpecMistake, UsageMistake
-from .specs import DYNAMIC_HINT, Axis
+from ..console.usage_errors import SpecMistake, UsageMistake
+from .grammar import DYNAMIC_HINT, Axis
 from .values import ExampleCall, signature_of
 
 Axes = dict[str, dict[int, Axis]]
@@ -29,7 +29,7 @@ def join(axes: dict[int, Axis], named: Mapping[int, str], name: str) -> None:
 
 
 def check(axes: Axes, call: ExampleCall, model: Any) -> None:
-    """Whether the example has such axes, and sizes within their bounds."""
+    """Refuse axes that the example does not have, and sizes of the example that are out of bounds."""
     tensors = dict(_tensors(call, model))
     bounded = {axis.name: axis for each in axes.values() for axis in each.values() if axis.bounded}
     for name, each in axes.items():
@@ -55,7 +55,7 @@ def check(axes: Axes, call: ExampleCall, model: Any) -> None:
 
 def _tensors(call: ExampleCall, model: Any) -> Iterator[tuple[str, torch.Tensor]]:
     """The example's tensors by the names that the file's inputs get; those inside of lists and dicts are left out."""
-    signature = signature_of(model) if not isinstance(model, torch.export.ExportedProgram) else None
+    signature = signature_of(model)
     names = call.input_names or (tuple(signature.parameters) if signature is not None else ())
     for name, value in (*zip(names, call.args, strict=False), *(call.kwargs or {}).items()):
         if isinstance(value, torch.Tensor):
@@ -87,13 +87,13 @@ def nobodys(axes: Axes, error: UnknownNameError) -> UsageMistake:
 
 
 def unbounded(axes: Axes) -> dict[str, dict[int, str]]:
-    """Those without bounds, as `dynamic_axes` has them."""
+    """The axes without bounds, in the form of `dynamic_axes`."""
     chosen = {name: {n: axis.name for n, axis in each.items() if not axis.bounded} for name, each in axes.items()}
     return {name: each for name, each in chosen.items() if each}
 
 
 def bounded(axes: Axes) -> dict[str, dict[int, Any]]:
-    """Those with bounds, as `dynamic_shapes` has them."""
+    """The axes with bounds, in the form of `dynamic_shapes`."""
 
     def dim(axis: Axis) -> Any:
         return Dim(axis.name, min=axis.least, max=axis.most)

@@ -1,4 +1,4 @@
-"""`onward optimize`: the same model with less in it."""
+"""`onward optimize`: a model, simplified."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from .command import EXIT_CODES, Answer, Debug, Force, Json, ModelFile, check_free, working
-from .rebuild import Inputs, Seed
+from ..console.command import EXIT_CODES, Answer, Debug, Force, Json, ModelFile, check_free, working
+from ..models.model_options import Inputs, Seed
 
 EPILOG = f"""Examples:
   onward optimize theirs.onnx -o less.onnx
@@ -23,16 +23,18 @@ def optimize(
     model: ModelFile,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The file to write.")],
     input: Inputs = [],  # noqa: B006 (typer copies it)
-    verify: Annotated[bool, typer.Option("--verify/--no-verify", help="Run both in onnxruntime and compare.")] = True,
+    verify: Annotated[
+        bool, typer.Option("--verify/--no-verify", help="Run both models in onnxruntime and compare their outputs.")
+    ] = True,
     seed: Seed = 0,
     force: Force = False,
     as_json: Json = False,
     debug: Debug = False,
 ) -> Answer:
-    """Write the same model with less in it: constants folded, equal things shared, what nobody needs dropped."""
+    """Simplify a model: fold constants, share equal parts, drop what nothing needs."""
     import onward
 
-    from .feeds import feeds_of, given_inputs, open_file
+    from ..files.file_inputs import feeds_of, given_inputs, open_file
 
     given = given_inputs(input, seed)
     check_free(output, force, ".data")

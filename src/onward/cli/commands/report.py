@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .command import EXIT_CODES, FAILED, Answer, Debug, Force, Json, ModelFile, check_free, plain, working
-from .rebuild import Args, Function, Inputs, Seed, Strict, WeightsFile, asked
+from ..console.command import EXIT_CODES, FAILED, Answer, Debug, Force, Json, ModelFile, check_free, plain, working
+from ..models.model_options import Args, Function, Inputs, Seed, Strict, WeightsFile, asked
 
 if TYPE_CHECKING:  # it needs PyTorch, and --help and completion do not
-    from .serve import PageServer
+    from ..files.page_server import PageServer
 
 EPILOG = f"""Examples:
   onward report m.onnx                          writes m.html, with the time of every node
@@ -32,7 +32,8 @@ written and no browser is found to open it, that is 1.
 def report(
     model: ModelFile,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="PAGE", help="The page; beside the file by default.")
+        Path | None,
+        typer.Option("--output", "-o", metavar="PAGE", help="The page to write; the default is beside the file."),
     ] = None,
     profile: Annotated[bool, typer.Option("--profile/--no-profile", help="Time every node in onnxruntime.")] = True,
     input: Inputs = [],  # noqa: B006 (typer copies it)
@@ -43,12 +44,12 @@ def report(
     weights: WeightsFile = None,
     strict: Strict = True,
     seed: Seed = 0,
-    training: Annotated[bool, typer.Option("--training", help="That model in training mode.")] = False,
+    training: Annotated[bool, typer.Option("--training", help="Put that model in training mode.")] = False,
     function: Function = False,
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
-    serving: Annotated[bool, typer.Option("--serve", help="Show the page on a port of this machine, too.")] = False,
+    serving: Annotated[bool, typer.Option("--serve", help="Serve the page on a port of this machine as well.")] = False,
     port: Annotated[
-        int | None, typer.Option(metavar="N", help="That port; without, one that is free.", min=1, max=65535)
+        int | None, typer.Option(metavar="N", help="The port for --serve; the default is a free one.", min=1, max=65535)
     ] = None,
     force: Force = False,
     as_json: Json = False,
@@ -57,11 +58,11 @@ def report(
     """Write a page about an ONNX file that opens without a network: its graph, shapes, times, FLOPs, memory."""
     from onward.report import render, write_page
 
-    from .comparison import eager_target
-    from .feeds import given_inputs, open_file
-    from .measuring import FileView, alone, held_against
-    from .mistakes import UsageMistake
-    from .serve import serve
+    from ..console.usage_errors import UsageMistake
+    from ..files.file_inputs import given_inputs, open_file
+    from ..files.page_measurements import FileView, alone, held_against
+    from ..files.page_server import serve
+    from ..models.file_and_model import eager_target
 
     page = output if output is not None else model.with_suffix(".html")
     check_free(page, force)
@@ -102,8 +103,8 @@ def report(
 
 def _server(serving: bool, port: int | None, as_json: bool) -> PageServer | None:
     """With its port, which is taken before any work is done."""
-    from .mistakes import UsageMistake
-    from .serve import listen
+    from ..console.usage_errors import UsageMistake
+    from ..files.page_server import listen
 
     if serving and as_json:
         raise UsageMistake("--serve goes on until it is ended, and --json is one answer", hint="leave one of them out")
@@ -113,7 +114,7 @@ def _server(serving: bool, port: int | None, as_json: bool) -> PageServer | None
 
 
 def _open(address: str) -> bool:
-    """Whether a browser was there to show it."""
+    """Open the page in a browser, and say whether there is one."""
     try:
         return webbrowser.open(address)
     except webbrowser.Error:

@@ -27,10 +27,12 @@ Words = Callable[[str], str]
 FAILED, MISUSED = 1, 2
 EXIT_CODES = "Exit codes: 0 it is done, 1 it could not be done, 2 the command line is wrong."
 
-Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout and nothing else, errors included.")]
+Json = Annotated[
+    bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else, errors included.")
+]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="An ONNX file.")]
-Force = Annotated[bool, typer.Option("--force", "-f", help="Replace files that are there already.")]
+Force = Annotated[bool, typer.Option("--force", "-f", help="Replace files that exist.")]
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,7 @@ class Command(TyperCommand):
     def invoke(self, ctx: Any) -> Any:
         from onward.errors import ExportError
 
-        from .mistakes import UsageMistake
+        from .usage_errors import UsageMistake
 
         as_json, debug = bool(ctx.params.get("as_json")), bool(ctx.params.get("debug"))
         try:
@@ -174,7 +176,7 @@ def check_free(path: Path, force: bool, *suffixes: str) -> None:
     check_path(str(path))
     for each in (path, *(path.with_name(path.name + suffix) for suffix in suffixes)):
         if each.exists() and not force and not is_special(str(each)):
-            raise InputError(f"'{each}' is there already", hint="add --force to replace it, or choose another name")
+            raise InputError(f"'{each}' already exists", hint="pass --force to overwrite it, or choose another name")
 
 
 def table(titles: list[str], rows: list[list[str]]) -> None:

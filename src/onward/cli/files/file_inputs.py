@@ -18,8 +18,8 @@ from onward.files.parameters import held
 from onward.verify import Session
 from onward.write.type_texts import dimensions, dtype_name
 
-from .specs import parse_inputs
-from .values import Given, make
+from ..inputs.grammar import parse_inputs
+from ..inputs.values import Given, make
 
 
 @dataclass(frozen=True)

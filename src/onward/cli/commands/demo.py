@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .command import EXIT_CODES, FAILED, Answer, Debug, Json
+from ..console.command import EXIT_CODES, FAILED, Answer, Debug, Json
 from .export import verification_data
 
 EPILOG = f"""Examples:
@@ -20,7 +20,7 @@ EPILOG = f"""Examples:
 
 def demo(
     folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="Where to write; it is made if it is not there.")
+        Path, typer.Argument(metavar="FOLDER", help="The folder to write to; it is created if it does not exist.")
     ] = Path("out"),
     as_json: Json = False,
     debug: Debug = False,

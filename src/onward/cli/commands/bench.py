@@ -11,8 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
-from .command import EXIT_CODES, Answer, Debug, Json, ModelFile, table, working
-from .rebuild import Inputs, Seed
+from ..console.command import EXIT_CODES, Answer, Debug, Json, ModelFile, table, working
+from ..models.model_options import Inputs, Seed
 
 EPILOG = f"""Examples:
   onward bench m.onnx -i "x:f32[8,3,224,224]" --threads 1
@@ -24,12 +24,16 @@ EPILOG = f"""Examples:
 
 def bench(
     model: ModelFile,
-    other: Annotated[Path | None, typer.Argument(metavar="OTHER", help="Another file, run in turns.")] = None,
+    other: Annotated[
+        Path | None, typer.Argument(metavar="OTHER", help="Another file, run alternately with the first.")
+    ] = None,
     input: Inputs = [],  # noqa: B006 (typer copies it)
-    rounds: Annotated[int, typer.Option(metavar="N", min=1, help="How often each is run.")] = 30,
-    warmup: Annotated[int, typer.Option(metavar="N", min=0, help="How often each is run before.")] = 3,
+    rounds: Annotated[int, typer.Option(metavar="N", min=1, help="How often each file is run.")] = 30,
+    warmup: Annotated[
+        int, typer.Option(metavar="N", min=0, help="How often each file is run before the time is taken.")
+    ] = 3,
     threads: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="For one operator; onnxruntime's choice by default.")
+        int | None, typer.Option(metavar="N", min=1, help="Threads for one operator; the default is onnxruntime's.")
     ] = None,
     seed: Seed = 0,
     as_json: Json = False,
@@ -39,7 +43,7 @@ def bench(
     from onward.errors import InputError
     from onward.verify import Session
 
-    from .feeds import feeds_of, given_inputs, open_file
+    from ..files.file_inputs import feeds_of, given_inputs, open_file
 
     given = given_inputs(input, seed)
     opened = [open_file(path) for path in (model, other) if path is not None]

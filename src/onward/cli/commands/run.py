@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .command import EXIT_CODES, Answer, Debug, Force, Json, ModelFile, check_free, table, working
-from .rebuild import Inputs, Seed
+from ..console.command import EXIT_CODES, Answer, Debug, Force, Json, ModelFile, check_free, table, working
+from ..models.model_options import Inputs, Seed
 
 if TYPE_CHECKING:  # they need PyTorch, and --help and completion do not
     import numpy as np
 
-    from .feeds import Opened
+    from ..files.file_inputs import Opened
 
 EPILOG = f"""Examples:
   onward run m.onnx                                      on inputs made up from what the file declares
@@ -43,7 +43,7 @@ def run(
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the outputs to an .npz file.")
     ] = None,
     backend: Annotated[
-        Runtime, typer.Option(metavar="NAME", help="What runs it: onnxruntime or onward.")
+        Runtime, typer.Option(metavar="NAME", help="What runs the file: onnxruntime or onward.")
     ] = Runtime.onnxruntime,
     max_seconds: Annotated[
         float,
@@ -55,7 +55,7 @@ def run(
     debug: Debug = False,
 ) -> Answer:
     """Run an ONNX file and show its outputs."""
-    from .feeds import given_inputs, open_file
+    from ..files.file_inputs import given_inputs, open_file
 
     given = given_inputs(input, seed)
     if output is not None:
@@ -74,7 +74,7 @@ def run(
 def _results(opened: Opened, given: Any, backend: Runtime, max_seconds: float) -> tuple[list[str], list[Any], float]:
     from onward.verify import Session
 
-    from .feeds import feeds_of
+    from ..files.file_inputs import feeds_of
 
     names = [str(value.name) for value in opened.model.graph.outputs]
     if backend is Runtime.onward:

@@ -8,8 +8,8 @@ from typing import Any
 
 import typer
 
-from .command import EXIT_CODES, Answer
-from .recorded import ABSENT, PASSES, Recorded, load
+from ..console.command import EXIT_CODES, Answer
+from ..operator_record import ABSENT, PASSES, Recorded, load
 
 EPILOG = f"""Examples:
   onward ops "linalg.*"          what is known of a family
@@ -22,12 +22,12 @@ EPILOG = f"""Examples:
 
 
 def ops(
-    pattern: str = typer.Argument("*", metavar="PATTERN", help="A name, a part of one, or a pattern with * in it."),
-    dtype: str = typer.Option("float32", metavar="DTYPE", help="For the opsets and the reasons."),
-    opset: int | None = typer.Option(None, metavar="N", help="Only this opset."),
-    failing: bool = typer.Option(False, "--failing", help="Only what fails, with the reason."),
-    aten: bool = typer.Option(False, "--aten", help="The registry of lowerings instead of the recorded results."),
-    as_json: bool = typer.Option(False, "--json", help="For machines."),
+    pattern: str = typer.Argument("*", metavar="PATTERN", help="A name, a part of a name, or a pattern with *."),
+    dtype: str = typer.Option("float32", metavar="DTYPE", help="The dtype for which opsets and reasons are shown."),
+    opset: int | None = typer.Option(None, metavar="N", help="Show this opset only."),
+    failing: bool = typer.Option(False, "--failing", help="Show only operators that fail, with the reason."),
+    aten: bool = typer.Option(False, "--aten", help="Show the registry of lowerings instead of recorded results."),
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON object on stdout."),
 ) -> Answer:
     """Which of PyTorch's operators export: dtypes, opsets, dynamic axes, as recorded by the sweep over its database."""
     rows = _lowerings(pattern) if aten else _recorded(load(), pattern, dtype, opset, failing)
@@ -47,7 +47,9 @@ def ops(
 
 
 def _mistake(what: str) -> Exception:
-    from .mistakes import UsageMistake  # only now: it imports PyTorch, which a list of operators can do without
+    from ..console.usage_errors import (
+        UsageMistake,  # only now: it imports PyTorch, which a list of operators can do without
+    )
 
     return UsageMistake(what)
 

@@ -10,11 +10,12 @@ from onward.report.call_shapes import assumed_axes, assumed_sizes
 from onward.report.contents import contents
 from onward.write.type_texts import dtype_name, operator_name
 
-from .feeds import Opened, port_of
+from .file_inputs import Opened, port_of
 
 
 def described(opened: Opened, top: int) -> dict[str, Any]:
-    """All of it. Operations are counted as on the report page, at the smallest sizes that the file allows."""
+    """What `onward inspect` shows. Operations are counted as on the report page, at the smallest sizes that the file
+    allows."""
     model, graph = opened.model, opened.model.graph
     nodes = [node for each in model.graphs() for node in each]
     weights = list(held(model))

@@ -11,11 +11,11 @@ from onward.mismatch import exported_like
 from onward.report import Measuring
 from onward.verify import Session, Verification
 
-from .comparison import bound
-from .feeds import Opened, feeds_of
-from .rebuild import Asked
-from .targets import Target
-from .values import Given
+from ..inputs.values import Given
+from ..models.file_and_model import bound
+from ..models.model_options import Asked
+from ..models.model_sources import SourceModel
+from .file_inputs import Opened, feeds_of
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,10 @@ def alone(opened: Opened, given: Given, profile: bool) -> Measuring:
     return Measuring(feeds, profile=profile, path=opened.path)
 
 
-def held_against(opened: Opened, what: Asked, target: Target, profile: bool) -> tuple[Measuring, Verification | None]:
-    """The same, and every value that the model has too."""
+def held_against(
+    opened: Opened, what: Asked, target: SourceModel, profile: bool
+) -> tuple[Measuring, Verification | None]:
+    """Measure the file, and compare every value that the model computes too."""
     try:
         session = Session(opened.path)
     except (VerifyError, MissingDependencyError) as error:

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from .command import EXIT_CODES, FAILED, Answer, Debug, Json, ModelFile, plain, working
+from ..console.command import EXIT_CODES, FAILED, Answer, Debug, Json, ModelFile, plain, working
+from ..models.model_options import Args, Function, Inputs, Seed, Strict, WeightsFile, asked
 from .export import verification_data
-from .rebuild import Args, Function, Inputs, Seed, Strict, WeightsFile, asked
 
 EPILOG = f"""Examples:
   onward verify m.onnx --against mynets:build --arg depth=50 --weights w.safetensors
@@ -22,13 +22,13 @@ that is 1.
 
 def verify(
     model: ModelFile,
-    against: Annotated[str, typer.Option(metavar="TARGET", help="The model, as `onward export` takes it.")],
+    against: Annotated[str, typer.Option(metavar="TARGET", help="The model, in the form that `onward export` takes.")],
     arg: Args = [],  # noqa: B006 (typer copies it)
     input: Inputs = [],  # noqa: B006
     weights: WeightsFile = None,
     strict: Strict = True,
     seed: Seed = 0,
-    training: Annotated[bool, typer.Option("--training", help="The model in training mode.")] = False,
+    training: Annotated[bool, typer.Option("--training", help="Put the model in training mode.")] = False,
     function: Function = False,
     as_json: Json = False,
     debug: Debug = False,
@@ -36,8 +36,8 @@ def verify(
     """Compare an ONNX file in onnxruntime with the model it should be, on an example and at other sizes."""
     from onward.verify import Session, Verification
 
-    from .comparison import bound, eager_target, explained
-    from .feeds import open_file
+    from ..files.file_inputs import open_file
+    from ..models.file_and_model import bound, eager_target, explained
 
     what = asked(against, arg, input, weights, strict, seed, function)
     opened = open_file(model)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .command import FAILED, MISUSED, Answer, Debug, Force, Json, check_free, plain, working
+from ..console.command import FAILED, MISUSED, Answer, Debug, Force, Json, check_free, plain, working
 
 if TYPE_CHECKING:  # it needs PyTorch, and --help and completion do not
-    from .compare_files import Change
+    from ..files.compare_files import Change
 
 EPILOG = """Examples:
   onward diff a.onnx b.onnx
@@ -23,10 +23,10 @@ Exit codes, those of diff: 0 the files do not differ, 1 they do, 2 they could no
 
 def diff(
     first: Annotated[Path, typer.Argument(metavar="A", help="An ONNX file.")],
-    second: Annotated[Path, typer.Argument(metavar="B", help="Another.")],
-    html: Annotated[Path | None, typer.Option(metavar="PAGE", help="Write a page as well.")] = None,
+    second: Annotated[Path, typer.Argument(metavar="B", help="Another ONNX file.")],
+    html: Annotated[Path | None, typer.Option(metavar="PAGE", help="Also write a page with the differences.")] = None,
     most: Annotated[
-        int, typer.Option(metavar="N", min=1, help="How many changes of a kind to show; the page has all.")
+        int, typer.Option(metavar="N", min=1, help="How many changes of each kind to show; the page has all of them.")
     ] = 40,
     tolerance: Annotated[
         float, typer.Option(metavar="NUMBER", min=0.0, help="Weights that differ by no more than this are equal.")
@@ -36,8 +36,8 @@ def diff(
     debug: Debug = False,
 ) -> Answer:
     """Show what differs between two ONNX files: inputs and outputs, structure, weights, size."""
-    from .compare_files import compare_files
-    from .feeds import open_file
+    from ..files.compare_files import compare_files
+    from ..files.file_inputs import open_file
 
     if html is not None:
         check_free(html, force)

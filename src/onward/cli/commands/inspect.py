@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .command import EXIT_CODES, FAILED, Answer, Debug, Json, ModelFile, plain, table, working
+from ..console.command import EXIT_CODES, FAILED, Answer, Debug, Json, ModelFile, plain, table, working
 
 if TYPE_CHECKING:  # it needs PyTorch, and --help and completion do not
     from onward.files.compat import Compatibility, Finding
@@ -38,19 +38,19 @@ def inspect(
         typer.Option(
             "--for",
             metavar="TARGET",
-            help="Where would it run? Repeat it for several targets.",
+            help="Show whether the file would run on this target; repeat it for several.",
             autocompletion=_completed,
         ),
     ] = [],  # noqa: B006 (typer copies it)
-    top: Annotated[int, typer.Option(metavar="N", min=0, help="How many of the largest weights.")] = 8,
+    top: Annotated[int, typer.Option(metavar="N", min=0, help="How many of the largest weights to show.")] = 8,
     as_json: Json = False,
     debug: Debug = False,
 ) -> Answer:
     """Show what is in an ONNX file: inputs and outputs, opsets, operators, weights, FLOPs, metadata."""
     from onward.files.compat import held_against
 
-    from .described import described
-    from .feeds import open_file
+    from ..files.file_inputs import open_file
+    from ..files.file_summary import described
 
     for target in targets:
         _check(target)
@@ -70,7 +70,7 @@ def _check(target: str) -> None:
     from onward.errors import InputError
     from onward.files import check_target
 
-    from .mistakes import UsageMistake
+    from ..console.usage_errors import UsageMistake
 
     try:
         check_target(target)
@@ -81,7 +81,7 @@ def _check(target: str) -> None:
 def _show(data: dict[str, Any]) -> None:
     from onward.write.files import readable
 
-    from .feeds import port_text
+    from ..files.file_inputs import port_text
 
     opsets = ", ".join(f"{domain} {version}" for domain, version in data["opsets"].items())
     print(f"{data['file']}: {readable(data['bytes'])}, {data['nodes']} nodes, {plain(data['name'] or 'no name')}")

@@ -21,7 +21,7 @@ from onward.files.parameters import held
 from onward.write.files import readable
 from onward.write.type_texts import operator_name, tensor_type
 
-from .feeds import Opened, port_of, port_text
+from .file_inputs import Opened, port_of, port_text
 
 _MANY = 5000  # nodes without common names beyond which pairing them is done roughly
 
@@ -92,7 +92,7 @@ def _ports(part: str, a: list[dict[str, Any]], b: list[dict[str, Any]]) -> Itera
 
 
 def _all_nodes(model: ir.Model) -> list[ir.Node]:
-    """Those of bodies and functions too."""
+    """All nodes of a model, in the bodies of its nodes and in its functions too."""
     roots: list[Any] = [model.graph, *model.functions.values()]
     return [node for root in roots for node in root.all_nodes()]
 
@@ -194,7 +194,8 @@ def _digest(tensor: Any) -> str:
 
 
 def _renamed_weights(a: ir.Model, b: ir.Model) -> Iterator[tuple[str, str]]:
-    """Those that are in both under other names; of equal ones the first goes to the first."""
+    """The weights that both models have, under different names. Of several equal weights, the first is paired with the
+    first."""
     first, second = dict(held(a)), dict(held(b))
     waiting: dict[str, list[str]] = {}
     for name, tensor in second.items():

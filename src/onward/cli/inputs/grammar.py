@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .mistakes import SpecMistake
+from ..console.usage_errors import SpecMistake
 
 INPUT_HINT = 'for example --input "x:f32[1,3,224,224]", "ids:i64[1,16]=0..999", "x=picture.npy"'
 DYNAMIC_HINT = "for example --dynamic x:0=batch,2=height or, with bounds, x:0=batch[1..64]"

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from .targets import Target
-    from .values import ExampleCall, Given
+    from ..inputs.values import ExampleCall, Given
+    from .model_sources import SourceModel
 
 Args = Annotated[list[str], typer.Option("--arg", metavar="NAME=VALUE", help="An argument of the builder.")]
 Inputs = Annotated[
@@ -23,8 +23,10 @@ Inputs = Annotated[
 WeightsFile = Annotated[
     Path | None, typer.Option("--weights", "-w", metavar="FILE", help="A checkpoint: .safetensors, .pt, .pth, .bin.")
 ]
-Strict = Annotated[bool, typer.Option("--strict/--no-strict", help="Whether the checkpoint has to fit exactly.")]
-Seed = Annotated[int, typer.Option(metavar="N", help="For weights and inputs that are random.")]
+Strict = Annotated[
+    bool, typer.Option("--strict/--no-strict", help="Whether the checkpoint must fit the model exactly.")
+]
+Seed = Annotated[int, typer.Option(metavar="N", help="The seed of random weights and inputs.")]
 Function = Annotated[bool, typer.Option("--function", help="TARGET is a function to be exported, not a builder.")]
 
 
@@ -47,8 +49,8 @@ def asked(
     """The options, read."""
     from onward.errors import InputError
 
-    from .specs import parse_arguments, parse_inputs
-    from .values import make
+    from ..inputs.grammar import parse_arguments, parse_inputs
+    from ..inputs.values import make
 
     if weights is not None and not weights.is_file():
         raise InputError(f"there is no file '{weights}'")
@@ -61,7 +63,7 @@ def asked(
 class Rebuilt:
     """A model that is ready to be called, and how the loading went."""
 
-    target: Target
+    target: SourceModel
     remarks: tuple[str, ...]
 
     @property
@@ -71,8 +73,8 @@ class Rebuilt:
 
 def rebuild(what: Asked) -> Rebuilt:
     """Build the model and load its weights."""
-    from .targets import load_target
-    from .weights import load_weights
+    from .checkpoints import load_weights
+    from .model_sources import load_target
 
     target = load_target(what.target, what.args, function=what.function, seed=what.seed)
     remarks: list[str] = []
@@ -81,19 +83,18 @@ def rebuild(what: Asked) -> Rebuilt:
     return Rebuilt(target, tuple(remarks))
 
 
-def example_call(what: Asked, target: Target) -> ExampleCall:
+def example_call(what: Asked, target: SourceModel) -> ExampleCall:
     """The example that the command line gives, or the target's own."""
-    import torch
-
+    from onward.capture.frontends.front_ends import front_end_of
     from onward.errors import InputError
 
-    from .values import ExampleCall, arrange, signature_of
+    from ..inputs.values import ExampleCall, arrange, signature_of
 
     if what.given.values:
         return arrange(target.model, what.given)
     if target.example is not None:
         return target.example
-    if isinstance(target.model, torch.export.ExportedProgram):
+    if front_end_of(target.model).brings_example:
         return ExampleCall()
     signature = signature_of(target.model)
     takes = f"; it takes ({', '.join(signature.parameters)})" if signature is not None else ""

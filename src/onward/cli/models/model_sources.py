@@ -29,16 +29,17 @@ from typing import Any
 
 import torch
 
+from onward.capture.frontends.front_ends import is_model
 from onward.errors import InputError, MissingDependencyError, first_line
 
-from .mistakes import UsageMistake
-from .values import ExampleCall
+from ..console.usage_errors import UsageMistake
+from ..inputs.values import ExampleCall
 
 FORMS = "write pkg.module:attribute, path/to/file.py:attribute, archive.pt, program.pt2, timm:NAME or hf:NAME"
 
 
 @dataclass(frozen=True)
-class Target:
+class SourceModel:
     """A model, and an example call if the target has one itself."""
 
     model: Any
@@ -46,7 +47,7 @@ class Target:
     example: ExampleCall | None = None
 
 
-def load_target(text: str, arguments: Mapping[str, Any], *, function: bool = False, seed: int = 0) -> Target:
+def load_target(text: str, arguments: Mapping[str, Any], *, function: bool = False, seed: int = 0) -> SourceModel:
     """The model that TARGET means. `arguments` are for whoever builds it; `function` exports a function as it is.
 
     The seed is set before the import and again before the building: what a module draws while it is imported, and
@@ -138,16 +139,16 @@ def _attribute(module: Any, attribute: str, place: str) -> Any:
     return found
 
 
-def _built(found: Any, text: str, arguments: Mapping[str, Any], function: bool, seed: int) -> Target:
+def _built(found: Any, text: str, arguments: Mapping[str, Any], function: bool, seed: int) -> SourceModel:
     if function:
         if arguments or not callable(found):
             what = "--arg and --function exclude each other" if arguments else f"'{text}' is no function"
             raise UsageMistake(what, hint="--function exports TARGET itself, and does not call it")
-        return Target(found, text)
-    if isinstance(found, (torch.nn.Module, torch.jit.ScriptFunction, torch.export.ExportedProgram)):
+        return SourceModel(found, text)
+    if is_model(found):
         if arguments:
             raise UsageMistake(f"--arg is for whoever builds a model, and '{text}' is one already")
-        return Target(found, text)
+        return SourceModel(found, text)
     if not callable(found):
         raise InputError(f"'{text}' is of type {type(found).__name__}, neither a model nor a builder of one")
     _check_arguments(found, text, arguments)
@@ -177,19 +178,19 @@ def _check_arguments(builder: Callable[..., Any], text: str, arguments: Mapping[
         raise InputError(f"'{text}' takes ({', '.join(known)}): {error}", hint=hint) from error
 
 
-def _with_example(made: Any, text: str) -> Target:
+def _with_example(made: Any, text: str) -> SourceModel:
     """A builder returns a model, or a model and an example call of it."""
     example = None
     model = made
     if isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], torch.nn.Module):
         model, call = made
         example = ExampleCall((), call) if isinstance(call, Mapping) else ExampleCall(_as_tuple(call))
-    if not isinstance(model, (torch.nn.Module, torch.jit.ScriptFunction, torch.export.ExportedProgram)):
+    if not is_model(model):
         raise InputError(
             f"'{text}' returned {type(model).__name__}, not a model",
             hint="a builder returns an nn.Module, or one and its inputs; --function exports a function as it is",
         )
-    return Target(model, text, example)
+    return SourceModel(model, text, example)
 
 
 def _as_tuple(call: Any) -> tuple[Any, ...]:
@@ -215,7 +216,7 @@ def _line_of(error: BaseException) -> str | None:
     """The innermost line that is neither Python's, PyTorch's nor ours."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"
-    theirs = (os.path.dirname(os.__file__), os.path.dirname(torch.__file__), str(Path(__file__).parent), "<frozen")
+    theirs = (os.path.dirname(os.__file__), os.path.dirname(torch.__file__), str(Path(__file__).parents[1]), "<frozen")
     frames = [each for each in traceback.extract_tb(error.__traceback__) if not each.filename.startswith(theirs)]
     return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else None
 
@@ -223,13 +224,13 @@ def _line_of(error: BaseException) -> str | None:
 # Archives
 
 
-def _archive(path: str) -> Target:
+def _archive(path: str) -> SourceModel:
     if not os.path.isfile(path):
         raise InputError(f"there is no file '{path}'")
     if path.endswith(".pt2"):
-        return Target(_exported_program(path), path)
+        return SourceModel(_exported_program(path), path)
     try:
-        return Target(torch.jit.load(path, map_location="cpu"), path)
+        return SourceModel(torch.jit.load(path, map_location="cpu"), path)
     except Exception as error:  # the reader's own words are of little help
         raise InputError(
             f"'{path}' is no archive of torch.jit.save: {first_line(error)}",
@@ -301,7 +302,7 @@ def _nearest(what: str, name: str, known: Sequence[str]) -> InputError:
     return InputError(f"{what} '{name}'", hint=f"did you mean '{near[0]}'?" if near else None)
 
 
-def _timm(name: str, arguments: Mapping[str, Any], seed: int) -> Target:
+def _timm(name: str, arguments: Mapping[str, Any], seed: int) -> SourceModel:
     timm = _package("timm", "timm")
     if not timm.is_model(name.partition(".")[0]):
         raise _nearest("timm has no model", name, timm.list_models())
@@ -310,10 +311,10 @@ def _timm(name: str, arguments: Mapping[str, Any], seed: int) -> Target:
         model = timm.create_model(name, **{"pretrained": False, **arguments})
     size = (getattr(model, "pretrained_cfg", None) or {}).get("input_size")
     example = ExampleCall((torch.randn(1, *size),)) if size else None
-    return Target(model, f"timm:{name}", example)
+    return SourceModel(model, f"timm:{name}", example)
 
 
-def _transformers(text: str, arguments: Mapping[str, Any], seed: int) -> Target:
+def _transformers(text: str, arguments: Mapping[str, Any], seed: int) -> SourceModel:
     transformers = _package("transformers", "hf")
     name, _, architecture = text.partition(":") if not text.endswith(".json") else (text, "", "")
     if name.endswith(".json"):
@@ -332,7 +333,7 @@ def _transformers(text: str, arguments: Mapping[str, Any], seed: int) -> Target:
             model = _class_of(transformers, architecture)(config)
         else:
             model = transformers.AutoModel.from_config(config)
-    return Target(model, f"hf:{text}", _dummy(model))
+    return SourceModel(model, f"hf:{text}", _dummy(model))
 
 
 def _dummy(model: Any) -> ExampleCall | None:

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from .command import EXIT_CODES, Answer, Debug, Force, Json, check_free, plain, working
-from .flags import flag, in_flags
-from .rebuild import Args, Function, Inputs, Seed, Strict, WeightsFile, asked, example_call, rebuild
+from ..console.command import EXIT_CODES, Answer, Debug, Force, Json, check_free, plain, working
+from ..console.flags import flag, in_flags
+from ..models.model_options import Args, Function, Inputs, Seed, Strict, WeightsFile, asked, example_call, rebuild
 
 EPILOG = f"""Examples:
   onward export mynets.resnet:build --arg depth=50 -i "x:f32[1,3,224,224]" --dynamic x:0=batch -o m.onnx
@@ -56,9 +56,9 @@ def export(
     from onward.errors import InputError, UnknownNameError
     from onward.options import check_opset
 
-    from . import axes as dynamic_axes
-    from .mistakes import UsageMistake
-    from .specs import parse_dynamic
+    from ..console.usage_errors import UsageMistake
+    from ..inputs import dynamic_axes as axis_options
+    from ..inputs.grammar import parse_dynamic
 
     if opset is not None:
         try:
@@ -76,8 +76,8 @@ def export(
         built = rebuild(what)
         call = example_call(what, built.target)
     for name, named in what.given.axes.items():
-        dynamic_axes.join(axes.setdefault(str(name), {}), named, str(name))
-    dynamic_axes.check(axes, call, built.model)
+        axis_options.join(axes.setdefault(str(name), {}), named, str(name))
+    axis_options.check(axes, call, built.model)
     with working(f"exporting {target}"):
         try:
             program = onward.export(
@@ -86,8 +86,8 @@ def export(
                 kwargs=call.kwargs,
                 input_names=call.input_names,
                 output_names=output_names.split(",") if output_names else None,
-                dynamic_axes=dynamic_axes.unbounded(axes) or None,
-                dynamic_shapes=dynamic_axes.bounded(axes) or None,
+                dynamic_axes=axis_options.unbounded(axes) or None,
+                dynamic_shapes=axis_options.bounded(axes) or None,
                 opset_version=opset,
                 training=onward.TrainingMode.TRAINING if training else None,
                 external_data=external_data,
@@ -95,7 +95,7 @@ def export(
                 allow_constant_outputs=allow_constant_outputs,
             )
         except UnknownNameError as error:
-            raise dynamic_axes.nobodys(axes, error) from error
+            raise axis_options.nobodys(axes, error) from error
     verification = None
     with working(f"writing and verifying {output}" if verify else f"writing {output}"):
         if verify:

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from onward.capture.call.signature import is_script, script_signature
+from onward.capture.frontends.front_ends import front_end_of
 from onward.errors import InputError, first_line
 
-from .specs import FileSpec, InputSpec, TensorSpec, ValueSpec
+from .grammar import FileSpec, InputSpec, TensorSpec, ValueSpec
 
 
 @dataclass(frozen=True)
@@ -133,12 +133,8 @@ class ExampleCall:
 
 
 def signature_of(model: Any) -> inspect.Signature | None:
-    if is_script(model):
-        return script_signature(model)
-    try:
-        return inspect.signature(model.forward if isinstance(model, torch.nn.Module) else model)
-    except (TypeError, ValueError):
-        return None
+    """What a model can be called with."""
+    return front_end_of(model).signature(model)
 
 
 def arrange(model: Any, given: Given) -> ExampleCall:

@@ -1,0 +1,1 @@
+"""The subcommands of `onward`, one file each."""

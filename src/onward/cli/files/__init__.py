@@ -1,0 +1,1 @@
+"""ONNX files that a subcommand reads, and pages about them."""

@@ -1,0 +1,1 @@
+"""From --input and --dynamic to tensors and axes."""

@@ -1,0 +1,1 @@
+"""From TARGET and its options to a model."""
