@@ -10,12 +10,12 @@ from torch import fx
 from torch._ops import OpOverload
 
 from ...errors import CaptureError
-from ..bodies.made_up import is_astray
 from ..functions.autograd_functions import function_layouts
 from ..ground.attempts import may_survive, surviving_try
 from ..ground.source import user_source
 from ..memory.tensor import Traced
 from ..program.facts import Dim, FunctionCall, Source
+from ..sizes.arithmetic import is_astray
 from ..sizes.data_sizes import DataSizes, Freedom, is_data_sized
 from ..sizes.layouts import Layout, LayoutKernels, ProbeFailure, dense_like
 from ..sizes.queries import size_of

@@ -16,7 +16,7 @@ from torch._ops import HigherOrderOperator, OpOverload
 from ...errors import CaptureError
 from ..bodies.higher_order import HIGHER_ORDER
 from ..bodies.levels import Level, import_node, known_size
-from ..bodies.made_up import is_astray, made_up
+from ..bodies.made_up import made_up
 from ..bodies.traced_list import TracedList, TracedNumbers
 from ..call.weights import Weights, is_made_of_weights
 from ..decisions.decisions import Decisions
@@ -38,6 +38,7 @@ from ..memory.plain import PlainTensors
 from ..memory.tensor import Traced
 from ..memory.writes import IN_PLACE_VIEWS, Writes
 from ..program.facts import STORED, Dim, ListFact, Output, SizeFact, Source, TensorFact, is_complex
+from ..sizes.arithmetic import is_astray
 from ..sizes.data_sizes import Freedom, is_data_long
 from ..sizes.dims import DimTable
 from ..sizes.layouts import COPIES_IF_IT_MUST, Layout, LayoutKernels, is_view_elsewhere
