@@ -27,7 +27,7 @@ ROOMS = (
 # The rooms of capture/. What runs goes the same way there: from itself and from rooms to its left. Imports for the type
 # checker alone (`if TYPE_CHECKING`) may go back.
 CAPTURE_ROOMS = (
-    "ground", "call", "program", "sizes", "memory", "bodies", "functions", "state", "decompose", "decisions", "record",
+    "ground", "call", "program", "sizes", "memory", "decisions", "bodies", "functions", "state", "decompose", "record",
     "frontends", "explore", "python", "attempt",
 )  # fmt: skip
 MOST_FILES = 25  # in a room of capture

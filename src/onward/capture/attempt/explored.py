@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...errors import ExportError
+from ..decisions.cannot_thaw import CannotThaw
 from ..decisions.decisions import CaptureWarning
-from ..decisions.journal import CannotThaw
 from ..explore.bodies import has_lists, kept
 from ..explore.checking import LeftOut
 from ..explore.explorer import Explorer

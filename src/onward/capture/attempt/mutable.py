@@ -12,7 +12,7 @@ import contextlib
 import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -26,10 +26,8 @@ from ..ground.memory import geometry, storage
 from ..memory.tensor import Traced
 from ..program.facts import Output, Results, Source, TensorFact, caution
 from ..python.fast_path import without_fast_path
+from ..record.tracer import Tracer
 from ..state.state import run_guarded
-
-if TYPE_CHECKING:
-    from ..record.tracer import Tracer
 
 
 def with_mutable_buffers(model: Any, call: Call) -> Call:
@@ -222,7 +220,7 @@ def _is_used(tracer: Tracer, name: str, tensor: torch.Tensor) -> bool:
     `self.mean = self.mean * 0.9 + x.mean()` reads the product alone."""
     if name in tracer.plain.constants and _is_read(tracer, name):
         return True
-    made, is_read = tracer.plain.derivations.made_of(storage(tensor))
+    made, is_read = tracer.plain.made_of(storage(tensor))
     others = tracer.plain.constants.items()
     return is_read or any(
         storage(each.tensor) in made and each.kind == "constant" and _is_read(tracer, other) for other, each in others

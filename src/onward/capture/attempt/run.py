@@ -16,8 +16,9 @@ from ..call.inputs import AxisNames, Call, solve_roots
 from ..call.resizing import resized
 from ..call.weights import Weights
 from ..decisions.assumptions import alike
+from ..decisions.cannot_thaw import CannotThaw
 from ..decisions.decisions import Freeze
-from ..decisions.journal import CannotThaw, Comparison, Journal
+from ..decisions.journal import Comparison, Journal
 from ..explore.items import CannotExplore
 from ..ground.axes import AxisSpace, Bounds, Formula
 from ..ground.memory import storage
@@ -160,7 +161,7 @@ def write_journal(request: Request, sizes: Mapping[str, int], *, sizes_as_number
                 journal.leave(tracer, flatten(request.model(*args, **kwargs))[0])
             return journal
         except Exception:
-            data_sizes = tracer.elsewhere.data_sizes
+            data_sizes = tracer.data_sizes
             freedom = data_sizes.without_conversions() or data_sizes.without_numbers()
             if freedom is None:
                 raise
@@ -188,7 +189,8 @@ def run(
     tracer.pen = pen
     tracer.decisions.side, tracer.sizes_as_numbers = plan.side, plan.sizes_as_numbers
     tracer.decisions.thawing = pen is not None
-    tracer.decisions.branches.on_side = on_side or tracer.decisions.branches.on_side
+    if on_side is not None:
+        tracer.decisions.tell_of_sides(on_side)
     examples = request.examples(plan)
     elsewhere = [
         request.space.expand({axis: values[probe] for axis, values in plan.sizes.items()}) for probe in range(1, PROBES)
@@ -209,7 +211,7 @@ def run(
             if tracer.elsewhere.swallowed is not None:
                 raise tracer.elsewhere.swallowed
             if pen is not None:
-                pen.to_be_told = tracer.decisions.keys.settle()
+                pen.to_be_told = tracer.decisions.settle_keys()
                 leaves = pen.leave(tracer, leaves)
             results = [
                 (position, tracer.output_node(leaf))
@@ -226,7 +228,7 @@ def run(
         raise
     except Exception as raised_last:
         error = tracer.elsewhere.swallowed or raised_last
-        less = tracer.elsewhere.data_sizes.without_conversions() or tracer.elsewhere.data_sizes.without_numbers()
+        less = tracer.data_sizes.without_conversions() or tracer.data_sizes.without_numbers()
         if less is not None and not isinstance(error, ProbeRejected):
             raise ProbeRejected("item(), int() or float()", user_source(), "", str(error), less) from error
         if tracer.decisions.freezes and pen is None:
@@ -249,7 +251,7 @@ def run(
     _note_updates(tracer)
     check_state(call, inputs, [fact for _, fact, _ in state if isinstance(fact, TensorFact)])  # buffers are tensors
     tracer.graph.output(tuple(node for node, _, _ in (*(each for _, each in results), *state)))
-    assumptions, sides = tracer.decisions.branches.assumptions(), tracer.decisions.branches.sides()
+    assumptions, sides = tracer.decisions.assumptions(), tracer.decisions.sides()
     _settle_points(tracer)
     _drop_unused(tracer)
     note_lost_writes(tracer, request.model, call, replaced)
@@ -283,10 +285,10 @@ def run(
         assumptions=tuple(assumptions),
         sides=tuple(sides),
         weights=request.weights,
-        derived=tracer.plain.derivations.derived(tracer.plain.constants),
+        derived=tracer.plain.derived(),
         space=space,
         turning_points=tuple(sizes for each in (*sides, *assumptions) for sizes in each.elsewhere),
-        counts_data=tracer.elsewhere.data_sizes.has_sizes,
+        counts_data=tracer.data_sizes.has_sizes,
         changed=frozenset(
             key
             for each in request.weights.state

@@ -38,7 +38,7 @@ def followed(tensor: torch.Tensor) -> torch.Tensor:
 
     For what shall stay in the file as it is, where folding would lose something: weights of few bits.
     """
-    tracer = current()
+    tracer: Tracer | None = current()
     if tracer is None or isinstance(tensor, Traced):
         return tensor
     with _disable_current_modes():
@@ -48,7 +48,7 @@ def followed(tensor: torch.Tensor) -> torch.Tensor:
 def writes_in_trace(tensor: torch.Tensor) -> int | None:
     """How often the memory of a tensor was written to since this thread traces a model, as far as that is recorded;
     None if it does not. Autograd's own count, `tensor._version`, stands still meanwhile."""
-    tracer = current()
+    tracer: Tracer | None = current()
     if tracer is None:
         return None
     if isinstance(tensor, Traced):
@@ -131,5 +131,5 @@ def _own_names(tracer: Tracer, model: Any) -> list[Patch]:
     return [
         *moments(model),
         *lengths(model),
-        *(conversions(model) if tracer.elsewhere.data_sizes.freedom.conversions else []),
+        *(conversions(model) if tracer.data_sizes.follows_conversions else []),
     ]

@@ -18,8 +18,9 @@ import math
 from collections.abc import Iterator, Mapping
 
 from ..decisions.assumptions import same_results
+from ..decisions.cannot_thaw import CannotThaw
 from ..decisions.decisions import CaptureWarning
-from ..decisions.journal import CannotThaw, Comparison, Journal, Thawed
+from ..decisions.journal import Comparison, Journal, Thawed
 from ..ground.axes import AxisSpace
 from ..ground.source import warn_user, warnings_held
 from ..program.facts import CapturedProgram

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 from torch.utils._pytree import tree_map_only
 
-if TYPE_CHECKING:
-    from ..record.tracer import Tracer
+from ..sizes.sizes import SizeRecorder
 
 aten = torch.ops.aten
 
 
-def is_astray(tracer: Tracer) -> bool:
+class AstrayTrace(Protocol):
+    """What says on which way a trace is."""
+
+    @property
+    def untaken(self) -> int:
+        """How many sides of branches are being traced that are not the example's."""
+
+    @property
+    def recorder(self) -> SizeRecorder | None: ...
+
+
+def is_astray(tracer: AstrayTrace) -> bool:
     """Whether what is traced is on a way that the example does not take."""
     return bool(tracer.untaken) or (tracer.recorder is not None and tracer.recorder.is_astray)
 

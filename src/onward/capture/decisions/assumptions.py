@@ -19,7 +19,8 @@ from ..ground.axes import AxisSpace, Expression
 from ..program.execute import execute
 from ..program.facts import Assumption, CapturedProgram, OtherResults, Output, Source, SymDim
 from ..sizes.dims import DimTable
-from ..sizes.sizes import Size, flip_candidates, question_of, written
+from ..sizes.sizes import Size, question_of, written
+from ..sizes.turning_points import flip_candidates
 
 # Both sides are computed by PyTorch's kernels, often the same ones in the same order.
 _TOLERANCE = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -14,6 +14,7 @@ from ..ground.source import at_source
 from ..ground.tree import flatten
 from ..memory.tensor import Traced
 from ..program.facts import ListFact, TensorFact
+from ..record.tracer import Tracer
 from ..sizes.sizes import SYMBOLIC, computed, constant, symbol
 from .items import (
     Branch,
@@ -39,9 +40,6 @@ from .items import (
     is_of_numbers,
 )
 from .recorder import ceiling, piece_bounds
-
-if TYPE_CHECKING:
-    from ..record.tracer import Tracer
 
 aten = torch.ops.aten
 Env = dict[Any, Any]
@@ -225,7 +223,7 @@ class _Replay:
             return tensor.select(axis, index).unsqueeze(axis)
         if each is None:
             return tensor.select(axis, index)
-        if self._tracer.elsewhere.data_sizes.freedom.slices_fit:
+        if self._tracer.data_sizes.slices_fit:
             raise CannotExplore("the last part of a tensor may be shorter than the others")
         return aten.slice.Tensor(tensor, axis, index * each, (index + 1) * each)
 

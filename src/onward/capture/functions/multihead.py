@@ -12,23 +12,20 @@ from __future__ import annotations
 
 import inspect
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from .intercepts import intercepts
-
-if TYPE_CHECKING:
-    from ..record.tracer import Tracer
+from .intercepts import FunctionTrace, intercepts
 
 _SIGNATURE = inspect.signature(functional.multi_head_attention_forward)
 _RARE = ("bias_k", "bias_v", "static_k", "static_v", "add_zero_attn", "use_separate_proj_weight")
 
 
 @intercepts(functional.multi_head_attention_forward)
-def multi_head_attention(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+def multi_head_attention(tracer: FunctionTrace, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """The usual case: batched, one weight for all projections. The others take PyTorch's own way."""
     bound = _SIGNATURE.bind(*args, **kwargs)
     bound.apply_defaults()

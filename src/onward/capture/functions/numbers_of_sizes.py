@@ -15,22 +15,28 @@ import math
 import operator
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 
+from ..memory.queries import size_of
 from ..memory.tensor import Traced
 from ..program.facts import bit_length
-from ..sizes.queries import size_of
-from ..sizes.sizes import Computed, Function, Size, computed, constant, extremes
-from .intercepts import intercepts
+from ..sizes.python_functions import Function, extremes
+from ..sizes.sizes import Computed, Size, computed, constant
+from .intercepts import FunctionTrace, intercepts
 
-if TYPE_CHECKING:
-    from ..record.tracer import Tracer
+
+class NumberTrace(FunctionTrace, Protocol):
+    """A trace that may have plain numbers for sizes."""
+
+    @property
+    def sizes_as_numbers(self) -> bool:
+        """Whether `x.shape` holds plain numbers."""
 
 
 @intercepts(torch.Tensor.shape.__get__, torch.Tensor.size, torch.Tensor.numel)  # type: ignore[attr-defined]
-def shape(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+def shape(tracer: NumberTrace, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """`x.shape`, `x.size()`, `x.size(0)` and `x.numel()` where sizes are to be plain numbers."""
     tensor = args[0]
     if not tracer.sizes_as_numbers or not isinstance(tensor, Traced):
@@ -48,7 +54,7 @@ class _Number:
     size: Size
 
     def __hash__(self) -> int:
-        self.size.tracer.decisions.keys.note(self.size, sys._getframe(1))
+        self.size.tracer.decisions.note_key(self.size, sys._getframe(1))
         return hash((id(self.size.tracer), self.size.values))
 
     def __eq__(self, other: object) -> Any:
@@ -65,7 +71,7 @@ class _Number:
 
     def _is_compared(self) -> bool:
         """Whether the model compares. A dict compares its keys too, and that is nobody's branch."""
-        return not self.size.tracer.decisions.keys.is_lookup(sys._getframe(2))
+        return not self.size.tracer.decisions.is_key_lookup(sys._getframe(2))
 
     def __bool__(self) -> bool:
         return bool(_computed(operator.ne, self, 0))

@@ -195,6 +195,11 @@ class ScopeStack:
         return self._stack[-1]
 
     @property
+    def path(self) -> str:
+        """The path of the innermost module; empty in the model itself."""
+        return self._stack[-1].path
+
+    @property
     def call(self) -> ModuleCall | None:
         """The innermost call of a module; None outside of all."""
         return self._calls[-1]

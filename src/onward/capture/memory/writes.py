@@ -12,7 +12,8 @@ import math
 import operator
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
 
 import torch
 from torch import fx
@@ -22,13 +23,13 @@ from ..ground.memory import storage
 from ..ground.traits import Traits
 from ..program.facts import SizeFact, SymDim, TensorFact
 from ..sizes.sizes import SYMBOLIC, AxisOf, Size
-from .aliasing import PARENT, Cell, PutBack, ViewStep, is_mirrored, mirrored, put_back, single
+from .aliasing import PARENT, PutBack, ViewStep, put_back, single
 from .conditions import note_ones, numbers_of, sizes_of, truth
-from .point_layouts import Copied, recipe_of
-from .tensor import Traced
-
-if TYPE_CHECKING:
-    from ..record.tracer import Tracer
+from .levels import GraphTrace
+from .plain import PlainTensors
+from .point_layouts import recipe_of
+from .recipes import Copied
+from .tensor import Cell, Traced, is_mirrored, mirrored
 
 aten = torch.ops.aten
 
@@ -60,11 +61,18 @@ NO_TWIN = (
 _RESIZED = "a graph's values have no memory to enlarge or exchange: make a new tensor of that size and use it instead"
 
 
+class WriteTrace(GraphTrace, Protocol):
+    """What writes need of their trace."""
+
+    def mode_again(self) -> AbstractContextManager[Any]:
+        """Ops inside come to the trace one by one."""
+
+
 class Writes:
     """The writes of one trace."""
 
-    def __init__(self, tracer: Tracer) -> None:
-        self._tracer = tracer
+    def __init__(self, tracer: WriteTrace, plain: PlainTensors) -> None:
+        self._tracer, self._plain = tracer, plain
 
     # --- ops that write --------------------------------------------------------------------------------------------
     def run(self, op: OpOverload, info: Traits, args: tuple, kwargs: dict[str, Any]) -> Any:
@@ -78,7 +86,7 @@ class Writes:
         for position, name in info.writes:
             target = args[position] if position < len(args) else kwargs.get(name)
             if isinstance(target, torch.Tensor) and not isinstance(target, Traced):
-                target = tracer.plain.promote(target)
+                target = self._plain.promote(target)
                 if position < len(args):
                     args = (*args[:position], target, *args[position + 1 :])
                 else:
@@ -104,7 +112,7 @@ class Writes:
             results = (results,)
         for target, result in zip(targets, results, strict=True):
             if not isinstance(result, Traced):
-                result = tracer.plain.lift(result)
+                result = self._plain.lift(result)
             if op is not aten.copy_.default and not torch.can_cast(result.fact.dtype, target.fact.dtype):
                 what = f"{op} computes {result.fact.dtype}, which cannot be written to a tensor of {target.fact.dtype}"
                 raise tracer.cannot(what, op, "PyTorch refuses it as well: convert the tensor first")
@@ -116,7 +124,7 @@ class Writes:
 
     def _resize_empty(self, target: Traced, result: Traced, op: OpOverload) -> None:
         """`out=torch.empty(0)` takes the form of what is written to it."""
-        if target.parent is not None or self._tracer.plain.stands_in(target):
+        if target.parent is not None or self._plain.stands_in(target):
             raise self._resized(target, result.fact, op)
         self._tracer.levels[-1].before_write([target])
         target.node, target.fact, target.layouts = self._tracer.node_of(result), result.fact, result.layouts
@@ -153,7 +161,7 @@ class Writes:
         """Make `result` the new content of `target`, and of everything that shares its memory."""
         tracer = self._tracer
         if not isinstance(result, Traced):
-            result = tracer.plain.lift(result)
+            result = self._plain.lift(result)
         if result.fact.shape != target.fact.shape:
             self._refuse_others(target, result)
         if result.fact.shape != target.fact.shape:
@@ -286,7 +294,7 @@ class Writes:
     # --- tensors that become others --------------------------------------------------------------------------------
     def view_plain(self, op: OpOverload, args: tuple, kwargs: dict[str, Any]) -> Any:
         """`t_()` of a plain tensor: its memory stays as it is, and the tensor is known by its place in it."""
-        if not self._tracer.plain.is_born(args[0]):
+        if not self._plain.is_born(args[0]):
             what = f"{op} changes the form of a tensor that was there before the export"
             raise self._tracer.cannot(what, op, "use the function without the underscore, which returns a view")
         return op(*args, **kwargs)
@@ -295,7 +303,7 @@ class Writes:
         """`t_()`: the tensor becomes a view of what it was. Views that were taken of it stay views of that."""
         target = args[0]
         tracer = self._tracer
-        if tracer.plain.stands_in(target):
+        if self._plain.stands_in(target):
             raise tracer.cannot(
                 f"{view} in place changes the form of a tensor that traced data was written to", view,
                 "use the function without the underscore, which returns a view",
@@ -362,7 +370,7 @@ class Writes:
 class _Numbers:
     """`aliasing.Numbers`, in the graph of a trace."""
 
-    def __init__(self, tracer: Tracer, parent: Traced, node: fx.Node) -> None:
+    def __init__(self, tracer: GraphTrace, parent: Traced, node: fx.Node) -> None:
         self._tracer, self._parent, self._node = tracer, parent, node
 
     def size(self, axis: int) -> int | fx.Node:

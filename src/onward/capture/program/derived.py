@@ -10,19 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import fx
 from torch._ops import OpOverload
 
 from ...errors import CaptureError
+from ..call.weights import Weights
 from ..ground.memory import Piece, geometry, leaves, storage
+from ..ground.places import Source
 from ..ground.traits import traits
-
-if TYPE_CHECKING:
-    from ..call.weights import Weights
-    from .facts import Constant, Source
 
 
 @dataclass(frozen=True)
@@ -152,13 +150,9 @@ class Derivations:
             return geometry(value)
         return value.detach().clone() if storage(value) in born else value
 
-    def derived(self, constants: Mapping[str, Constant]) -> Derived:
-        """What the constants of the finished graph need."""
-        results = {
-            name: geometry(constant.tensor)
-            for name, constant in constants.items()
-            if constant.kind == "constant" and storage(constant.tensor) in self._origins
-        }
+    def derived(self, constants: Mapping[str, torch.Tensor]) -> Derived:
+        """What the constants of the finished graph need, those that are no weights."""
+        results = {name: geometry(tensor) for name, tensor in constants.items() if storage(tensor) in self._origins}
         needed = {piece.memory for piece in results.values()}
         steps = []
         for step in reversed(self._steps):

@@ -16,6 +16,7 @@ from typing import Any
 
 from ..ground.threads import current
 from ..memory.tensor import Traced
+from ..record.tracer import Tracer
 from .detours import detour
 from .patches import Patch
 
@@ -28,7 +29,7 @@ def libraries() -> Iterator[Patch]:
 
 
 def _is_tracing(original: Any, tensor: Any = None) -> bool:
-    tracer = current()
+    tracer: Tracer | None = current()
     if tracer is not None and isinstance(tensor, Traced) and tracer.size_tensors.holds_data(tracer.node_of(tensor)):
         return True
     return bool(original(tensor))

@@ -7,7 +7,7 @@ import functools
 import operator
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import fx
@@ -15,39 +15,38 @@ from torch._ops import HigherOrderOperator, OpOverload
 
 from ...errors import CaptureError
 from ..bodies.higher_order import HIGHER_ORDER
-from ..bodies.levels import Level, import_node, known_size
 from ..bodies.made_up import is_astray, made_up
 from ..bodies.traced_list import TracedList, TracedNumbers
 from ..call.weights import Weights, is_made_of_weights
+from ..decisions.cannot_thaw import CannotThaw
 from ..decisions.decisions import Decisions
-from ..decisions.journal import CannotThaw, Comparison, Journal
+from ..decisions.journal import Comparison, Journal
 from ..decompose.by_size import rewritten
 from ..decompose.decompositions import own_rule
 from ..decompose.foreach import foreach, is_foreach
 from ..decompose.linalg import algorithm_for, refer
 from ..decompose.packed import Packings
-from ..ground.axes import AxisSpace, Formula
+from ..ground.axes import AxisSpace
 from ..ground.memory import leaves, storage
 from ..ground.size_checks import check_sizes
 from ..ground.source import ScopeStack, user_source
 from ..ground.traits import draws, traits
-from ..memory.aliasing import MIRRORED, Cell, ViewStep, resolves
-from ..memory.op_calls import conjugating, is_hidden_view, is_made_of_others, protect
+from ..memory.aliasing import MIRRORED, ViewStep, resolves
+from ..memory.levels import Level, import_node, known_size
+from ..memory.op_calls import conjugating, is_hidden_view, is_made_of_others, is_view_elsewhere, protect, unaliased
 from ..memory.plain import PlainTensors
-from ..memory.tensor import Traced
+from ..memory.queries import ASKS_SIZES, DATA_QUERIES, METADATA_QUERIES, NUMBER_QUERIES
+from ..memory.tensor import Cell, Traced
 from ..memory.writes import IN_PLACE_VIEWS, Writes
 from ..program.facts import STORED, Dim, ListFact, Output, SizeFact, Source, TensorFact, is_complex
-from ..sizes.data_sizes import Freedom, is_data_long
+from ..sizes.data_sizes import DataSizes, Freedom, is_data_long
 from ..sizes.dims import DimTable
-from ..sizes.layouts import COPIES_IF_IT_MUST, Layout, LayoutKernels, is_view_elsewhere
-from ..sizes.queries import ASKS_SIZES, DATA_QUERIES, METADATA_QUERIES, NUMBER_QUERIES
+from ..sizes.layouts import COPIES_IF_IT_MUST, Layout, LayoutKernels
 from ..sizes.size_tensors import SizeTensors
-from ..sizes.sizes import SYMBOLIC, AxisOf, Computed, NumberOf, Origin, Size, number_dtype, size_lines, symbol, written
+from ..sizes.sizes import SYMBOLIC, AxisOf, Computed, NumberOf, Size, number_dtype, size_lines, symbol, written
 from ..state.state_changes import Change
 from .elsewhere import Elsewhere, ProbeRejected
-
-if TYPE_CHECKING:
-    from ..explore.recorder import Recorder
+from .run_recorder import RunRecorder
 
 aten = torch.ops.aten
 
@@ -84,18 +83,19 @@ class Tracer:
         self.probes = probes
         axes = {name: (*values, *(each[name] for each in points)) for name, values in axes.items()}
         self.space = space or AxisSpace()
-        following = {name: _at_probes(each, axes) for name, each in self.space.formulas.items()}
+        following = {name: each.along(axes) for name, each in self.space.formulas.items()}
         self.dims = DimTable(axes, following, probes=probes, width=probes + len(points))
         self.scopes = ScopeStack(model, model_name)
         self.is_primitive = is_primitive
-        self.elsewhere = Elsewhere(self, kernels or LayoutKernels(), freedom or Freedom())
         self.decisions = Decisions(self.dims, self.scopes, self.space)
+        self.data_sizes = DataSizes(self, freedom or Freedom())
+        self.elsewhere = Elsewhere(self, kernels or LayoutKernels())
         self.plain = PlainTensors(self, weights or Weights())
-        self.size_tensors = SizeTensors(self)
-        self.writes = Writes(self)
+        self.size_tensors = SizeTensors(self, self.plain.constants, self.decisions.answered_by_sizes)
+        self.writes = Writes(self, self.plain)
         self.packings = Packings(self)
         self.pen: Journal | Comparison | None = None
-        self.recorder: Recorder | None = None  # of a run that is explored
+        self.recorder: RunRecorder | None = None  # of a run that is explored
         self.untaken = (
             0  # how many sides of branches are being traced, inside of each other, that are not the example's
         )
@@ -112,6 +112,16 @@ class Tracer:
         self._depth = 0  # inside an op of the model, ours are not the model's
         self._written_at = 0  # the depth at which ops go into the journal: the model's, or those an op is made of
         self._within: list[OpOverload] = []  # ops that are being decomposed, outermost first
+
+    @property
+    def in_body(self) -> bool:
+        """Whether the body of a branch or of a loop is being traced."""
+        return len(self.levels) > 1
+
+    @property
+    def is_within_an_op(self) -> bool:
+        """Whether the ops that run now are parts of one of the model's."""
+        return self._depth > 0
 
     @property
     def graph(self) -> fx.Graph:
@@ -160,7 +170,7 @@ class Tracer:
             return HIGHER_ORDER[op.name()](self, *args, **kwargs)
         if not isinstance(op, OpOverload):
             raise CaptureError(
-                f"{op} is not supported while tracing", source=self.where(), module=self.scopes.current.path or None
+                f"{op} is not supported while tracing", source=self.where(), module=self.scopes.path or None
             )
         if self.pen is not None and self._depth == self._written_at and op not in _UNNOTICED:
             args, kwargs = self.pen.enter(self, op, args, kwargs)
@@ -239,7 +249,7 @@ class Tracer:
         asking = self.recorder if op is aten.is_nonzero.default else None
         if of_sizes is not None and (asking is None or not asking.asks_of_sizes()):
             return of_sizes
-        if is_number and self.elsewhere.data_sizes.gives_number():
+        if is_number and self.data_sizes.gives_number():
             if self.recorder is None or self.recorder.is_off:
                 return self.number(self.create(aten.item.default, nodes[0]), answer)
             answer = self.recorder.read(answer)
@@ -255,7 +265,7 @@ class Tracer:
         values = (example,) * self.dims.width
         tensor = node.args[0]
         if type(example) is not bool and isinstance(tensor, fx.Node):
-            values = (example, *self.elsewhere.data_sizes.number_in(tensor, example))
+            values = (example, *self.data_sizes.number_in(tensor, example))
         node.meta.update(val=SizeFact(values), scope=self.scopes.current, source=user_source())
         return symbol(Size(self, values, NumberOf(node)))
 
@@ -309,7 +319,7 @@ class Tracer:
             raise CaptureError(
                 f"the model computes with a number that has no form in the graph ({written(size)}: {size.values[0]})",
                 source=self.where(),
-                module=self.scopes.current.path or None,
+                module=self.scopes.path or None,
                 hint="strides and storage offsets cannot be exported where they depend on a dynamic axis",
             )
         node.meta.update(val=SizeFact(size.values), scope=self.scopes.current, source=user_source())
@@ -326,9 +336,6 @@ class Tracer:
             if origin is not None:
                 found[name] = Size(self, values, origin)
         return found
-
-    def symbol(self, values: tuple[Any, ...], origin: Origin | None) -> Any:
-        return symbol(Size(self, values, origin))
 
     # --- writes ----------------------------------------------------------------------------------------------------
     def write(self, target: Traced, result: Any, op: str) -> None:
@@ -450,7 +457,7 @@ class Tracer:
         given = [each.node for each in leaves((args, tuple(kwargs.values()))) if isinstance(each, SYMBOLIC)]
         lines = frozenset[Any]().union(*map(size_lines, given))
         if isinstance(out, torch.Tensor):
-            result = self.wrap(self._unaliased(out, args), layouts, made_from, lines, dims[0] if dims else None)
+            result = self.wrap(unaliased(out, args), layouts, made_from, lines, dims[0] if dims else None)
             node.meta["val"] = result.fact
             self.own(result, node, parent, ViewStep(*step, None))
             if parent is not None and (op in COPIES_IF_IT_MUST or op is aten.contiguous.default):
@@ -467,7 +474,7 @@ class Tracer:
                 results.append(each)
                 continue
             at_others = tuple(layout[index] for layout in layouts)
-            result = self.wrap(self._unaliased(each, args), at_others, made_from, lines, dims[index] if dims else None)
+            result = self.wrap(unaliased(each, args), at_others, made_from, lines, dims[index] if dims else None)
             getitem = self.make(operator.getitem, (node, index), {}, result.fact)
             self.own(result, getitem, parent, ViewStep(*step, index))
             results.append(result)
@@ -548,14 +555,6 @@ class Tracer:
             tensor.cell = Cell(self.levels[-1])
         tensor.version = tensor.cell.version
 
-    def _unaliased(self, out: torch.Tensor, args: tuple) -> torch.Tensor:
-        """A result that lives in a constant's memory is copied, so that a write to it does not reach the constant."""
-        memory = storage(out)
-        for value in leaves(args):
-            if isinstance(value, torch.Tensor) and not isinstance(value, Traced) and storage(value) == memory:
-                return out.clone()
-        return out
-
     def make(self, target: Any, args: tuple, kwargs: dict[str, Any], fact: Any) -> fx.Node:
         node = self.create(target, args, kwargs)
         node.meta.update(val=fact, scope=self.scopes.current, call=self.scopes.call, source=user_source())
@@ -581,7 +580,7 @@ class Tracer:
         return str(source) if source else None
 
     def cannot(self, what: str, op: OpOverload | str, hint: str | None = None) -> CaptureError:
-        return CaptureError(what, op=str(op), source=self.where(), module=self.scopes.current.path or None, hint=hint)
+        return CaptureError(what, op=str(op), source=self.where(), module=self.scopes.path or None, hint=hint)
 
 
 @functools.lru_cache(maxsize=1 << 10)
@@ -591,7 +590,8 @@ def _node_name(target: Any) -> str:
     return name
 
 
-def _at_probes(formula: Formula, axes: dict[str, tuple[int, ...]]) -> tuple[int, ...]:
-    """The fingerprint of an axis that follows others."""
-    columns = zip(*(axes[name] for name in formula.names), strict=True)
-    return tuple(formula.at(dict(zip(formula.names, sizes, strict=True))) for sizes in columns)
+def tracer_of(value: Traced | TracedList | Size) -> Tracer:
+    """The tracer that a tensor, a list or a number belongs to."""
+    tracer = value.tracer
+    assert isinstance(tracer, Tracer)
+    return tracer

@@ -8,24 +8,21 @@ commit. That is the moment at which a dynamic axis would be baked into the graph
 
 from __future__ import annotations
 
-import functools
 import math
 import operator
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from types import FrameType
+from typing import Any, Protocol
 
 import torch
 from torch import fx
 
 from ..ground.axes import Expression
 from ..ground.source import is_our_text, user_source, writing_line
-from ..program.facts import bit_length
 from .checks import is_shown_at
+from .dims import DimTable
 from .lines import line
-
-if TYPE_CHECKING:
-    from ..record.tracer import Tracer
 
 Number = int | float | bool
 
@@ -75,12 +72,82 @@ class MemoryOf:
 Origin = AxisOf | Computed | NumberOf | MemoryOf
 
 
+class SizeDecisions(Protocol):
+    """What a size asks where Python wants more of it than its formula."""
+
+    def commit(self, size: Size) -> Any:
+        """The plain number that Python goes on with."""
+
+    def offer(self, size: Size) -> None:
+        """Python has a number, and may use it as a plain one."""
+
+    def is_settled(self, size: Size) -> bool:
+        """Whether a size is one plain number at all probes and points."""
+
+    def axes_of(self, size: Size) -> frozenset[str]:
+        """The input axes that a size follows."""
+
+    def note_key(self, size: Size, frame: FrameType) -> None:
+        """The code of this frame asks a size for its hash."""
+
+    def is_key_lookup(self, frame: FrameType) -> bool:
+        """Whether the frame compares keys of a table."""
+
+
+class SizeRecorder(Protocol):
+    """What a size asks of a run that is explored."""
+
+    @property
+    def is_off(self) -> bool:
+        """Whether what happens is no part of the run."""
+
+    @property
+    def is_astray(self) -> bool:
+        """Whether the run is on a way that the example does not take."""
+
+    @property
+    def is_on_one_way(self) -> bool:
+        """Whether sizes may be related otherwise on other ways."""
+
+    def number(self, size: Size) -> None:
+        """The model computes a number."""
+
+    def commit(self, size: Size) -> Any:
+        """Python asks for a plain number."""
+
+
+class FailedNumbers(Protocol):
+    """What is told of arithmetic that fails."""
+
+    def number_failed(self, error: Exception, failing: set[int]) -> None:
+        """Python's arithmetic fails at these probes and points."""
+
+
+class SizeTrace(Protocol):
+    """What a size needs of the trace that it belongs to."""
+
+    @property
+    def dims(self) -> DimTable: ...
+
+    @property
+    def probes(self) -> int: ...
+
+    @property
+    def decisions(self) -> SizeDecisions: ...
+
+    @property
+    def recorder(self) -> SizeRecorder | None: ...
+
+    @property
+    def elsewhere(self) -> FailedNumbers: ...
+
+
 class Size:
     """What `torch.SymInt`, `SymFloat` and `SymBool` wrap while a model is traced."""
 
     __slots__ = ("from_data", "origin", "tracer", "values")
 
-    def __init__(self, tracer: Tracer, values: tuple[Any, ...], origin: Origin | None) -> None:
+    def __init__(self, tracer: SizeTrace, values: tuple[Any, ...], origin: Origin | None) -> None:
         self.tracer, self.values, self.origin = tracer, values, origin
         self.from_data: bool = type(origin) is NumberOf or (
             isinstance(origin, Computed) and any(each.from_data for each in origin.operands)
@@ -96,6 +163,11 @@ class Size:
         """All probes agree, whatever the points say."""
         probes = self.tracer.probes
         return not self.from_data and self.values[:probes].count(self.values[0]) == probes
+
+    @property
+    def at_probes(self) -> tuple[Any, ...]:
+        """The values at the probes, without those at the points."""
+        return self.values[: self.tracer.probes]
 
     def at(self, sizes: Mapping[str, int]) -> Number | None:
         """The number at other sizes of the axes; None where a kernel made it and the formula is not known."""
@@ -227,7 +299,7 @@ def expression_of(size: Size, seen: frozenset[tuple[Any, ...]] = frozenset()) ->
     named = size.tracer.dims.name_of(size.values)
     if named is not None or size.values in seen:
         return named
-    alike = size.tracer.dims.computed.get(size.values)  # `x[: 4 * count].shape[0]` is what `4 * count` is
+    alike = size.tracer.dims.computed_as(size.values)  # `x[: 4 * count].shape[0]` is what `4 * count` is
     if alike is not None:
         return expression_of(alike, seen | {size.values})
     found = _line_of(size)
@@ -250,7 +322,7 @@ def question_of(size: Size) -> Expression | None:
     return found if isinstance(found, Expression) else None
 
 
-def constant(tracer: Tracer, number: Any) -> Size:
+def constant(tracer: SizeTrace, number: Any) -> Size:
     """A number that is the same everywhere."""
     return Size(tracer, (number,) * tracer.dims.width, None)
 
@@ -268,14 +340,14 @@ def computed(function: Callable[..., Any], *operands: Size, is_the_models: bool 
             rows = [tuple(each or type(each)(1) for each in row) for row in rows]
         values = _where_it_works(tracer, function, rows, is_the_models)
     made = Size(tracer, values, Computed(function, operands))
-    tracer.dims.computed.setdefault(values, made)
+    tracer.dims.note_computed(values, made)
     if tracer.recorder is not None:
         tracer.recorder.number(made)
     return made
 
 
 def _where_it_works(
-    tracer: Tracer, function: Callable[..., Any], rows: Sequence[tuple[Any, ...]], is_the_models: bool
+    tracer: SizeTrace, function: Callable[..., Any], rows: Sequence[tuple[Any, ...]], is_the_models: bool
 ) -> tuple[Any, ...]:
     """The values, with the example's where there is none. A probe at which it fails cannot go on; a point is dead."""
     found: dict[int, Any] = {}
@@ -438,11 +510,11 @@ class SizeText(str):
         return text
 
     def __hash__(self) -> int:
-        self.size.tracer.decisions.keys.note(self.size, sys._getframe(1))
+        self.size.tracer.decisions.note_key(self.size, sys._getframe(1))
         return hash(("the text of a size", str.__str__(self)))
 
     def __eq__(self, other: object) -> bool:
-        if self.size.tracer.decisions.keys.is_lookup(sys._getframe(1)):
+        if self.size.tracer.decisions.is_key_lookup(sys._getframe(1)):
             return isinstance(other, SizeText) and str.__eq__(self, other)
         return str.__eq__(self, other)
 
@@ -471,113 +543,6 @@ def size_lines(size: Size) -> frozenset[Any]:
         return frozenset[Any]().union(*map(size_lines, size.origin.operands))
     lines = size.tracer.dims.lines_of(size.values)
     return lines or (frozenset((None,)) if size.from_data else lines)
-
-
-_LARGEST_SOLVED = 1 << 20  # of the sizes at which an equation is looked at
-
-
-def flip_candidates(size: Size, axis: str, example: Mapping[str, int], expand: Expand) -> set[int]:
-    """Sizes of an axis at which a number may be another one: around the whole numbers that it is computed with, and
-    where two numbers that it compares become equal. `expand` adds the sizes of axes that follow others."""
-    found: set[int] = set()
-    if isinstance(size.origin, Computed):
-        for operand in size.origin.operands:
-            found |= flip_candidates(operand, axis, example, expand)
-        if len(size.origin.operands) == 2:
-            found |= _equal_at(*size.origin.operands, axis, example, expand)
-    elif size.origin is None and size.is_int():
-        number = abs(size.values[0])
-        found |= {factor * number + step for factor in (1, 2, 3) for step in (-1, 0, 1)}
-    return {each for each in found if 0 < each <= _LARGEST_SOLVED}
-
-
-Expand = Callable[[Mapping[str, int]], Mapping[str, int]]
-
-
-def _equal_at(one: Size, other: Size, axis: str, example: Mapping[str, int], expand: Expand) -> set[int]:
-    """About where two numbers are equal, by halving: exact if their difference only grows or only falls."""
-
-    def difference(at: int) -> Any:
-        sizes = expand({**example, axis: at})
-        first, second = one.at(sizes), other.at(sizes)
-        return None if first is None or second is None else first - second
-
-    low, high = 1, _LARGEST_SOLVED
-    try:
-        ends = difference(low), difference(high)
-        if None in ends or ends[0] == ends[1] or (ends[0] < 0) is (ends[1] < 0):
-            return set()
-        while high - low > 1:
-            middle = (low + high) // 2
-            if (difference(middle) < 0) is (ends[0] < 0):
-                low = middle
-            else:
-                high = middle
-    except (ArithmeticError, ValueError):
-        return set()
-    return {low - 1, low, high, high + 1}
-
-
-Function = Callable[..., Any]
-
-
-def symbolic_extremes(smallest: Function, largest: Function) -> tuple[Function, Function]:
-    """Python's `min` and `max` for sizes too: `min(height, 7)` is a size, where Python would decide for one of them."""
-    return extremes(smallest, largest, SYMBOLIC, (int, float, torch.SymInt, torch.SymFloat), functools.reduce)
-
-
-def extremes(
-    smallest: Function, largest: Function, ours: Any, all_of: Any, reduce: Callable[[Function, Sequence[Any]], Any]
-) -> tuple[Function, Function]:
-    """`min` and `max` that `reduce` numbers if one is of `ours` and all are of `all_of`, and else are Python's."""
-
-    def extended(decide: Function, combine: Function) -> Function:
-        @functools.wraps(decide)
-        def extreme(*args: Any, **kwargs: Any) -> Any:
-            numbers = args[0] if len(args) == 1 and isinstance(args[0], (list, tuple)) else args
-            if kwargs or len(numbers) < 2 or not any(isinstance(each, ours) for each in numbers):
-                return decide(*args, **kwargs)
-            if not all(isinstance(each, all_of) for each in numbers):
-                return decide(*args, **kwargs)
-            return reduce(combine, numbers)
-
-        return extreme
-
-    return extended(smallest, torch.sym_min), extended(largest, torch.sym_max)
-
-
-def symbolic_divmod(divide: Callable[..., Any]) -> Callable[..., Any]:
-    """Python's `divmod` for sizes too, which PyTorch's numbers do not have."""
-
-    @functools.wraps(divide)
-    def extended(one: Any, other: Any, /) -> Any:
-        followed = isinstance(one, SYMBOLIC) or isinstance(other, SYMBOLIC)
-        return (one // other, one % other) if followed else divide(one, other)
-
-    return extended
-
-
-def symbolic_round(keep: Callable[..., Any]) -> Callable[..., Any]:
-    """`round(size, -1)`, whose digits a SymInt ignores. A half goes to the even multiple, as in Python."""
-
-    @functools.wraps(keep)
-    def extended(size: Any, digits: Any = None) -> Any:
-        if digits is None or not isinstance(size.node, Size) or (places := -operator.index(digits)) <= 0:
-            return keep(size, digits)
-        unit = 10**places
-        return (size + (unit // 2 - 1 + size // unit % 2)) // unit * unit
-
-    return extended
-
-
-def symbolic_bit_length(ask: Callable[..., Any]) -> Callable[..., Any]:
-    """`size.bit_length()`, for which PyTorch makes a plain number of the size."""
-
-    @functools.wraps(ask)
-    def extended(size: Any) -> Any:
-        return symbol(computed(bit_length, size.node)) if isinstance(size.node, Size) else ask(size)
-
-    return extended
 
 
 def symbol(size: Size) -> Any:

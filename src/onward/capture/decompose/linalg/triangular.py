@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 
-from .table import Tensors, as_rows, computes, entry, is_empty, outer, repeat
-
-if TYPE_CHECKING:
-    from ...record.tracer import Tracer
+from .table import AlgorithmTrace, Tensors, as_rows, computes, entry, is_empty, outer, repeat
 
 aten = torch.ops.aten
 
 
 def solve_triangular(
-    tracer: Tracer, matrix: torch.Tensor, right: torch.Tensor, *, upper: bool, unit: bool = False
+    tracer: AlgorithmTrace, matrix: torch.Tensor, right: torch.Tensor, *, upper: bool, unit: bool = False
 ) -> torch.Tensor:
     """X with matrix @ X = right, of which only one triangle is read.
 
@@ -47,7 +42,7 @@ def same_batch(first: torch.Tensor, second: torch.Tensor) -> Tensors:
 
 @computes(aten.linalg_solve_triangular.default)
 def linalg_solve_triangular(
-    tracer: Tracer,
+    tracer: AlgorithmTrace,
     matrix: torch.Tensor,
     right: torch.Tensor,
     *,
@@ -64,7 +59,7 @@ def linalg_solve_triangular(
 
 @computes(aten.triangular_solve.default)
 def triangular_solve(
-    tracer: Tracer,
+    tracer: AlgorithmTrace,
     right: torch.Tensor,
     matrix: torch.Tensor,
     upper: bool = True,

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from ....errors import CaptureError
 from ...bodies.traced_list import TracedNumbers
 from ...ground.tree import flatten
+from ...record.tracer import Tracer
 from .columns import as_list
 from .interpreter import Interpreter
 from .lists import ScriptList, plain
 from .named_tuples import with_names
 from .optionals import Maybe
-
-if TYPE_CHECKING:
-    from ...record.tracer import Tracer
 
 
 def call_script(tracer: Tracer, called: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
@@ -54,7 +52,7 @@ def _leaf(tracer: Tracer, value: Any) -> Any:
         what, hint = "a value that is None or not, depending on data", "return a tensor, and whether it counts"
     else:
         return value
-    module = tracer.scopes.current.path or None
+    module = tracer.scopes.path or None
     raise CaptureError(f"a script returns {what}", source=tracer.where(), module=module, hint=hint)
 
 
