@@ -192,8 +192,9 @@ def note_lost_writes(tracer: Tracer, model: Any, call: Call, assigned: Sequence[
                 "export with mutable_buffers=True, which makes an output of it",
             )
         )
-    written = tracer.plain.written()
-    for name, constant in tracer.plain.constants.items():
+    plain = tracer.plain
+    written = plain.written()
+    for name, constant in plain.constants.items():
         changed = storage(constant.tensor) in written and not tracer.plain.is_born(constant.tensor)
         if constant.kind == "constant" and changed and _is_read(tracer, name):
             what = f"the model changes a tensor that is no buffer ({_attribute_of(model, constant.tensor)})"
@@ -220,8 +221,9 @@ def _is_used(tracer: Tracer, name: str, tensor: torch.Tensor) -> bool:
     `self.mean = self.mean * 0.9 + x.mean()` reads the product alone."""
     if name in tracer.plain.constants and _is_read(tracer, name):
         return True
-    made, is_read = tracer.plain.made_of(storage(tensor))
-    others = tracer.plain.constants.items()
+    plain = tracer.plain
+    made, is_read = plain.made_of(storage(tensor))
+    others = plain.constants.items()
     return is_read or any(
         storage(each.tensor) in made and each.kind == "constant" and _is_read(tracer, other) for other, each in others
     )

@@ -239,9 +239,7 @@ def run(
         if plan.sizes:
             raise Stuck(raised) from error
         raise raised from raised.__cause__
-    request.watch.changes.update(tracer.changes)
-    request.watch.moved.update(tracer.moved)
-    request.watch.asked.update(tracer.asked)
+    request.watch.note_run(tracer.changes, tracer.moved, tracer.asked)
     if pen is not None:
         pen.finish()
     elif tracer.decisions.freezes:
@@ -255,7 +253,7 @@ def run(
     _settle_points(tracer)
     _drop_unused(tracer)
     note_lost_writes(tracer, request.model, call, replaced)
-    request.watch.writes.update(parameter_writes(tracer, replaced))
+    request.watch.note_writes(parameter_writes(tracer, replaced))
     positions = tuple(position for position, _ in results)
     names = name_outputs([structure.paths[i] for i in positions], request.output_names, call.names)
     facts = [fact for _, (_, fact, _) in results]
@@ -448,6 +446,6 @@ def _note_ties(tracer: Tracer, plan: Plan, request: Request) -> None:
             "give them one name if they are the same, or use an example in which they differ",
         )
         if {axis, leader} <= request.space.made_up:  # nobody named them, so nobody is contradicted
-            tracer.decisions.warnings.append(text)
+            tracer.decisions.note_silently(text)
             continue
         tracer.decisions.note(text)

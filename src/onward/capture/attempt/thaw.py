@@ -104,7 +104,7 @@ def _thaw(request: Request, plan: Plan) -> CapturedProgram:
 
 def _note(thawed: Thawed, confirmed: Mapping[str, list[int]]) -> str:
     """Which line was thawed into which formula. Only collected: nothing is wrong, so nobody is warned."""
-    axes = thawed.size.tracer.decisions.axes_of(thawed.size)
+    axes = thawed.size.axes
     sizes = [f"{axis} = {' and '.join(map(str, each))}" for axis, each in confirmed.items() if axis in axes]
     return (
         f"{thawed.source or 'unknown line'}: Python computes a plain number from sizes here ({thawed.number!r} in the "

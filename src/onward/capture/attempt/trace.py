@@ -582,7 +582,7 @@ def _settled(
         inputs, wanted = trials.answer(example)
         program = dataclasses.replace(program, example_inputs=inputs, example_outputs=tuple(wanted))
     for assumption, sizes in differing:
-        if request.space.optional.issuperset(sizes):
+        if set(sizes) <= request.space.optional:
             raise Narrowed(program, assumption, sizes)
     notes, limits = [], []
     for assumption, sizes in differing:

@@ -91,6 +91,10 @@ class Decisions:
         self.warnings.append(text)
         warn_user(text, CaptureWarning)
 
+    def note_silently(self, text: str) -> None:
+        """A warning that is kept with the program, and not given."""
+        self.warnings.append(text)
+
     def commit(self, size: Size) -> Any:
         """Python wants a plain number: it gets the example's."""
         if threading.get_ident() != self._thread:  # it found the size where the model keeps its own

@@ -487,7 +487,7 @@ class Explorer:
             if len(ways) != roll.count:
                 raise CannotExplore("it leaves a loop at some of its turns only")
             for way in ways:
-                leaves.update((key, leaf) for key, leaf in way.meeting.leaves.items() if way.changes(key))
+                leaves.update(way.leaves_changed())
         results = tuple(said(said(leaf, names), behind) for leaf in leaves.values())
         block = Block(tuple(rest), results)
         known = made_until(run, len(run.items))

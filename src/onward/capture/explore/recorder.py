@@ -574,4 +574,4 @@ def _count(op: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
 def _may_be_empty(op: Any, x: Any, *args: Any, **kwargs: Any) -> bool:
     """Whether the axis that is taken apart has no elements at some sizes."""
     size = x.size(_LISTS[op](x, *args, **kwargs)[0])
-    return 0 in (size.node.tracer.dims.live(size.node.values) if isinstance(size, SYMBOLIC) else (size,))
+    return 0 in (size.node.live if isinstance(size, SYMBOLIC) else (size,))

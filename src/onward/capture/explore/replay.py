@@ -228,7 +228,7 @@ class _Replay:
         return aten.slice.Tensor(tensor, axis, index * each, (index + 1) * each)
 
     def _may_be_empty(self, size: Any) -> bool:
-        return 0 in (self._tracer.dims.live(size.node.values) if isinstance(size, SYMBOLIC) else (size,))
+        return 0 in (size.node.live if isinstance(size, SYMBOLIC) else (size,))
 
     # --- control flow ------------------------------------------------------------------------------------------------
     def _truth(self, template: Any, env: Env, wanted: bool = True) -> Any:

@@ -54,7 +54,7 @@ class _Number:
     size: Size
 
     def __hash__(self) -> int:
-        self.size.tracer.decisions.note_key(self.size, sys._getframe(1))
+        self.size.note_key(sys._getframe(1))
         return hash((id(self.size.tracer), self.size.values))
 
     def __eq__(self, other: object) -> Any:
@@ -71,7 +71,7 @@ class _Number:
 
     def _is_compared(self) -> bool:
         """Whether the model compares. A dict compares its keys too, and that is nobody's branch."""
-        return not self.size.tracer.decisions.is_key_lookup(sys._getframe(2))
+        return not self.size.is_key_lookup(sys._getframe(2))
 
     def __bool__(self) -> bool:
         return bool(_computed(operator.ne, self, 0))
@@ -98,13 +98,13 @@ def number_of(size: Size) -> Any:
     """The example's number, with its formula."""
     first = size.values[0]
     if type(first) not in (int, float):
-        return size.tracer.decisions.commit(size) if type(first) is bool else first
+        return size.commit() if type(first) is bool else first
     result: Any = WholeNumber(first) if type(first) is int else RealNumber(first)
     result.size = size
-    size.tracer.decisions.offer(size)
+    size.offer()
     if type(first) is float and all(map(math.isfinite, size.values)):  # `int(number)` does not come to us
         values = tuple(map(int, size.values))
-        size.tracer.decisions.offer(Size(size.tracer, values, Computed(math.trunc, (size,))))
+        Size(size.tracer, values, Computed(math.trunc, (size,))).offer()
     return result
 
 

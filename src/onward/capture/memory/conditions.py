@@ -131,7 +131,7 @@ def note_ones(size: Size) -> None:
     """Whether a size is 1 is a branch."""
     is_one = computed(operator.eq, size, constant(size.tracer, 1))
     if not is_one.is_uniform:
-        size.tracer.decisions.commit(is_one)
+        is_one.commit()
 
 
 def _products(sizes: Sequence[Size]) -> Iterator[Size]:

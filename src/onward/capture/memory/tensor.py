@@ -68,6 +68,15 @@ class Cell:
         if is_mirrored(view):
             self._mirrored.append(weakref.ref(view))
 
+    def note_copy(self, other: Cell, told: Callable[[], None]) -> None:
+        """Another piece of memory is one with this at some sizes; before a write, `told` is called."""
+        self.copies.append((weakref.ref(other), told))
+
+    def share_borrowed(self, tensor: Traced) -> None:
+        """A tensor that is on this memory now moves with the others, if the memory is the caller's."""
+        if self.borrowed:
+            self.borrowed.append(tensor)
+
     def views_of(self, parent: Traced) -> Iterator[Traced]:
         """The views that were taken from this very tensor, as far as somebody still has them."""
         for reference in self._views:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import math
 import operator
-import weakref
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
@@ -211,8 +210,8 @@ class Writes:
         copy.copied = Copied(recipe_of(tensor), step)
         sizes, numbers = sizes_of(self._tracer, tensor), numbers_of(tensor, copy)
         told = functools.partial(self._note_shared, copy.copied, sizes, numbers)
-        tensor.cell.copies.append((weakref.ref(copy.cell), told))
-        copy.cell.copies.append((weakref.ref(tensor.cell), told))
+        tensor.cell.note_copy(copy.cell, told)
+        copy.cell.note_copy(tensor.cell, told)
 
     def _note_shared(self, copied: Copied, sizes: list[Size], numbers: set[int]) -> None:
         """Whether a copy is a view is a branch on sizes."""
@@ -327,8 +326,7 @@ class Writes:
         target.parent, target.step = other.parent, other.step
         target.cell.shared = True
         target.cell.add_view(target)
-        if target.cell.borrowed:
-            target.cell.borrowed.append(target)
+        target.cell.share_borrowed(target)
 
     def update_statistics(self, op: OpOverload, args: tuple) -> None:
         """What batch norm and instance norm do in training to running statistics that are inputs of the graph."""
@@ -414,9 +412,9 @@ def _repeats(tensor: Traced) -> bool:
 
 def _counts(tensor: Traced) -> tuple[int, ...]:
     """How many elements, at every probe and point."""
-    width = tensor.tracer.dims.width
-    columns = [(dim,) * width if isinstance(dim, int) else dim.values for dim in tensor.fact.shape]
-    return tuple(map(math.prod, zip(*columns, strict=True))) if columns else (1,) * width
+    dims = tensor.tracer.dims
+    columns = [(dim,) * dims.width if isinstance(dim, int) else dim.values for dim in tensor.fact.shape]
+    return tuple(map(math.prod, zip(*columns, strict=True))) if columns else (1,) * dims.width
 
 
 def _overlaps(tensor: Traced) -> bool:

@@ -550,7 +550,7 @@ class Tracer:
             parent.cell.shared = True
             parent.cell.add_view(tensor)
             if parent.cell.borrowed and memory == storage(parent.cell.borrowed[0].example):
-                parent.cell.borrowed.append(tensor)
+                parent.cell.share_borrowed(tensor)
         else:
             tensor.cell = Cell(self.levels[-1])
         tensor.version = tensor.cell.version

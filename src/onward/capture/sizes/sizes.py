@@ -169,6 +169,32 @@ class Size:
         """The values at the probes, without those at the points."""
         return self.values[: self.tracer.probes]
 
+    @property
+    def live(self) -> tuple[Any, ...]:
+        """The values with the example's in place of those at dead points."""
+        return self.tracer.dims.live(self.values)
+
+    def commit(self) -> Any:
+        """Python wants a plain number, and gets the example's."""
+        return self.tracer.decisions.commit(self)
+
+    def offer(self) -> None:
+        """Python has the number, and may use it as a plain one."""
+        self.tracer.decisions.offer(self)
+
+    @property
+    def axes(self) -> frozenset[str]:
+        """The input axes that the number follows."""
+        return self.tracer.decisions.axes_of(self)
+
+    def note_key(self, frame: FrameType) -> None:
+        """The code of this frame asks for a hash of the number."""
+        self.tracer.decisions.note_key(self, frame)
+
+    def is_key_lookup(self, frame: FrameType) -> bool:
+        """Whether the frame compares keys of a table."""
+        return self.tracer.decisions.is_key_lookup(frame)
+
     def at(self, sizes: Mapping[str, int]) -> Number | None:
         """The number at other sizes of the axes; None where a kernel made it and the formula is not known."""
         if self.from_data:
@@ -296,10 +322,11 @@ def expression_of(size: Size, seen: frozenset[tuple[Any, ...]] = frozenset()) ->
             return Expression(size.origin.function, operands)  # type: ignore[arg-type]
     if size.is_uniform:
         return size.values[0]
-    named = size.tracer.dims.name_of(size.values)
+    dims = size.tracer.dims
+    named = dims.name_of(size.values)
     if named is not None or size.values in seen:
         return named
-    alike = size.tracer.dims.computed_as(size.values)  # `x[: 4 * count].shape[0]` is what `4 * count` is
+    alike = dims.computed_as(size.values)  # `x[: 4 * count].shape[0]` is what `4 * count` is
     if alike is not None:
         return expression_of(alike, seen | {size.values})
     found = _line_of(size)
@@ -462,28 +489,28 @@ def written(size: Size) -> str:
     """The expression as a person would write it: `batch > 2`, `height // 2 + 1`."""
     if len(set(size.values)) == 1 and not size.from_data and not isinstance(size.origin, (Computed, HeldBy)):
         return repr(size.values[0])
-    if isinstance(size.origin, Computed) and size.tracer.dims.name_of(size.values) is None:
-        operands = [written(operand) for operand in size.origin.operands]
-        sign = _SIGNS.get(size.origin.function)
+    dims, origin = size.tracer.dims, size.origin
+    if isinstance(origin, Computed) and dims.name_of(size.values) is None:
+        operands = [written(operand) for operand in origin.operands]
+        sign = _SIGNS.get(origin.function)
         if sign and len(operands) == 2:
             sign = _OF_TRUTHS.get(sign, sign) if size.is_bool() else sign
             operands = [f"({each})" if _is_open(each) else each for each in operands]
             return f"{operands[0]} {sign} {operands[1]}"
-        name = size.origin.function.__name__
+        name = origin.function.__name__
         return f"{_PYTHONS_NAMES.get(name, name)}({', '.join(operands)})"
-    dims = size.tracer.dims
-    if isinstance(size.origin, MemoryOf):
-        return size.origin.text
-    if isinstance(size.origin, HeldBy):
-        operator_name = getattr(size.origin.node.args[0].target, "_opname", None)  # type: ignore[union-attr]
+    if isinstance(origin, MemoryOf):
+        return origin.text
+    if isinstance(origin, HeldBy):
+        operator_name = getattr(origin.node.args[0].target, "_opname", None)  # type: ignore[union-attr]
         return f"{operator_name}(...)" if operator_name else "what the tensor holds"
     found = None if dims.has_formula(size.values) else _line_of(size)
     if found is not None:
         return found[1]
-    if isinstance(size.origin, AxisOf) and not dims.has_formula(size.values):
-        operator_name = getattr(size.origin.node.target, "_opname", None)
+    if isinstance(origin, AxisOf) and not dims.has_formula(size.values):
+        operator_name = getattr(origin.node.target, "_opname", None)
         if operator_name:
-            return f"{operator_name}(...).shape[{size.origin.axis}]"
+            return f"{operator_name}(...).shape[{origin.axis}]"
     return dims.describe(size.values)
 
 
@@ -505,16 +532,16 @@ class SizeText(str):
 
     @staticmethod
     def of(size: Size) -> SizeText:
-        text = SizeText(size.tracer.decisions.commit(size))
+        text = SizeText(size.commit())
         text.size = size
         return text
 
     def __hash__(self) -> int:
-        self.size.tracer.decisions.note_key(self.size, sys._getframe(1))
+        self.size.note_key(sys._getframe(1))
         return hash(("the text of a size", str.__str__(self)))
 
     def __eq__(self, other: object) -> bool:
-        if self.size.tracer.decisions.is_key_lookup(sys._getframe(1)):
+        if self.size.is_key_lookup(sys._getframe(1)):
             return isinstance(other, SizeText) and str.__eq__(self, other)
         return str.__eq__(self, other)
 
@@ -541,7 +568,8 @@ def size_lines(size: Size) -> frozenset[Any]:
     """The lines of the model at which data was asked that a number depends on."""
     if isinstance(size.origin, Computed):
         return frozenset[Any]().union(*map(size_lines, size.origin.operands))
-    lines = size.tracer.dims.lines_of(size.values)
+    dims = size.tracer.dims
+    lines = dims.lines_of(size.values)
     return lines or (frozenset((None,)) if size.from_data else lines)
 
 

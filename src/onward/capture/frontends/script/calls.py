@@ -44,8 +44,9 @@ def _given_back(tracer: Tracer, result: Any) -> Any:
 
 def _leaf(tracer: Tracer, value: Any) -> Any:
     if isinstance(value, ScriptList):
-        if value.rows is not None and value.rows.element.structure.paths == ((),):
-            kind, column = value.rows.element.leaves[0], value.rows.only
+        rows = value.rows
+        if rows is not None and rows.element.is_single:
+            kind, column = rows.element.leaves[0], rows.only
             return TracedNumbers(kind, column) if isinstance(kind, type) else as_list(column, tracer)
         what, hint = "a list of tuples whose length depends on data", "return a list for every item of the tuples"
     elif isinstance(value, Maybe):

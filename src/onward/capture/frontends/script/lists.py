@@ -92,6 +92,11 @@ class Element:
     structure: Structure
     leaves: tuple[TensorFact | ListFact | type, ...]
 
+    @property
+    def is_single(self) -> bool:
+        """Whether an element is one value, in no container."""
+        return self.structure.paths == ((),)
+
     def __eq__(self, other: object) -> bool:
         """Alike enough to be in one list: shapes are compared when rows meet."""
         return isinstance(other, Element) and (self.structure.paths, self.kinds) == (other.structure.paths, other.kinds)
