@@ -11,9 +11,13 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
+from ...tables import registrar
 from ..memory.tensor import Traced
 from ..sizes.sizes import SYMBOLIC
-from .intercepts import FunctionTrace, intercepts
+from .intercepts import FunctionTrace, Intercept
+
+INTERCEPTS: dict[Any, Intercept] = {}
+intercepts = registrar(INTERCEPTS)
 
 aten = torch.ops.aten
 

@@ -12,11 +12,15 @@ from typing import Any
 
 import torch
 
+from ...tables import registrar
 from ..ground.source import is_asked_by_us
 from ..memory.conditions import asked_sizes, number, numbers_of, truth
 from ..memory.point_layouts import chain, tensors_elsewhere
 from ..memory.tensor import Traced
-from .intercepts import FunctionTrace, intercepts
+from .intercepts import FunctionTrace, Intercept
+
+INTERCEPTS: dict[Any, Intercept] = {}
+intercepts = registrar(INTERCEPTS)
 
 
 @intercepts(torch.Tensor.is_contiguous)

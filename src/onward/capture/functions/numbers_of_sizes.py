@@ -19,12 +19,13 @@ from typing import Any, Protocol
 
 import torch
 
+from ...tables import registrar
 from ..memory.queries import size_of
 from ..memory.tensor import Traced
 from ..program.facts import bit_length
 from ..sizes.python_functions import Function, extremes
 from ..sizes.sizes import Computed, Size, computed, constant
-from .intercepts import FunctionTrace, intercepts
+from .intercepts import FunctionTrace, Intercept
 
 
 class NumberTrace(FunctionTrace, Protocol):
@@ -33,6 +34,10 @@ class NumberTrace(FunctionTrace, Protocol):
     @property
     def sizes_as_numbers(self) -> bool:
         """Whether `x.shape` holds plain numbers."""
+
+
+INTERCEPTS: dict[Any, Intercept] = {}
+intercepts = registrar(INTERCEPTS)
 
 
 @intercepts(torch.Tensor.shape.__get__, torch.Tensor.size, torch.Tensor.numel)  # type: ignore[attr-defined]

@@ -12,8 +12,12 @@ from typing import Any
 import torch
 from torch.nn import functional
 
+from ...tables import registrar
 from ..memory.tensor import Traced
-from .intercepts import FunctionTrace, Intercept, intercepts
+from .intercepts import FunctionTrace, Intercept
+
+INTERCEPTS: dict[Any, Intercept] = {}
+intercepts = registrar(INTERCEPTS)
 
 aten = torch.ops.aten
 

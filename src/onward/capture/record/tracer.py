@@ -21,10 +21,11 @@ from ..call.weights import Weights, is_made_of_weights
 from ..decisions.cannot_thaw import CannotThaw
 from ..decisions.decisions import Decisions
 from ..decisions.journal import Comparison, Journal
+from ..decompose.algorithms import algorithm_for
 from ..decompose.by_size import rewritten
 from ..decompose.decompositions import own_rule
 from ..decompose.foreach import foreach, is_foreach
-from ..decompose.linalg import algorithm_for, refer
+from ..decompose.linalg import refer
 from ..decompose.packed import Packings
 from ..ground.axes import AxisSpace
 from ..ground.memory import leaves, storage

@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 import torch
+from torch._ops import OpOverload
 
-from .table import AlgorithmTrace, Tensors, as_columns, computes, entry, first_failure, indices, is_empty, outer, repeat
+from ....tables import registrar
+from .loops import (
+    Algorithm,
+    AlgorithmTrace,
+    Tensors,
+    as_columns,
+    entry,
+    first_failure,
+    indices,
+    is_empty,
+    outer,
+    repeat,
+)
 from .triangular import solve_triangular
 
 aten = torch.ops.aten
+
+ALGORITHMS: dict[OpOverload, Algorithm] = {}
+computes = registrar(ALGORITHMS)
 
 
 def factor(tracer: AlgorithmTrace, matrix: torch.Tensor) -> torch.Tensor:

@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch._ops import OpOverload
 
+from ....tables import registrar
 from ...program.regions import determinant
 from .cholesky import identity_like
-from .table import (
+from .loops import (
+    Algorithm,
     AlgorithmTrace,
     Tensors,
     as_columns,
     computed_by,
-    computes,
     entry,
     first_failure,
     indices,
@@ -25,6 +27,9 @@ from .table import (
 from .triangular import solve_triangular
 
 aten = torch.ops.aten
+
+ALGORITHMS: dict[OpOverload, Algorithm] = {}
+computes = registrar(ALGORITHMS)
 
 
 def eliminate(tracer: AlgorithmTrace, matrix: torch.Tensor, count: Any = None) -> Tensors:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import torch
+from torch._ops import OpOverload
 
-from .table import AlgorithmTrace, Tensors, as_columns, computes, entry, indices, is_empty, repeat, shorter
+from ....tables import registrar
+from .loops import Algorithm, AlgorithmTrace, Tensors, as_columns, entry, indices, is_empty, repeat, shorter
 
 aten = torch.ops.aten
+
+ALGORITHMS: dict[OpOverload, Algorithm] = {}
+computes = registrar(ALGORITHMS)
 
 
 def triangulate(tracer: AlgorithmTrace, matrix: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import torch
+from torch._ops import OpOverload
 
-from .table import AlgorithmTrace, Tensors, as_rows, computes, entry, is_empty, outer, repeat
+from ....tables import registrar
+from .loops import Algorithm, AlgorithmTrace, Tensors, as_rows, entry, is_empty, outer, repeat
 
 aten = torch.ops.aten
+
+ALGORITHMS: dict[OpOverload, Algorithm] = {}
+computes = registrar(ALGORITHMS)
 
 
 def solve_triangular(
