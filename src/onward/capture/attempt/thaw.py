@@ -27,7 +27,7 @@ from ..program.facts import CapturedProgram
 from ..record.elsewhere import ProbeRejected
 from ..sizes.points import points_for
 from ..sizes.probes import PROBES, Plan
-from ..sizes.sizes import written
+from ..sizes.size_expressions import written
 from ..state.written_numbers import written_numbers
 from .mutable import answers
 from .run import Frozen, Request, Stuck, run, write_journal

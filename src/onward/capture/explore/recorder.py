@@ -21,7 +21,8 @@ from ..memory.tensor import Traced
 from ..program.facts import SizeFact, Source
 from ..record.tracer import Tracer
 from ..sizes.extents import number_of_chunks, number_of_pieces
-from ..sizes.sizes import SYMBOLIC, AxisOf, Computed, NumberOf, Size, expression_of, question_of, symbol, written
+from ..sizes.size_expressions import expression_of, question_of, written
+from ..sizes.sizes import SYMBOLIC, AxisOf, Computed, NumberOf, Size, symbol
 from .code_places import QUESTIONS, code_key, position
 from .items import At, Calc, CannotExplore, Const, Counter, Decision, Item, Op, Piece, Place, Ref, SizeOf, TooMuch, Turn
 from .lengths import Lengths

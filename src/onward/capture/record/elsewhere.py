@@ -14,7 +14,7 @@ from ..bodies.control import BodyTrace
 from ..bodies.made_up import is_astray
 from ..decisions.decisions import Decisions
 from ..functions.autograd_functions import function_layouts
-from ..ground.attempts import surviving_try
+from ..ground.attempts import may_survive, surviving_try
 from ..ground.source import user_source
 from ..memory.queries import size_of
 from ..memory.tensor import Traced
@@ -36,6 +36,7 @@ class ProbeRejected(Exception):
         super().__init__(reason)
         self.op, self.source, self.scope, self.reason = op, source, scope, reason
         self.less = less  # with less freedom for numbers that depend on data it may work
+        self.is_the_models = False  # whether the model itself comes here at these sizes, and is refused
 
 
 class ElsewhereTrace(BodyTrace, Protocol):
@@ -157,10 +158,28 @@ class Elsewhere:
             if results is None:
                 results = [self._kernels.run(op, tuple(at_args), at_kwargs) for at_args, at_kwargs in calls[1:]]
         except ProbeFailure as failure:
-            raise self._rejected(op, args, str(failure)) from failure
+            rejected = self._rejected(op, args, str(failure))
+            rejected.is_the_models = self._comes_here(op, calls)
+            raise rejected from failure
         for result in results:
             self._same_structure(op, args, out, result)
         return tuple(results)
+
+    def _comes_here(self, op: Any, calls: list[tuple[list[Any], dict[str, Any]]]) -> bool:
+        """Whether the model itself takes the way of the trace to this operator at all probes, and the operator needs no
+        data: so far all questions had the same answer at all of them, and in the example it works without data."""
+        tracer = self._tracer
+        decisions = tracer.decisions
+        is_asked = bool(decisions.freezes or decisions.by_data or decisions.sides())
+        if is_asked or tracer.recorder is not None or tracer.pen is not None or self.data_sizes.has_sizes:
+            return False
+        if isinstance(op, FunctionCall) or may_survive():
+            return False
+        try:
+            self._kernels.run(op, tuple(calls[0][0]), calls[0][1])
+        except ProbeFailure:
+            return False
+        return True
 
     def _rejected(self, op: Any, args: Any, reason: str) -> ProbeRejected:
         name = op.__name__ if isinstance(op, FunctionCall) else str(op)

@@ -43,8 +43,9 @@ from ..program.facts import STORED, Dim, ListFact, Output, SizeFact, Source, Ten
 from ..sizes.data_sizes import DataSizes, Freedom, is_data_long
 from ..sizes.dims import DimTable
 from ..sizes.layouts import COPIES_IF_IT_MUST, Layout, LayoutKernels
+from ..sizes.size_expressions import written
 from ..sizes.size_tensors import SizeTensors
-from ..sizes.sizes import SYMBOLIC, AxisOf, Computed, NumberOf, Size, number_dtype, size_lines, symbol, written
+from ..sizes.sizes import SYMBOLIC, AxisOf, Computed, NumberOf, Size, number_dtype, size_lines, symbol
 from ..state.state_changes import Change
 from .elsewhere import Elsewhere, ProbeRejected
 from .run_recorder import RunRecorder

@@ -1,12 +1,13 @@
-"""Sizes of an axis at which a number that is computed from it may be another one."""
+"""Sizes at which a number may be another one, found by looking at how it is computed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .sizes import Computed, Size
+from .sizes import Computed, Size, evaluator
 
+Expand = Callable[[Mapping[str, int]], Mapping[str, int]]
 _LARGEST_SOLVED = 1 << 20  # of the sizes at which an equation is looked at
 
 
@@ -25,15 +26,14 @@ def flip_candidates(size: Size, axis: str, example: Mapping[str, int], expand: E
     return {each for each in found if 0 < each <= _LARGEST_SOLVED}
 
 
-Expand = Callable[[Mapping[str, int]], Mapping[str, int]]
-
-
 def _equal_at(one: Size, other: Size, axis: str, example: Mapping[str, int], expand: Expand) -> set[int]:
     """About where two numbers are equal, by halving: exact if their difference only grows or only falls."""
 
+    first_at, second_at = evaluator(one), evaluator(other)
+
     def difference(at: int) -> Any:
         sizes = expand({**example, axis: at})
-        first, second = one.at(sizes), other.at(sizes)
+        first, second = first_at(sizes), second_at(sizes)
         return None if first is None or second is None else first - second
 
     low, high = 1, _LARGEST_SOLVED
