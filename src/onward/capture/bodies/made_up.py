@@ -4,30 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch.utils._pytree import tree_map_only
 
-from ..sizes.sizes import SizeRecorder
-
 aten = torch.ops.aten
-
-
-class AstrayTrace(Protocol):
-    """What says on which way a trace is."""
-
-    @property
-    def untaken(self) -> int:
-        """How many sides of branches are being traced that are not the example's."""
-
-    @property
-    def recorder(self) -> SizeRecorder | None: ...
-
-
-def is_astray(tracer: AstrayTrace) -> bool:
-    """Whether what is traced is on a way that the example does not take."""
-    return bool(tracer.untaken) or (tracer.recorder is not None and tracer.recorder.is_astray)
 
 
 def made_up(op: Any, args: tuple, kwargs: Mapping[str, Any]) -> Any:

@@ -11,14 +11,15 @@ from torch._ops import OpOverload
 
 from ...errors import CaptureError
 from ..bodies.control import BodyTrace
-from ..bodies.made_up import is_astray
 from ..decisions.decisions import Decisions
+from ..decisions.journal import Comparison, Journal
 from ..functions.autograd_functions import function_layouts
 from ..ground.attempts import may_survive, surviving_try
 from ..ground.source import user_source
 from ..memory.queries import size_of
 from ..memory.tensor import Traced
 from ..program.facts import Dim, FunctionCall, Source
+from ..sizes.arithmetic import is_astray
 from ..sizes.data_sizes import Freedom, is_data_sized
 from ..sizes.layouts import Layout, LayoutKernels, ProbeFailure, dense_like
 from ..sizes.shape_tensors import RESHAPE, DependsOnData, sizes_at
@@ -44,6 +45,10 @@ class ElsewhereTrace(BodyTrace, Protocol):
 
     @property
     def decisions(self) -> Decisions: ...
+
+    @property
+    def pen(self) -> Journal | Comparison | None:
+        """What runs at several sizes are written into."""
 
 
 class Elsewhere:
@@ -171,7 +176,7 @@ class Elsewhere:
         tracer = self._tracer
         decisions = tracer.decisions
         is_asked = bool(decisions.freezes or decisions.by_data or decisions.sides())
-        if is_asked or tracer.recorder is not None or tracer.pen is not None or self.data_sizes.has_sizes:
+        if is_asked or tracer.recorder is not None or tracer.pen is not None or self._data_sizes.has_sizes:
             return False
         if isinstance(op, FunctionCall) or may_survive():
             return False

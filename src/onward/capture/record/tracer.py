@@ -15,7 +15,7 @@ from torch._ops import HigherOrderOperator, OpOverload
 
 from ...errors import CaptureError
 from ..bodies.higher_order import HIGHER_ORDER
-from ..bodies.made_up import is_astray, made_up
+from ..bodies.made_up import made_up
 from ..bodies.traced_list import TracedList, TracedNumbers
 from ..call.weights import Weights, is_made_of_weights
 from ..decisions.cannot_thaw import CannotThaw
@@ -40,6 +40,7 @@ from ..memory.queries import ASKS_SIZES, DATA_QUERIES, METADATA_QUERIES, NUMBER_
 from ..memory.tensor import Cell, Traced
 from ..memory.writes import IN_PLACE_VIEWS, Writes
 from ..program.facts import STORED, Dim, ListFact, Output, SizeFact, Source, TensorFact, is_complex
+from ..sizes.arithmetic import is_astray
 from ..sizes.data_sizes import DataSizes, Freedom, is_data_long
 from ..sizes.dims import DimTable
 from ..sizes.layouts import COPIES_IF_IT_MUST, Layout, LayoutKernels

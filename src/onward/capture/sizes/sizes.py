@@ -19,6 +19,7 @@ import torch
 from torch import fx
 
 from ..ground.source import is_our_text, user_source, writing_line
+from .arithmetic import applied, explodes, is_astray, made_to_fit
 from .checks import is_shown_at
 from .dims import DimTable
 
@@ -138,6 +139,10 @@ class SizeTrace(Protocol):
 
     @property
     def elsewhere(self) -> FailedNumbers: ...
+
+    @property
+    def untaken(self) -> int:
+        """How many sides of branches are being traced that are not the example's."""
 
 
 class Size:
@@ -332,12 +337,10 @@ def computed(function: Callable[..., Any], *operands: Size, is_the_models: bool 
     tracer = operands[0].tracer
     rows = list(zip(*(each.values for each in operands), strict=True))
     try:
-        if function in _EXPLODING and max(abs(row[1]) for row in rows) > _LARGEST_EXPONENT:
+        if any(explodes(function, row) for row in rows):
             raise OverflowError
-        values = tuple(function(*row) for row in rows)
+        values = tuple(applied(function, row) for row in rows)
     except (ArithmeticError, ValueError):
-        if tracer.recorder is not None and tracer.recorder.is_astray:  # on a way that the example does not take
-            rows = [tuple(each or type(each)(1) for each in row) for row in rows]
         values = _where_it_works(tracer, function, rows, is_the_models)
     made = Size(tracer, values, Computed(function, operands))
     tracer.dims.note_computed(values, made)
@@ -354,12 +357,17 @@ def _where_it_works(
     errors: dict[int, Exception] = {}
     for place, row in enumerate(rows):
         try:
-            if place >= tracer.probes and function in _EXPLODING and abs(row[1]) > _LARGEST_EXPONENT:
+            if place >= tracer.probes and explodes(function, row):
                 raise OverflowError
-            found[place] = function(*row)
+            found[place] = applied(function, row)
         except (ArithmeticError, ValueError) as error:
-            errors[place] = error
-    if is_the_models:
+            try:
+                if not is_astray(tracer):
+                    raise
+                found[place] = applied(function, made_to_fit(row))
+            except (ArithmeticError, ValueError):
+                errors[place] = error
+    if is_the_models and errors:
         tracer.elsewhere.number_failed(next(iter(errors.values())), set(errors))
         if 0 in found:
             tracer.dims.refuse(errors)
@@ -367,10 +375,6 @@ def _where_it_works(
         if place in errors:
             raise errors[place]
     return tuple(found.get(place, found[0]) for place in range(len(rows)))
-
-
-_EXPLODING = frozenset({operator.pow, operator.lshift})  # `2**n`: of what size n is at some points, it has no end
-_LARGEST_EXPONENT = 64
 
 
 # Method name on the node -> the function it computes. The function is also the target of the fx node recorded for it.
