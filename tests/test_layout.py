@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from onward.capture.ground.attempts import CALLERS
 from onward.capture.ground.source import OURS
+from onward.capture.ground.try_blocks import CALLERS
 
 SOURCE = Path(__file__).resolve().parent.parent / "src"
 FILES = sorted((SOURCE / "onward").rglob("*.py"))
@@ -149,7 +149,7 @@ FOREIGN = frozenset(
 
 
 def far_reaches(text: str) -> list[str]:
-    """The chains of attributes that go three deep into another object: `tracer.elsewhere.sizes.freedom`. The object in
+    """The chains of attributes that go three deep into another object: `tracer.decisions.branches.sides`. The object in
     the middle gets a method that says what is wanted.
 
     A chain begins at a name that is no imported one, or at the result of a call, or at an item.

@@ -12,7 +12,7 @@ from typing import Any
 import onnx_ir as ir
 
 from .capture import CapturedProgram, asked_axes, bind_call, trace
-from .capture.attempt.mutable import with_mutable_buffers
+from .capture.attempt.mutable_buffers import with_mutable_buffers
 from .capture.call.weights import Weights, chosen_weights
 from .capture.frontends.exported import own_request
 from .capture.frontends.exported_axes import program_axes

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...capture.bodies.control import capture_branch, capture_loop
+from ...capture.bodies.control_flow import capture_branch, capture_loop
 from ...capture.memory.tensor import Traced
 from ...capture.record.tracer import tracer_of
 from .. import limits

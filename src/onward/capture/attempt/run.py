@@ -27,8 +27,8 @@ from ..ground.tree import Path, Structure, flatten
 from ..program.execute import execute
 from ..program.facts import CapturedProgram, ListFact, Port, Results, SizeFact, SymDim, TensorFact, caution
 from ..program.regions import Body
-from ..record.complaints import model_raised, places_of
-from ..record.elsewhere import ProbeRejected
+from ..record.explained_errors import model_raised, places_of
+from ..record.other_sizes import ProbeRejected
 from ..record.outputs import name_output_axes, name_outputs
 from ..record.tracer import Tracer
 from ..sizes.data_sizes import FREE, Freedom
@@ -38,7 +38,7 @@ from ..sizes.probes import PROBES, Plan
 from ..sizes.sizes import SYMBOLIC
 from ..state.cached_calls import caches_emptied
 from ..state.state import state_kept
-from .mutable import (
+from .mutable_buffers import (
     answers,
     assigned,
     check_state,
@@ -211,8 +211,8 @@ def run(
                 leaves, structure = flatten(request.model(*args, **kwargs))
             else:
                 leaves, structure = instead(tracer, traced)
-            if tracer.elsewhere.swallowed is not None:
-                raise tracer.elsewhere.swallowed
+            if tracer.other_sizes.swallowed is not None:
+                raise tracer.other_sizes.swallowed
             if pen is not None:
                 pen.to_be_told = tracer.decisions.settle_keys()
                 leaves = pen.leave(tracer, leaves)
@@ -230,7 +230,7 @@ def run(
     except (ExportError, CannotThaw, CannotExplore, KeyboardInterrupt):
         raise
     except Exception as raised_last:
-        error = tracer.elsewhere.swallowed or raised_last
+        error = tracer.other_sizes.swallowed or raised_last
         less = tracer.data_sizes.without_conversions() or tracer.data_sizes.without_numbers()
         if less is not None and not isinstance(error, ProbeRejected):
             raise ProbeRejected("item(), int() or float()", user_source(), "", str(error), less) from error

@@ -27,8 +27,8 @@ from ..frontends.twins import Twin, on_copies
 from ..ground.source import is_library
 from ..ground.tree import flatten
 from ..program.facts import Source, caution
+from ..python.clocks import much_later
 from ..python.fast_path import without_fast_path
-from ..python.moments import much_later
 from ..state.fingerprints import CONTAINERS, SEQUENCES, is_iterator
 from ..state.first_reads import is_only_filled
 from ..state.generators import generators

@@ -24,12 +24,12 @@ from ..decisions.journal import Comparison, Journal, Thawed
 from ..ground.axes import AxisSpace
 from ..ground.source import warn_user, warnings_held
 from ..program.facts import CapturedProgram
-from ..record.elsewhere import ProbeRejected
+from ..record.other_sizes import ProbeRejected
 from ..sizes.points import points_for
 from ..sizes.probes import PROBES, Plan
 from ..sizes.size_expressions import written
 from ..state.written_numbers import written_numbers
-from .mutable import answers
+from .mutable_buffers import answers
 from .run import Frozen, Request, Stuck, run, write_journal
 from .same_steps import SameSteps
 

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ..memory.levels import GraphTrace
+from ..memory.graph_levels import GraphTrace
 from ..memory.tensor import Cell, Origin, Traced
 from .sides import Leaf, Side
 

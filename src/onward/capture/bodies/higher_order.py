@@ -1,7 +1,7 @@
 """PyTorch's own control flow: `torch.cond`, `while_loop`, `scan`, `map` and `associative_scan`.
 
 Each comes to the tracer as one operator with Python functions among its arguments, and becomes a branch or a loop
-(`control.py`).
+(`control_flow.py`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from ..ground.threads import current
 from ..memory.tensor import Traced
 from ..sizes.sizes import SYMBOLIC
-from .control import BodyTrace, capture_branch, capture_loop
+from .control_flow import BodyTrace, capture_branch, capture_loop
 
 
 def _cond(tracer: BodyTrace, predicate: Any, yes: Any, no: Any, operands: Any) -> Any:

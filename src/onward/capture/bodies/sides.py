@@ -9,7 +9,7 @@ import torch
 from torch import fx
 
 from ..ground.tree import Structure
-from ..memory.levels import Level
+from ..memory.graph_levels import Level
 from ..memory.tensor import Cell, Traced
 from ..program.facts import ListFact, SizeFact, TensorFact
 

@@ -13,8 +13,8 @@ import torch
 from torch import fx
 
 from ...errors import CaptureError
-from ..memory.levels import GraphTrace
-from ..memory.plain import PlainTensors
+from ..memory.graph_levels import GraphTrace
+from ..memory.plain_tensors import PlainTensors
 from ..memory.tensor import Traced, computed
 from ..program.facts import Dim, ListFact, TensorFact
 from ..program.regions import (

@@ -10,11 +10,11 @@ from typing import Any
 
 from torch._ops import OpOverload
 
-from ..ground.attempts import surviving_try
 from ..ground.axes import AxisSpace
 from ..ground.source import ScopeStack, user_source, warn_user
+from ..ground.try_blocks import surviving_try
 from ..program.facts import Assumption, Dim, Source, caution
-from ..sizes.checks import check_at
+from ..sizes.code_checks import check_at
 from ..sizes.differences import where_they_differ
 from ..sizes.dims import DimTable
 from ..sizes.probes import GENERAL
@@ -22,7 +22,7 @@ from ..sizes.size_expressions import written
 from ..sizes.sizes import Computed, Size, size_lines
 from .assumptions import Branches, Sizes
 from .bounds import Bounds
-from .keys import Keys
+from .sizes_as_keys import Keys
 
 
 class CaptureWarning(UserWarning):

@@ -15,7 +15,7 @@ from torch._ops import OpOverload
 
 from ..ground.source import user_source
 from ..program.facts import Source
-from ..sizes.formulas import candidates, chosen
+from ..sizes.number_formulas import candidates, chosen
 from ..sizes.sizes import SYMBOLIC, Size, size_lines, symbol
 from .cannot_thaw import CannotThaw
 from .decisions import Decisions

@@ -10,7 +10,7 @@ from typing import Any
 from .bodies import DEEPEST, check_depth, check_joins, with_turns, with_whole_lists
 from .branches import Ambiguous, Meeting, item_pairs, joined, meet, pairs_of
 from .checking import LeftOut, check, left_out
-from .endless import Endless
+from .endless_loops import Endless
 from .exits import Around, Exits
 from .items import (
     Block,

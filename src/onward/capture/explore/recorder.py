@@ -20,14 +20,14 @@ from ..ground.tree import flatten
 from ..memory.tensor import Traced
 from ..program.facts import SizeFact, Source
 from ..record.tracer import Tracer
-from ..sizes.extents import number_of_chunks, number_of_pieces
+from ..sizes.shape_formulas import number_of_chunks, number_of_pieces
 from ..sizes.size_expressions import expression_of, question_of, written
 from ..sizes.sizes import SYMBOLIC, AxisOf, Computed, NumberOf, Size, symbol
+from .answer_patterns import Draw
 from .code_places import QUESTIONS, code_key, position
+from .data_readings import Readings, is_reading, with_rows
 from .items import At, Calc, CannotExplore, Const, Counter, Decision, Item, Op, Piece, Place, Ref, SizeOf, TooMuch, Turn
 from .lengths import Lengths
-from .patterns import Draw
-from .readings import Readings, is_reading, with_rows
 from .shapes import Shapes, is_in_place
 from .variables import Variables
 

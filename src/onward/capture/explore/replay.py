@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from ..bodies.control import capture_branch, capture_loop
+from ..bodies.control_flow import capture_branch, capture_loop
 from ..bodies.traced_list import TracedList
 from ..frontends.script.lists import is_known_outside
 from ..ground.source import at_source

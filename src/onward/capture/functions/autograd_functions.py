@@ -27,8 +27,8 @@ from ..decisions.journal import Comparison, Journal, JournalTrace
 from ..ground.size_checks import Checked
 from ..ground.source import user_source
 from ..ground.threads import current
-from ..memory.levels import GraphTrace
-from ..memory.plain import PlainTensors
+from ..memory.graph_levels import GraphTrace
+from ..memory.plain_tensors import PlainTensors
 from ..memory.tensor import Traced
 from ..program.facts import FunctionCall, Slot
 from ..sizes.layouts import LARGEST_REAL_PROBE, Layout, ProbeFailure

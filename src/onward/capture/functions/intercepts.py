@@ -13,14 +13,14 @@ from ...tables import registrar
 from ..call.weights import is_made_of_weights
 from ..decisions.decisions import Decisions
 from ..decisions.journal import Comparison, Journal, JournalTrace
-from ..memory.conditions import AskedRecorder
-from ..memory.levels import GraphTrace
-from ..memory.plain import PlainTensors
-from ..memory.queries import freeze_sizes
+from ..memory.graph_levels import GraphTrace
+from ..memory.plain_tensors import PlainTensors
+from ..memory.size_conditions import AskedRecorder
 from ..memory.tensor import Traced
+from ..memory.tensor_queries import freeze_sizes
 from ..memory.writes import Writes
 from ..sizes.sizes import SYMBOLIC, FailedNumbers
-from .ranges import LoopRecorder, announced, numbers_along
+from .loop_turns import LoopRecorder, announced, numbers_along
 
 _MOST_NUMBERS = 64  # of a tensor that becomes a list
 
@@ -63,7 +63,7 @@ class FunctionTrace(GraphTrace, JournalTrace, Protocol):
         """What runs at several sizes are written into."""
 
     @property
-    def elsewhere(self) -> FailedIndices: ...
+    def other_sizes(self) -> FailedIndices: ...
 
     def within_an_op(self) -> AbstractContextManager[None]:
         """Ops inside are parts of one of the model's."""
@@ -127,7 +127,7 @@ def _note_bounds(tracer: FunctionTrace, tensor: torch.Tensor, index: Any) -> Non
         dim = tensor.fact.shape[axis] if type(entry) is int and axis < tensor.fact.rank else 0
         if not isinstance(dim, int):
             lacking = {place for place, size in enumerate(dim.values) if not -size <= entry < size}
-            tracer.elsewhere.index_fails(lacking)
+            tracer.other_sizes.index_fails(lacking)
 
 
 def _select_sizes(tensor: torch.Tensor, index: Any) -> tuple[torch.Tensor, tuple[Any, ...]] | None:

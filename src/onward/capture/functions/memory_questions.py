@@ -3,7 +3,7 @@
 The answers depend on sizes. A matrix that was transposed is contiguous where it has one row, or one column. So an
 answer that is not the same at all sizes is a decision on sizes like any other, with a condition on the axes where one
 can be found that holds at every probe and at every point. C++ code that asks the same gets to the same results either
-way, and is answered by `queries.py`.
+way, and is answered by `tensor_queries.py`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import torch
 
 from ...tables import registrar
 from ..ground.source import is_asked_by_us
-from ..memory.conditions import asked_sizes, number, numbers_of, truth
 from ..memory.point_layouts import chain, tensors_elsewhere
+from ..memory.size_conditions import asked_sizes, number, numbers_of, truth
 from ..memory.tensor import Traced
 from .intercepts import FunctionTrace, Intercept
 

@@ -20,8 +20,8 @@ from typing import Any, Protocol
 import torch
 
 from ...tables import registrar
-from ..memory.queries import size_of
 from ..memory.tensor import Traced
+from ..memory.tensor_queries import size_of
 from ..program.facts import bit_length
 from ..sizes.python_functions import Function, extremes
 from ..sizes.sizes import Computed, Size, computed, constant

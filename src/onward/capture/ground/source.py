@@ -17,7 +17,7 @@ import numpy
 import torch
 
 from .names import encodable
-from .places import ModuleCall, Scope, Source
+from .source_places import ModuleCall, Scope, Source
 
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 OURS = str(Path(os.path.abspath(__file__)).parents[2]) + os.sep  # this package, by the name that code objects have

@@ -1,4 +1,4 @@
-"""How a traced tensor lies in memory at the probes and at the points, found by its recipe (`recipes.py`)."""
+"""How a traced tensor lies in memory at the probes and at the points, found by its recipe (`layout_recipes.py`)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import torch
 
 from ..sizes.layouts import Layout
-from .recipes import Recipe
+from .layout_recipes import Recipe
 from .tensor import TensorTrace, Traced
 
 

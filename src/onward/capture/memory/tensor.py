@@ -22,8 +22,8 @@ from ...errors import CaptureError
 from ..program.facts import TensorFact
 from ..sizes.layouts import Layout
 from ..sizes.sizes import SizeTrace
-from .aliasing import MIRRORED, ViewStep
-from .recipes import Copied
+from .layout_recipes import Copied
+from .view_inverses import MIRRORED, ViewStep
 
 
 class Origin:

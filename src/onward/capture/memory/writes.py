@@ -1,6 +1,6 @@
 """Writes: `add_`, `copy_`, `out=` and their like are computed as functions, and the result is put where they write.
 
-A write through a chain of views goes back up the chain step by step (`aliasing.py`). Where a step repeats elements
+A write through a chain of views goes back up the chain step by step (`view_inverses.py`). Where a step repeats elements
 (expand, overlapping windows) or has no inverse, the elements are found by number: the same views are taken of a tensor
 that counts its elements, and the new values are scattered to these places.
 """
@@ -19,16 +19,16 @@ from torch import fx
 from torch._ops import OpOverload
 
 from ..ground.memory import storage
-from ..ground.traits import Traits
+from ..ground.operator_schemas import Traits
 from ..program.facts import SizeFact, SymDim, TensorFact
 from ..sizes.sizes import SYMBOLIC, AxisOf, Size
-from .aliasing import PARENT, PutBack, ViewStep, put_back, single
-from .conditions import note_ones, numbers_of, sizes_of, truth
-from .levels import GraphTrace
-from .plain import PlainTensors
+from .graph_levels import GraphTrace
+from .layout_recipes import Copied
+from .plain_tensors import PlainTensors
 from .point_layouts import recipe_of
-from .recipes import Copied
+from .size_conditions import note_ones, numbers_of, sizes_of, truth
 from .tensor import Cell, Traced, is_mirrored, mirrored
+from .view_inverses import PARENT, PutBack, ViewStep, put_back, single
 
 aten = torch.ops.aten
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from ..functions.ranges import counting, numbered
+from ..functions.loop_turns import counting, numbered
 from ..ground.threads import current
 from ..memory.tensor import Traced
 from ..record.tracer import Tracer

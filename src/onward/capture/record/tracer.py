@@ -15,29 +15,36 @@ from torch._ops import HigherOrderOperator, OpOverload
 
 from ...errors import CaptureError
 from ..bodies.higher_order import HIGHER_ORDER
-from ..bodies.made_up import made_up
+from ..bodies.made_up_results import made_up
 from ..bodies.traced_list import TracedList, TracedNumbers
 from ..call.weights import Weights, is_made_of_weights
 from ..decisions.cannot_thaw import CannotThaw
 from ..decisions.decisions import Decisions
 from ..decisions.journal import Comparison, Journal
 from ..decompose.algorithms import algorithm_for
-from ..decompose.by_size import rewritten
 from ..decompose.decompositions import own_rule
 from ..decompose.foreach import foreach, is_foreach
 from ..decompose.linalg import refer
 from ..decompose.packed import Packings
+from ..decompose.rewrites_by_size import rewritten
 from ..ground.axes import AxisSpace
 from ..ground.memory import leaves, storage
+from ..ground.operator_schemas import draws, traits
 from ..ground.size_checks import check_sizes
 from ..ground.source import ScopeStack, user_source
-from ..ground.traits import draws, traits
-from ..memory.aliasing import MIRRORED, ViewStep, resolves
-from ..memory.levels import Level, import_node, known_size
-from ..memory.op_calls import conjugating, is_hidden_view, is_made_of_others, is_view_elsewhere, protect, unaliased
-from ..memory.plain import PlainTensors
-from ..memory.queries import ASKS_SIZES, DATA_QUERIES, METADATA_QUERIES, NUMBER_QUERIES
+from ..memory.graph_levels import Level, import_node, known_size, node_name
+from ..memory.operator_calls import (
+    conjugating,
+    is_hidden_view,
+    is_made_of_others,
+    is_view_elsewhere,
+    protect,
+    unaliased,
+)
+from ..memory.plain_tensors import PlainTensors
 from ..memory.tensor import Cell, Traced
+from ..memory.tensor_queries import ASKS_SIZES, DATA_QUERIES, METADATA_QUERIES, NUMBER_QUERIES
+from ..memory.view_inverses import MIRRORED, ViewStep, resolves
 from ..memory.writes import IN_PLACE_VIEWS, Writes
 from ..program.facts import STORED, Dim, ListFact, Output, SizeFact, Source, TensorFact, is_complex
 from ..sizes.arithmetic import is_astray
@@ -48,7 +55,7 @@ from ..sizes.size_expressions import written
 from ..sizes.size_tensors import SizeTensors
 from ..sizes.sizes import SYMBOLIC, AxisOf, Computed, NumberOf, Size, number_dtype, size_lines, symbol
 from ..state.state_changes import Change
-from .elsewhere import Elsewhere, ProbeRejected
+from .other_sizes import OtherSizes, ProbeRejected
 from .run_recorder import RunRecorder
 
 aten = torch.ops.aten
@@ -92,7 +99,7 @@ class Tracer:
         self.is_primitive = is_primitive
         self.decisions = Decisions(self.dims, self.scopes, self.space)
         self.data_sizes = DataSizes(self, freedom or Freedom())
-        self.elsewhere = Elsewhere(self, kernels or LayoutKernels())
+        self.other_sizes = OtherSizes(self, kernels or LayoutKernels())
         self.plain = PlainTensors(self, weights or Weights())
         self.size_tensors = SizeTensors(self, self.plain.constants, self.decisions.answered_by_sizes)
         self.writes = Writes(self, self.plain)
@@ -135,7 +142,7 @@ class Tracer:
         """A node of the present graph. What it reads from outside comes in through a placeholder."""
         if self.nested:
             args, kwargs = fx.map_arg((args, kwargs or {}), self.here)
-        return self.graph.create_node("call_function", target, args, kwargs or {}, _node_name(target))
+        return self.graph.create_node("call_function", target, args, kwargs or {}, node_name(target))
 
     def here(self, node: fx.Node) -> fx.Node:
         """A node of an outer graph, as the present one has it."""
@@ -181,7 +188,7 @@ class Tracer:
         try:
             return self._follow(op, args, kwargs)
         except Exception as error:
-            self.elsewhere.failed(op, args, kwargs, error)
+            self.other_sizes.failed(op, args, kwargs, error)
             raise
         finally:
             self._depth -= 1
@@ -447,7 +454,7 @@ class Tracer:
             out = out.clone(memory_format=torch.contiguous_format)  # as at other sizes
         dims = None
         if layouts is None:
-            layouts, dims = self.elsewhere.results(op, args, kwargs, node_args, out)
+            layouts, dims = self.other_sizes.results(op, args, kwargs, node_args, out)
         if op in COPIES_IF_IT_MUST and isinstance(args[0], Traced) and not is_view_elsewhere(args[0], layouts):
             out = out.clone(memory_format=torch.contiguous_format)
         node = self.create(op, node_args, node_kwargs)
@@ -499,7 +506,7 @@ class Tracer:
 
         Unless other sizes are copied: an example with axes of size 1 may be contiguous by chance.
         """
-        layouts = self.elsewhere.probe(op, args, kwargs, tensor.example)
+        layouts = self.other_sizes.probe(op, args, kwargs, tensor.example)
         matters = slice(None) if op is aten.contiguous.default else slice(1)  # size and stride, or size alone
         same = all(a[matters] == b[matters] for a, b in zip(layouts, tensor.layouts, strict=True))
         return tensor if same else None
@@ -584,13 +591,6 @@ class Tracer:
 
     def cannot(self, what: str, op: OpOverload | str, hint: str | None = None) -> CaptureError:
         return CaptureError(what, op=str(op), source=self.where(), module=self.scopes.path or None, hint=hint)
-
-
-@functools.lru_cache(maxsize=1 << 10)
-def _node_name(target: Any) -> str:
-    """What the nodes that call a function are called, before they are numbered: as PyTorch would call them."""
-    name: str = fx.Graph()._target_to_str(target)
-    return name
 
 
 def tracer_of(value: Traced | TracedList | Size) -> Tracer:

@@ -20,8 +20,8 @@ from torch import fx
 from torch._ops import OpOverload
 
 from ...errors import CaptureError
+from ..ground.operator_schemas import traits
 from ..ground.source import user_source
-from ..ground.traits import traits
 from ..program.facts import Dim, Source
 from .dims import DimTable
 from .layouts import Layout

@@ -4,7 +4,7 @@ A probe other than the example holds no data, only a `Layout`. An op is run on `
 the meta kernel is missing or stricter than the real one, the real kernel runs on zeros of that size, but only if it is
 known to check its sizes (`_checking_kernels.py`): some do not, and write past the end of memory (`size_checks.py`).
 Answers are remembered: a network of equal layers asks every question once. The most common ops have a shortcut
-(`rules.py`).
+(`layout_rules.py`).
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from torch._ops import OpOverload
 
 from ...errors import first_line
 from ..ground._checking_kernels import CHECKING_KERNELS
+from ..ground.operator_schemas import traits
 from ..ground.size_checks import SizesDoNotFit, check_sizes
-from ..ground.traits import traits
-from .rules import ProbeFailure, rule_for
+from .layout_rules import ProbeFailure, rule_for
 
 aten = torch.ops.aten
 LARGEST_REAL_PROBE = 1 << 26  # elements; beyond this a real run on zeros costs more than it tells

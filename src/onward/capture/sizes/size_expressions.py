@@ -6,7 +6,7 @@ import operator
 from typing import Any
 
 from ..ground.axes import Expression
-from .lines import line
+from .linear_sizes import line
 from .sizes import AxisOf, Computed, HeldBy, MemoryOf, Size
 
 

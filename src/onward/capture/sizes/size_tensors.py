@@ -17,7 +17,7 @@ from torch import fx
 from torch._ops import OpOverload
 from torch.utils._python_dispatch import _disable_current_modes
 
-from ..ground.traits import draws
+from ..ground.operator_schemas import draws
 from ..program.facts import Constant, SizeFact, SymDim, TensorFact
 from .shape_tensors import DependsOnData
 from .sizes import HeldBy, Size, SizeTrace, symbol

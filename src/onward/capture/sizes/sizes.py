@@ -20,7 +20,7 @@ from torch import fx
 
 from ..ground.source import is_our_text, user_source, writing_line
 from .arithmetic import applied, explodes, is_astray, made_to_fit
-from .checks import is_shown_at
+from .code_checks import is_shown_at
 from .dims import DimTable
 
 Number = int | float | bool
@@ -138,7 +138,7 @@ class SizeTrace(Protocol):
     def recorder(self) -> SizeRecorder | None: ...
 
     @property
-    def elsewhere(self) -> FailedNumbers: ...
+    def other_sizes(self) -> FailedNumbers: ...
 
     @property
     def untaken(self) -> int:
@@ -368,7 +368,7 @@ def _where_it_works(
             except (ArithmeticError, ValueError):
                 errors[place] = error
     if is_the_models and errors:
-        tracer.elsewhere.number_failed(next(iter(errors.values())), set(errors))
+        tracer.other_sizes.number_failed(next(iter(errors.values())), set(errors))
         if 0 in found:
             tracer.dims.refuse(errors)
     for place in range(tracer.probes):

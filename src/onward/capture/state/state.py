@@ -13,8 +13,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..call.weights import owner
 from ..ground.memory import MADE, is_plain, leaves, storage
+from ..ground.operator_schemas import traits
 from ..ground.threads import ONE_AT_A_TIME
-from ..ground.traits import traits
 from .containers import REGISTRIES, containers_kept, is_traced
 from .generators import generators_kept
 from .state_changes import SIMPLE, Change, StateTrace

@@ -12,7 +12,7 @@ import torch
 
 from ..ground.source import is_library, user_source
 from ..ground.threads import current
-from ..memory.plain import PlainTensors
+from ..memory.plain_tensors import PlainTensors
 from ..program.facts import Source
 from .fingerprints import CONTAINERS, state_of
 from .first_reads import may_be_read_first

@@ -8,7 +8,7 @@ import torch
 from torch._ops import OpOverload
 
 from ....tables import registrar
-from ...bodies.control import capture_loop
+from ...bodies.control_flow import capture_loop
 from .cholesky import identity_like
 from .jacobi import eigen, is_wide, orthogonalise
 from .loops import Algorithm, AlgorithmTrace, Tensors, is_empty, repeat, shorter

@@ -16,7 +16,7 @@ import torch
 from torch._ops import OpOverload
 
 from ....tables import registrar
-from ...bodies.control import capture_loop
+from ...bodies.control_flow import capture_loop
 from .cholesky import identity_like
 from .loops import Algorithm, AlgorithmTrace, Tensors, indices, is_empty, shorter
 from .qr import orthonormal, triangulate

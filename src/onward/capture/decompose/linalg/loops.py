@@ -19,9 +19,9 @@ import torch
 from torch._ops import OpOverload
 
 from ....tables import registrar
-from ...bodies.control import BodyTrace, capture_loop
+from ...bodies.control_flow import BodyTrace, capture_loop
 from ...decisions.decisions import Decisions
-from ...ground.attempts import surviving_try
+from ...ground.try_blocks import surviving_try
 from ...memory.tensor import Traced
 
 

@@ -20,7 +20,7 @@ from torch import Tensor
 from torch._ops import OpOverload
 
 from ...decisions.decisions import Decisions
-from ...memory.levels import GraphTrace
+from ...memory.graph_levels import GraphTrace
 from ...memory.tensor import Traced
 from ...sizes.data_sizes import DataSizes
 from ...sizes.layouts import Layout, dense_like

@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 
-from ...bodies.control import capture_loop
+from ...bodies.control_flow import capture_loop
 from ...bodies.traced_list import TracedList
-from ...memory.levels import Level
+from ...memory.graph_levels import Level
 from ...memory.tensor import Traced
 from ...program.facts import Dim, ListFact, SymDim, TensorFact
 from ...record.tracer import Tracer, tracer_of

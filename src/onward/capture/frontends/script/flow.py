@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from ....errors import CaptureError
-from ...bodies.control import NUMBERS, capture_branch, capture_loop
+from ...bodies.control_flow import NUMBERS, capture_branch, capture_loop
 from ...bodies.traced_list import TracedList
 from ...ground.tree import Structure, flatten
 from ...record.tracer import Tracer

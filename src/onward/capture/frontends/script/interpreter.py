@@ -14,10 +14,10 @@ from typing import Any
 import torch
 
 from ....errors import CaptureError
-from ...functions.counts import TAKES_A_COUNT
+from ...functions.element_counts import TAKES_A_COUNT
 from ...ground.source import at_source
-from ...record.complaints import ScriptRaised
-from ...record.elsewhere import ProbeRejected
+from ...record.explained_errors import ScriptRaised
+from ...record.other_sizes import ProbeRejected
 from ...record.tracer import Tracer
 from ...sizes.sizes import SYMBOLIC, is_from_data
 from .columns import NotAlike

@@ -15,7 +15,7 @@ import torch
 
 from ...bodies.traced_list import TracedList, TracedNumbers
 from ...ground.tree import Structure, flatten
-from ...memory.levels import Level
+from ...memory.graph_levels import Level
 from ...program.facts import ListFact, TensorFact
 from ...record.tracer import Tracer
 from .columns import (

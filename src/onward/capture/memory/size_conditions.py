@@ -15,8 +15,8 @@ import torch
 
 from ..sizes.sizes import MemoryOf, Size, SizeRecorder, SizeTrace, computed, constant, symbol
 from .point_layouts import chain
-from .queries import size_of
 from .tensor import Traced
+from .tensor_queries import size_of
 
 _MOST_FACTORS = 3  # of a product of sizes that a stride may be
 

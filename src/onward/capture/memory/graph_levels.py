@@ -7,6 +7,7 @@ a tensor, are put back when the body ends.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -156,3 +157,10 @@ def import_node(levels: list[Level], node: fx.Node) -> fx.Node:
 def known_size(levels: list[Level], key: Any) -> fx.Node | AxisOf | None:
     """A number that some graph has already, the outermost that does."""
     return next((level.sizes[key] for level in levels if key in level.sizes), None)
+
+
+@functools.lru_cache(maxsize=1 << 10)
+def node_name(target: Any) -> str:
+    """What the nodes that call a function are called, before they are numbered: as PyTorch would call them."""
+    name: str = fx.Graph()._target_to_str(target)
+    return name

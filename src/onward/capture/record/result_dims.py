@@ -2,8 +2,8 @@
 
 Most operators hand sizes on: a dimension of the result is one of the arguments', and it is known by its values at the
 probes. Where several fit, and for operators that compute sizes, the values at the points are computed: by a formula
-(`extents.py`), or by asking the operator's kernel at every point. A point that the operator refuses is dead: the model
-refuses its sizes.
+(`shape_formulas.py`), or by asking the operator's kernel at every point. A point that the operator refuses is dead: the
+model refuses its sizes.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from ..functions.autograd_functions import function_layouts
 from ..memory.point_layouts import tensors_elsewhere
 from ..memory.tensor import TensorTrace, Traced
 from ..program.facts import Dim, FunctionCall, SymDim
-from ..sizes.extents import Column, Extent, Shape, broadcast, formula_for, hands_on
+from ..sizes.layout_rules import rule_for
 from ..sizes.layouts import Layout, LayoutKernels, ProbeFailure
-from ..sizes.rules import rule_for
+from ..sizes.shape_formulas import Column, Extent, Shape, broadcast, formula_for, hands_on
 from ..sizes.sizes import SYMBOLIC
 
 _MOST_ASKED = 40  # points, the smallest ones, at which a kernel is asked for sizes that nobody else knows

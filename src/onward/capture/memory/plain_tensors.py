@@ -18,15 +18,15 @@ from torch._ops import OpOverload
 
 from ..call.weights import Weight, Weights
 from ..ground.memory import MADE, Memories, Piece, geometry, leaves, storage
+from ..ground.operator_schemas import Traits
 from ..ground.source import ScopeStack, user_source
-from ..ground.traits import Traits
-from ..program.derived import Derivations, Derived, LiveRead
+from ..program.derived_constants import Derivations, Derived, LiveRead
 from ..program.facts import Constant, Source, TensorFact
 from ..sizes.layouts import Layout
 from ..sizes.sizes import SizeDecisions
-from .aliasing import as_view_of
-from .levels import Level
+from .graph_levels import Level
 from .tensor import TensorTrace, Traced
+from .view_inverses import as_view_of
 
 aten = torch.ops.aten
 

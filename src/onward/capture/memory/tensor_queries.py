@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 import torch
 
-from ..ground.traits import SQUEEZES
-from ..sizes.extents import number_of_chunks, number_of_pieces
+from ..ground.operator_schemas import SQUEEZES
+from ..sizes.shape_formulas import number_of_chunks, number_of_pieces
 from ..sizes.sizes import SYMBOLIC, AxisOf, Size, SizeDecisions, SizeTrace, computed, constant, size_lines, symbol
 from .tensor import Traced
 

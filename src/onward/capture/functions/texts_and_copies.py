@@ -15,7 +15,7 @@ from ..call.weights import is_made_of_weights
 from ..ground.memory import leaves
 from ..ground.source import user_source
 from ..memory.tensor import Traced
-from ..sizes.checks import is_shown_at
+from ..sizes.code_checks import is_shown_at
 from .intercepts import FunctionTrace, Intercept
 
 INTERCEPTS: dict[Any, Intercept] = {}

@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 
-from ..memory.queries import size_of
 from ..memory.tensor import Traced
-from ..sizes.extents import number_of_chunks
+from ..memory.tensor_queries import size_of
+from ..sizes.shape_formulas import number_of_chunks
 from ..sizes.sizes import SizeTrace, computed, constant
 
 aten = torch.ops.aten

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import Any
 
-from ..ground.lookups import UNSEEN, gathers, table_at
+from ..ground.lookup_tables import UNSEEN, gathers, table_at
 from ..ground.source import user_source
 from ..ground.threads import current
 from ..program.facts import Source, caution

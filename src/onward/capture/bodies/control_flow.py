@@ -1,8 +1,8 @@
 """Branches and loops, captured with both sides and with their body.
 
-A side or a body is traced into a graph of its own (`levels.py`); `regions.py` says what is recorded. Python runs every
-side and every body once, on the example: what a branch returns at the other probes is what its sides agree on, and
-fresh sizes where they do not. A loop's body is traced until what it is given and what it gives back have one form.
+A side or a body is traced into a graph of its own (`graph_levels.py`); `regions.py` says what is recorded. Python runs
+every side and every body once, on the example. At the other probes, a branch returns what its sides agree on, and fresh
+sizes where they do not agree. A loop's body is traced until what it is given and what it gives back have one form.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from ...errors import CaptureError
 from ..ground.tree import Structure, flatten
-from ..memory.levels import Level
+from ..memory.graph_levels import Level
 from ..memory.tensor import Traced, computed
 from ..program.facts import Dim, ListFact, SizeFact, TensorFact
 from ..program.regions import FOREVER, Body, branch, dtype_of, loop

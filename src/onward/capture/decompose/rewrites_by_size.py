@@ -7,10 +7,10 @@ from typing import Any, Protocol
 
 from torch._ops import OpOverload
 
-from ..functions.pools import POOLS, whole_axis
-from ..memory.queries import ASKS_SIZES, QueryTrace
-from .empties import refuses_empties, with_a_row
-from .pieces import CHUNKS, in_slices
+from ..functions.whole_axis_pools import POOLS, whole_axis
+from ..memory.tensor_queries import ASKS_SIZES, QueryTrace
+from .chunks_as_slices import CHUNKS, in_slices
+from .empty_tensors import refuses_empties, with_a_row
 
 
 class RewriteTrace(QueryTrace, Protocol):

@@ -10,21 +10,21 @@ from torch import fx
 from torch._ops import OpOverload
 
 from ...errors import CaptureError
-from ..bodies.control import BodyTrace
+from ..bodies.control_flow import BodyTrace
 from ..decisions.decisions import Decisions
 from ..decisions.journal import Comparison, Journal
 from ..functions.autograd_functions import function_layouts
-from ..ground.attempts import may_survive, surviving_try
 from ..ground.source import user_source
-from ..memory.queries import size_of
+from ..ground.try_blocks import may_survive, surviving_try
 from ..memory.tensor import Traced
+from ..memory.tensor_queries import size_of
 from ..program.facts import Dim, FunctionCall, Source
 from ..sizes.arithmetic import is_astray
 from ..sizes.data_sizes import Freedom, is_data_sized
 from ..sizes.layouts import Layout, LayoutKernels, ProbeFailure, dense_like
 from ..sizes.shape_tensors import RESHAPE, DependsOnData, sizes_at
 from ..sizes.sizes import SYMBOLIC, Size, is_from_data, size_lines, symbol
-from .following import Formulas
+from .result_dims import Formulas
 
 aten = torch.ops.aten
 _RESHAPES = (aten.reshape.default, aten.view.default, aten._unsafe_view.default, aten.unflatten.int)
@@ -40,7 +40,7 @@ class ProbeRejected(Exception):
         self.is_the_models = False  # whether the model itself comes here at these sizes, and is refused
 
 
-class ElsewhereTrace(BodyTrace, Protocol):
+class OtherSizesTrace(BodyTrace, Protocol):
     """What the results at other probes need of their trace."""
 
     @property
@@ -51,10 +51,10 @@ class ElsewhereTrace(BodyTrace, Protocol):
         """What runs at several sizes are written into."""
 
 
-class Elsewhere:
+class OtherSizes:
     """Asks PyTorch's kernels, through layouts, and answers itself where a size depends on data."""
 
-    def __init__(self, tracer: ElsewhereTrace, kernels: LayoutKernels) -> None:
+    def __init__(self, tracer: OtherSizesTrace, kernels: LayoutKernels) -> None:
         self._tracer, self._kernels, self._data_sizes = tracer, kernels, tracer.data_sizes
         self.formulas = Formulas(tracer, tracer.decisions, kernels)
         self._is_followed = True

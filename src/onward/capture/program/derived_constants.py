@@ -1,6 +1,6 @@
 """How constants were made of weights, so that they can be made again of other weights.
 
-Ops on plain tensors just run (`plain.py`). Those that a weight has a part in are also written down, in order: a
+Ops on plain tensors just run (`plain_tensors.py`). Those that a weight has a part in are also written down, in order: a
 straight line of PyTorch calls on pieces of memory, in-place writes included. Run again on other weights, it gives what
 the constants would have been. What Python read out of the weights on the way (`if self.scale > 1`) is asked again as
 well, and must be answered alike: the graph has been made for that answer.
@@ -19,8 +19,8 @@ from torch._ops import OpOverload
 from ...errors import CaptureError
 from ..call.weights import Weights
 from ..ground.memory import Piece, geometry, leaves, storage
-from ..ground.places import Source
-from ..ground.traits import traits
+from ..ground.operator_schemas import traits
+from ..ground.source_places import Source
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from torch import fx
 
 from ..program.facts import Dim, SizeFact
 from ..sizes.layouts import Layout, dense_like
-from .aliasing import ViewStep
+from .view_inverses import ViewStep
 
 _REFUSALS = (RuntimeError, TypeError, ValueError, IndexError)
 
