@@ -1,6 +1,6 @@
 """Python's own code, rewritten: all that we know of the interpreter's instructions is here.
 
-What is known was true for the versions named below, and is tried out once before it is believed. OtherSizes nothing is
+What is known was true for the versions named below, and is tried out once before it is believed. Elsewhere nothing is
 rewritten.
 """
 
