@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
 import pytest
 
-from onward.capture.ground.attempts import CALLERS
 from onward.capture.ground.source import OURS
+from onward.capture.ground.try_blocks import CALLERS
 
 SOURCE = Path(__file__).resolve().parent.parent / "src"
 FILES = sorted((SOURCE / "onward").rglob("*.py"))
@@ -26,10 +26,10 @@ ROOMS = (
     "onnx_operators", "lower", "passes", "write", "verify", "hunt", "torch_names", "program", "files", "report",
     "export_steps", "api",
 )  # fmt: skip
-# The rooms of capture/. What runs goes the same way there: from itself and from rooms to its left. Imports for the type
-# checker alone (`if TYPE_CHECKING`) may go back.
+# The rooms of capture/. They import the same way: from themselves and from rooms to their left. Imports for the type
+# checker alone (`if TYPE_CHECKING`) count like all others: what a room needs of a later one it says by a Protocol.
 CAPTURE_ROOMS = (
-    "ground", "call", "program", "sizes", "memory", "bodies", "functions", "state", "decompose", "decisions", "record",
+    "ground", "call", "program", "sizes", "memory", "decisions", "bodies", "functions", "state", "decompose", "record",
     "frontends", "explore", "python", "attempt",
 )  # fmt: skip
 MOST_FILES = 25  # in a folder
@@ -89,32 +89,102 @@ def wrong_imports(text: str, module: str, is_package: bool = False) -> list[str]
     return found
 
 
-def typing_lines(text: str) -> set[int]:
-    """The lines of statements that only a type checker sees."""
-    found: set[int] = set()
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
-            found |= {part.lineno for part in ast.walk(node) if isinstance(part, ast.stmt)}
-    return found
-
-
 def wrong_rooms(text: str, module: str, is_package: bool = False) -> list[str]:
-    """The imports at run time that go back from one room of capture to a later one."""
+    """The imports that go back from one room of capture to a later one."""
     parts = module.split(".")
     if parts[:2] != ["onward", "capture"] or len(parts) < 3:
         return []
     if parts[2] not in CAPTURE_ROOMS:
         return [f"{parts[2]} is none of the rooms of capture"]
-    unseen = typing_lines(text)
     found = []
     for line, name in imported(text, module, is_package):
         target = name.split(".")
-        if target[:2] != ["onward", "capture"] or line in unseen:
+        if target[:2] != ["onward", "capture"]:
             continue
         if len(target) < 3 or target[2] not in CAPTURE_ROOMS:
             found.append(f"line {line}: {name} is in none of the rooms of capture")
         elif CAPTURE_ROOMS.index(target[2]) > CAPTURE_ROOMS.index(parts[2]):
             found.append(f"line {line}: {parts[2]} imports {name}, which comes after it")
+    return found
+
+
+def cycles(texts: Mapping[str, str], packages: Collection[str] = ()) -> list[list[str]]:
+    """The groups of modules that import each other, by way of others too; `texts` are the modules' sources."""
+    after: dict[str, set[str]] = {}
+    for module, text in texts.items():
+        targets = {_module_of(name, texts) for _, name in imported(text, module, module in packages)}
+        after[module] = targets - {"", module}
+    reached = {module: _reached(module, after) for module in after}
+    groups = {
+        frozenset(each for each in reached[module] if module in reached[each])
+        for module in after
+        if module in reached[module]
+    }
+    return sorted(sorted(group) for group in groups)
+
+
+def _module_of(name: str, modules: Collection[str]) -> str:
+    """The module that a dotted name is in; empty if it is none of these."""
+    while name and name not in modules:
+        name = name.rpartition(".")[0]
+    return name
+
+
+def _reached(module: str, after: Mapping[str, set[str]]) -> set[str]:
+    """The modules that come after one, in one step or more."""
+    found: set[str] = set()
+    waiting = [module]
+    while waiting:
+        for each in after[waiting.pop()] - found:
+            found.add(each)
+            waiting.append(each)
+    return found
+
+
+MOST_STEPS = 2  # attributes behind the name of an object; behind `self`, which is no other object, one more
+# Attributes of objects of Python's, PyTorch's and SymPy's: the form of these is not ours to change.
+FOREIGN = frozenset(
+    {
+        "dtype", "example",  # torch.Tensor; Traced.example is one
+        "graph",  # torch.fx
+        "call_spec", "graph_signature",  # torch.export.ExportedProgram
+        "_schema",  # torch._ops.OpOverload
+        "expr",  # SymPy's, of torch.SymInt
+        "f_code", "gi_frame", "signature", "tb_frame",  # Python's frames, generators, signatures and tracebacks
+    }
+)  # fmt: skip
+
+
+def far_reaches(text: str) -> list[str]:
+    """The chains of attributes that go three deep into another object: `tracer.decisions.branches.sides`. The object in
+    the middle gets a method that says what is wanted.
+
+    A chain begins at a name that is no imported one, or at the result of a call, or at an item.
+    """
+    tree = ast.parse(text)
+    aliases = (
+        alias for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom) for alias in node.names
+    )
+    free = {alias.asname or alias.name.split(".")[0] for alias in aliases}
+    free |= {
+        target.id
+        for node in tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Attribute)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }  # `aten = torch.ops.aten`
+    found = []
+    for node in ast.walk(tree):
+        names: list[str] = []
+        start: ast.AST = node
+        while isinstance(start, ast.Attribute):
+            names.insert(0, start.attr)
+            start = start.value
+        root = start.id if isinstance(start, ast.Name) else ""
+        if root in free or FOREIGN.intersection(names):
+            continue
+        if len(names) == MOST_STEPS + (2 if root in ("self", "cls") else 1):  # a longer chain has this one inside
+            found.append(f"line {getattr(start, 'lineno', 0)}: {ast.unparse(node)} reaches too deep")
     return found
 
 
@@ -264,6 +334,17 @@ def test_imports_between_rooms_of_capture_go_in_one_direction(path: Path) -> Non
     assert wrong_rooms(path.read_text(encoding="utf-8"), module_name(path), path.name == "__init__.py") == []
 
 
+def test_no_module_of_capture_is_in_a_cycle() -> None:
+    paths = [path for path in FILES if path == CAPTURE / "__init__.py" or CAPTURE in path.parents]
+    texts = {module_name(path): path.read_text(encoding="utf-8") for path in paths}
+    assert cycles(texts, {module_name(path) for path in paths if path.name == "__init__.py"}) == []
+
+
+@over_files([path for path in FILES if CAPTURE in path.parents])
+def test_nobody_in_capture_reaches_deep_into_another(path: Path) -> None:
+    assert far_reaches(path.read_text(encoding="utf-8")) == []
+
+
 def test_capture_is_its_rooms() -> None:
     assert {path.name for path in CAPTURE.iterdir() if path.suffix == ".py"} == {"__init__.py"}
     assert {path.name for path in CAPTURE.iterdir() if path.is_dir()} - {"__pycache__"} == set(CAPTURE_ROOMS)
@@ -376,7 +457,11 @@ def test_the_direction_rule_itself(module: str, line: str, complaint: str | None
             "sizes imports onward.capture.memory.tensor",
         ),
         ("onward.capture.sizes.dims", "def f():\n    from ..attempt import run", "line 2: sizes imports"),
-        ("onward.capture.sizes.dims", "if TYPE_CHECKING:\n    from ..memory.tensor import Traced", None),
+        (
+            "onward.capture.sizes.dims",
+            "if TYPE_CHECKING:\n    from ..memory.tensor import Traced",
+            "line 2: sizes imports",
+        ),
         ("onward.capture.sizes.dims", "from .. import CapturedProgram", "in none of the rooms of capture"),
         ("onward.capture.dims", "", "dims is none of the rooms of capture"),
         ("onward.capture", "from .attempt.trace import trace", None),
@@ -385,6 +470,39 @@ def test_the_direction_rule_itself(module: str, line: str, complaint: str | None
 def test_the_rule_about_rooms_itself(module: str, text: str, complaint: str | None) -> None:
     found = wrong_rooms(text, module)
     assert (complaint is None and found == []) or (complaint is not None and complaint in "\n".join(found))
+
+
+def test_the_rule_about_cycles_itself() -> None:
+    assert cycles({"a.one": "from .two import x", "a.two": "import torch"}) == []
+    assert cycles({"a.one": "from . import two", "a.two": "if TYPE_CHECKING:\n    from .one import x"}) == [
+        ["a.one", "a.two"]
+    ]
+    assert cycles(
+        {"a.one": "from .two import x", "a.two": "def f():\n    import a.three", "a.three": "import a.one"}
+    ) == [["a.one", "a.three", "a.two"]]
+    assert cycles({"a": "from .one import x", "a.one": "from . import x"}, {"a"}) == [["a", "a.one"]]
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("x = tracer.data_sizes.form", None),
+        ("x = tracer.elsewhere.data_sizes.freedom", "line 1: tracer.elsewhere.data_sizes.freedom reaches too deep"),
+        ("def f(t):\n    return t.tracer.dims.width.real", "line 2: t.tracer.dims.width reaches too deep"),
+        ("f(x).tracer.dims.width", "f(x).tracer.dims.width reaches too deep"),
+        ("x[0].tracer.dims.width = 1", "x[0].tracer.dims.width reaches too deep"),
+        ("self._tracer.dims.width", None),
+        ("self._tracer.dims.dead.add(1)", "self._tracer.dims.dead.add reaches too deep"),
+        ("import torch\ntorch.ops.aten.add.Tensor", None),
+        ("import torch\naten = torch.ops.aten\naten.add.Tensor.name", None),
+        ("frame.f_code.co_filename.startswith('x')", None),
+    ],
+)
+def test_the_rule_about_far_reaches_itself(text: str, complaint: str | None) -> None:
+    found = far_reaches(text)
+    assert (complaint is None and found == []) or (
+        complaint is not None and [complaint in each for each in found] == [True]
+    )
 
 
 def test_relative_imports_of_a_package_start_in_it() -> None:

@@ -14,8 +14,8 @@ import torch
 
 from onward.capture.decompose.decompositions import rule
 from onward.capture.decompose.linalg import cholesky
-from onward.capture.functions import counts, intercepts
-from onward.capture.memory.aliasing import _inverse
+from onward.capture.functions import element_counts, intercepts
+from onward.capture.memory.view_inverses import _inverse
 from onward.tables import enter, merged, place_of, registrar
 
 
@@ -63,7 +63,7 @@ def test_an_entry_is_named_by_its_function() -> None:
 @pytest.mark.parametrize(
     ("register", "key"),
     [
-        (counts.intercepts, torch.nn.functional.one_hot),
+        (element_counts.intercepts, torch.nn.functional.one_hot),
         (intercepts.intercepts, torch.equal),
         (cholesky.computes, torch.ops.aten.cholesky.default),
         (rule, "aten::kron"),

@@ -12,7 +12,7 @@ from typing import Any
 import onnx_ir as ir
 
 from .capture import CapturedProgram, asked_axes, bind_call, trace
-from .capture.attempt.mutable import with_mutable_buffers
+from .capture.attempt.mutable_buffers import with_mutable_buffers
 from .capture.call.weights import Weights
 from .capture.frontends.front_ends import front_end_of
 from .capture.frontends.model import Modes, kept_together, modes_of, select_model_mode_for_export

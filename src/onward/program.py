@@ -18,10 +18,10 @@ from onnx_ir.tensor_adapters import to_torch_dtype
 from .capture import Call, CapturedProgram, Port
 from .capture.attempt.plain_call import plain_answers
 from .capture.call.inputs import bind_call
-from .capture.call.marks import marks_of, moved_since
+from .capture.call.weight_marks import marks_of, moved_since
 from .capture.frontends.model import Modes, in_modes
 from .capture.program.facts import ListFact, Output, SymDim, TensorFact
-from .capture.program.reweigh import chosen_by, reweighed
+from .capture.program.other_weights import chosen_by, reweighed
 from .capture.python.compiling import without_compiling
 from .capture.state.own_code import one_reach
 from .errors import InputError, LoweringError, VerifyError

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 import onward
 from onward.capture.decisions.decisions import CaptureWarning
 from onward.capture.program.execute import execute
-from onward.capture.sizes import extents
+from onward.capture.sizes import shape_formulas
 
 from .tracing import traced
 
@@ -253,7 +253,7 @@ def test_a_side_must_do_on_the_other_side_though_an_operator_hides_it(
 ) -> None:
     """An operator without a formula is asked at the smallest points alone, and the others die."""
     if not formula:
-        monkeypatch.delitem(extents._RULES, torch.ops.aten.vstack.default)
+        monkeypatch.delitem(shape_formulas._RULES, torch.ops.aten.vstack.default)
 
     def function(x: torch.Tensor) -> torch.Tensor:
         y = torch.vstack([x[:, :, 0], x[:, :, 1]]) * 1

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import onward
-from onward.capture.program.derived import Step, rederive
+from onward.capture.program.derived_constants import Step, rederive
 
 from .tracing import traced
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from onward.capture.program.facts import SymDim
-from onward.capture.sizes.extents import _RULES, Column, Extent, broadcast
+from onward.capture.sizes.shape_formulas import _RULES, Column, Extent, broadcast
 
 from .tracing import traced
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from onward.capture.sizes.lines import line
+from onward.capture.sizes.linear_sizes import line
 
 POINTS = (*range(1, 30), 64, 100, 513, 4096)
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 
+from onward.capture.sizes.layout_rules import rule_for
 from onward.capture.sizes.layouts import Layout
-from onward.capture.sizes.rules import rule_for
 
 aten = torch.ops.aten
 X = (3, 4, 5)

@@ -11,8 +11,8 @@ import torch
 
 from onward.capture.ground._checking_kernels import CHECKING_KERNELS
 from onward.capture.ground.size_checks import SizesDoNotFit, check_sizes, is_checked
+from onward.capture.sizes.layout_rules import ProbeFailure
 from onward.capture.sizes.layouts import Layout, LayoutKernels
-from onward.capture.sizes.rules import ProbeFailure
 
 aten = torch.ops.aten
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from onward.capture.explore.accept import accept
+from onward.capture.explore.acceptance import accept
 from onward.capture.explore.items import (
     Calc,
     Item,

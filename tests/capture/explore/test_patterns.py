@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onward.capture.explore.patterns import Draw, draws
+from onward.capture.explore.answer_patterns import Draw, draws
 
 
 def asked(questions: int, ways: int = 1) -> list[tuple[int, tuple[bool, ...]]]:

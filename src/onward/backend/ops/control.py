@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...capture.bodies.control import capture_branch, capture_loop
+from ...capture.bodies.control_flow import capture_branch, capture_loop
 from ...capture.memory.tensor import Traced
+from ...capture.record.tracer import tracer_of
 from ...onnx_operators.python_numbers import number
 from .. import limits
 from ..plan import BoundBody
@@ -20,7 +21,7 @@ from ..registry import implements
 def if_(condition: Any, *, then_branch: BoundBody, else_branch: BoundBody) -> tuple[Any, ...]:
     """Recorded with both branches where the model is compiled or exported."""
     if isinstance(condition, Traced):
-        return tuple(capture_branch(condition.tracer, condition.reshape(()), then_branch, else_branch))
+        return tuple(capture_branch(tracer_of(condition), condition.reshape(()), then_branch, else_branch))
     if isinstance(condition, Tensor) and torch.compiler.is_compiling():
         branches = (lambda: tuple(then_branch()), lambda: tuple(else_branch()))
         return tuple(torch.cond(condition.reshape(()), *branches, ()))
@@ -32,7 +33,7 @@ def loop(count: Any, condition: Any, *carried: Any, body: BoundBody) -> tuple[An
     """Values that go from turn to turn, then those of all turns, stacked."""
     traced = [each for each in (count, condition, *carried, *body.captured) if isinstance(each, Traced)]
     if traced and not any(isinstance(each, list) for each in carried):
-        return _recorded_loop(traced[0].tracer, count, condition, carried, body)
+        return _recorded_loop(tracer_of(traced[0]), count, condition, carried, body)
     most = None if count is None else int(number(count))
     going = True if condition is None else bool(number(condition))
     state = list(carried)

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...errors import ExportError
+from ..decisions.cannot_thaw import CannotThaw
 from ..decisions.decisions import CaptureWarning
-from ..decisions.journal import CannotThaw
 from ..explore.bodies import has_lists, kept
 from ..explore.checking import LeftOut
 from ..explore.explorer import Explorer
@@ -34,9 +34,9 @@ from ..explore.runs import Runs
 from ..ground.source import Said, warn_again, warnings_held
 from ..ground.tree import flatten
 from ..program.facts import CapturedProgram, Source
-from ..record.elsewhere import ProbeRejected
+from ..record.other_sizes import ProbeRejected
 from ..sizes.probes import PROBES, Plan, beyond, congruent
-from .mutable import place_state
+from .mutable_buffers import place_state
 from .run import Frozen, Request, Stuck, followed_model, layout_at, run, tracer_for
 
 Sizes = Mapping[str, int]

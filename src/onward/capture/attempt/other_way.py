@@ -16,7 +16,7 @@ from ..decisions.journal import CannotThaw
 from ..ground.source import warnings_held
 from ..program.facts import Assumption, CapturedProgram
 from ..sizes.probes import PROBES, Plan, alike_in_remainders
-from .mutable import called
+from .mutable_buffers import called
 from .run import FAILURES, Request, run
 from .same_steps import refuses
 

@@ -23,7 +23,7 @@ from ..program.facts import Output, Results
 from ..python.fast_path import without_fast_path
 from ..python.watchdog import at_most
 from ..state.state import tables_kept
-from .mutable import present_buffer
+from .mutable_buffers import present_buffer
 
 _WITH_FAST_PATH = (torch.nn.TransformerEncoder, torch.nn.TransformerEncoderLayer, torch.nn.MultiheadAttention)
 

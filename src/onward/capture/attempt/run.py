@@ -16,8 +16,9 @@ from ..call.inputs import AxisNames, Call, solve_roots
 from ..call.resizing import resized
 from ..call.weights import Weights
 from ..decisions.assumptions import alike
+from ..decisions.cannot_thaw import CannotThaw
 from ..decisions.decisions import Freeze
-from ..decisions.journal import CannotThaw, Comparison, Journal
+from ..decisions.journal import Comparison, Journal
 from ..explore.items import CannotExplore
 from ..ground.axes import AxisSpace, Bounds, Formula
 from ..ground.memory import storage
@@ -26,8 +27,8 @@ from ..ground.tree import Path, Structure, flatten
 from ..program.execute import execute
 from ..program.facts import CapturedProgram, ListFact, Port, Results, SizeFact, SymDim, TensorFact, caution
 from ..program.regions import Body
-from ..record.complaints import model_raised, places_of
-from ..record.elsewhere import ProbeRejected
+from ..record.explained_errors import model_raised, places_of
+from ..record.other_sizes import ProbeRejected
 from ..record.outputs import name_output_axes, name_outputs
 from ..record.tracer import Tracer
 from ..sizes.data_sizes import FREE, Freedom
@@ -37,7 +38,7 @@ from ..sizes.probes import PROBES, Plan
 from ..sizes.sizes import SYMBOLIC
 from ..state.cached_calls import caches_emptied
 from ..state.state import state_kept
-from .mutable import (
+from .mutable_buffers import (
     answers,
     assigned,
     check_state,
@@ -163,7 +164,7 @@ def write_journal(request: Request, sizes: Mapping[str, int], *, sizes_as_number
                 journal.leave(tracer, flatten(request.model(*args, **kwargs))[0])
             return journal
         except Exception:
-            data_sizes = tracer.elsewhere.data_sizes
+            data_sizes = tracer.data_sizes
             freedom = data_sizes.without_conversions() or data_sizes.without_numbers()
             if freedom is None:
                 raise
@@ -191,7 +192,8 @@ def run(
     tracer.pen = pen
     tracer.decisions.side, tracer.sizes_as_numbers = plan.side, plan.sizes_as_numbers
     tracer.decisions.thawing = pen is not None
-    tracer.decisions.branches.on_side = on_side or tracer.decisions.branches.on_side
+    if on_side is not None:
+        tracer.decisions.tell_of_sides(on_side)
     examples = request.examples(plan)
     elsewhere = [
         request.space.expand({axis: values[probe] for axis, values in plan.sizes.items()}) for probe in range(1, PROBES)
@@ -209,10 +211,10 @@ def run(
                 leaves, structure = flatten(request.model(*args, **kwargs))
             else:
                 leaves, structure = instead(tracer, traced)
-            if tracer.elsewhere.swallowed is not None:
-                raise tracer.elsewhere.swallowed
+            if tracer.other_sizes.swallowed is not None:
+                raise tracer.other_sizes.swallowed
             if pen is not None:
-                pen.to_be_told = tracer.decisions.keys.settle()
+                pen.to_be_told = tracer.decisions.settle_keys()
                 leaves = pen.leave(tracer, leaves)
             results = [
                 (position, tracer.output_node(leaf))
@@ -228,8 +230,8 @@ def run(
     except (ExportError, CannotThaw, CannotExplore, KeyboardInterrupt):
         raise
     except Exception as raised_last:
-        error = tracer.elsewhere.swallowed or raised_last
-        less = tracer.elsewhere.data_sizes.without_conversions() or tracer.elsewhere.data_sizes.without_numbers()
+        error = tracer.other_sizes.swallowed or raised_last
+        less = tracer.data_sizes.without_conversions() or tracer.data_sizes.without_numbers()
         if less is not None and not isinstance(error, ProbeRejected):
             raise ProbeRejected("item(), int() or float()", user_source(), "", str(error), less) from error
         is_own = not isinstance(error, (ProbeRejected, ExportError)) and request.plain_error() is not None
@@ -241,9 +243,7 @@ def run(
         if plan.sizes:
             raise Stuck(raised) from error
         raise raised from raised.__cause__
-    request.watch.changes.update(tracer.changes)
-    request.watch.moved.update(tracer.moved)
-    request.watch.asked.update(tracer.asked)
+    request.watch.note_run(tracer.changes, tracer.moved, tracer.asked)
     if pen is not None:
         pen.finish()
     elif tracer.decisions.freezes:
@@ -253,11 +253,11 @@ def run(
     _note_updates(tracer)
     check_state(call, inputs, [fact for _, fact, _ in state if isinstance(fact, TensorFact)])  # buffers are tensors
     tracer.graph.output(tuple(node for node, _, _ in (*(each for _, each in results), *state)))
-    assumptions, sides = tracer.decisions.branches.assumptions(), tracer.decisions.branches.sides()
+    assumptions, sides = tracer.decisions.assumptions(), tracer.decisions.sides()
     _settle_points(tracer)
     _drop_unused(tracer)
     note_lost_writes(tracer, request.model, call, replaced)
-    request.watch.writes.update(parameter_writes(tracer, replaced))
+    request.watch.note_writes(parameter_writes(tracer, replaced))
     positions = tuple(position for position, _ in results)
     names = name_outputs([structure.paths[i] for i in positions], request.output_names, call.names)
     facts = [fact for _, (_, fact, _) in results]
@@ -286,13 +286,13 @@ def run(
         warnings=tuple(tracer.decisions.warnings),
         assumptions=tuple(assumptions),
         sides=tuple(sides),
-        other_way=tracer.decisions.branches.other_way(),
-        as_traced=() if pen is not None else tracer.decisions.branches.as_traced(),
+        other_way=tracer.decisions.other_way(),
+        as_traced=() if pen is not None else tracer.decisions.as_traced(),
         weights=request.weights,
-        derived=tracer.plain.derivations.derived(tracer.plain.constants),
+        derived=tracer.plain.derived(),
         space=space,
         turning_points=tuple(sizes for each in (*sides, *assumptions) for sizes in each.elsewhere),
-        counts_data=tracer.elsewhere.data_sizes.has_sizes,
+        counts_data=tracer.data_sizes.has_sizes,
         changed=frozenset(
             key
             for each in request.weights.state
@@ -452,6 +452,6 @@ def _note_ties(tracer: Tracer, plan: Plan, request: Request) -> None:
             "give them one name if they are the same, or use an example in which they differ",
         )
         if {axis, leader} <= request.space.made_up:  # nobody named them, so nobody is contradicted
-            tracer.decisions.warnings.append(text)
+            tracer.decisions.note_silently(text)
             continue
         tracer.decisions.note(text)

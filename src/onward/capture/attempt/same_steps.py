@@ -22,14 +22,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from ..decisions.assumptions import LARGEST_WITH_DATA
-from ..ground.attempts import may_survive
 from ..ground.memory import storage
-from ..ground.traits import draws
+from ..ground.operator_schemas import draws
+from ..ground.try_blocks import may_survive
 from ..program.execute import execute
 from ..program.facts import CapturedProgram, OtherResults, Output
 from ..python.libraries import asked_as_exported
+from ..sizes.layout_rules import ProbeFailure
 from ..sizes.layouts import Layout, LayoutKernels, dense_strides
-from ..sizes.rules import ProbeFailure
 from .session import below_autograd
 
 aten = torch.ops.aten

@@ -14,7 +14,7 @@ import dis
 import functools
 import sys
 import types
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,8 +27,8 @@ from ..frontends.twins import Twin, on_copies
 from ..ground.source import is_library
 from ..ground.tree import flatten
 from ..program.facts import Source, caution
+from ..python.clocks import much_later
 from ..python.fast_path import without_fast_path
-from ..python.moments import much_later
 from ..state.fingerprints import CONTAINERS, SEQUENCES, is_iterator
 from ..state.first_reads import is_only_filled
 from ..state.generators import generators
@@ -45,6 +45,16 @@ class Watch:
     moved: set[str] = field(default_factory=set)
     asked: dict[str, Source] = field(default_factory=dict)  # for the time or for random numbers of the system
     writes: dict[str, Source | None] = field(default_factory=dict)  # to parameters, by name
+
+    def note_run(self, changes: Mapping[tuple[int, Any], Change], moved: set[str], asked: Mapping[str, Source]) -> None:
+        """A run replaced plain values, drew from generators of random numbers, and asked for the time."""
+        self.changes.update(changes)
+        self.moved.update(moved)
+        self.asked.update(asked)
+
+    def note_writes(self, writes: Mapping[str, Source | None]) -> None:
+        """A run wrote to these parameters, at these lines."""
+        self.writes.update(writes)
 
     def cautions(self, model: Any, call: Call, inputs: Sequence[torch.Tensor]) -> list[tuple[str, Source | None]]:
         """The warnings that are due, each with its line."""

@@ -17,18 +17,26 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 
 from ...tables import merged
 from ..decompose.packed import layers
-from ..functions import counts, intercepts, memory_questions, multihead, numbers_of_sizes, pools, python_side
+from ..functions import (
+    element_counts,
+    intercepts,
+    memory_questions,
+    multihead,
+    numbers_of_sizes,
+    texts_and_copies,
+    whole_axis_pools,
+)
 from ..ground.threads import ONE_AT_A_TIME, current, is_tracing, tracing
 from ..memory.tensor import Traced
 from ..python import Patch, patched
 from ..python.builtin_functions import BUILTINS, lengths
+from ..python.clocks import moments
 from ..python.conversions import conversions
 from ..python.fast_path import without_fast_path
-from ..python.kinds import KINDS
 from ..python.libraries import libraries
 from ..python.math_functions import MATH, NUMPY
-from ..python.moments import moments
 from ..python.pytorch import pytorch
+from ..python.size_types import KINDS
 from ..record.tracer import Tracer
 
 is_capturing = is_tracing
@@ -36,12 +44,12 @@ is_capturing = is_tracing
 # Every function that is caught above the dispatcher while a model is traced.
 _INTERCEPTS = merged(
     intercepts.INTERCEPTS,
-    counts.INTERCEPTS,
+    element_counts.INTERCEPTS,
     memory_questions.INTERCEPTS,
     multihead.INTERCEPTS,
     numbers_of_sizes.INTERCEPTS,
-    pools.INTERCEPTS,
-    python_side.INTERCEPTS,
+    whole_axis_pools.INTERCEPTS,
+    texts_and_copies.INTERCEPTS,
     layers.INTERCEPTS,
 )
 
@@ -51,7 +59,7 @@ def followed(tensor: torch.Tensor) -> torch.Tensor:
 
     For what shall stay in the file as it is, where folding would lose something: weights of few bits.
     """
-    tracer = current()
+    tracer: Tracer | None = current()
     if tracer is None or isinstance(tensor, Traced):
         return tensor
     with _disable_current_modes():
@@ -61,7 +69,7 @@ def followed(tensor: torch.Tensor) -> torch.Tensor:
 def writes_in_trace(tensor: torch.Tensor) -> int | None:
     """How often the memory of a tensor was written to since this thread traces a model, as far as that is recorded;
     None if it does not. Autograd's own count, `tensor._version`, stands still meanwhile."""
-    tracer = current()
+    tracer: Tracer | None = current()
     if tracer is None:
         return None
     if isinstance(tensor, Traced):
@@ -144,5 +152,5 @@ def _own_names(tracer: Tracer, model: Any) -> list[Patch]:
     return [
         *moments(model),
         *lengths(model),
-        *(conversions(model) if tracer.elsewhere.data_sizes.freedom.conversions else []),
+        *(conversions(model) if tracer.data_sizes.follows_conversions else []),
     ]

@@ -18,17 +18,18 @@ import math
 from collections.abc import Iterator, Mapping
 
 from ..decisions.assumptions import same_results
+from ..decisions.cannot_thaw import CannotThaw
 from ..decisions.decisions import CaptureWarning
-from ..decisions.journal import CannotThaw, Comparison, Journal, Thawed
+from ..decisions.journal import Comparison, Journal, Thawed
 from ..ground.axes import AxisSpace
 from ..ground.source import warn_user, warnings_held
 from ..program.facts import CapturedProgram
-from ..record.elsewhere import ProbeRejected
+from ..record.other_sizes import ProbeRejected
 from ..sizes.points import points_for
 from ..sizes.probes import PROBES, Plan
-from ..sizes.sizes import written
+from ..sizes.size_expressions import written
 from ..state.written_numbers import written_numbers
-from .mutable import answers
+from .mutable_buffers import answers
 from .run import Frozen, Request, Stuck, run, write_journal
 from .same_steps import SameSteps
 
@@ -103,7 +104,7 @@ def _thaw(request: Request, plan: Plan) -> CapturedProgram:
 
 def _note(thawed: Thawed, confirmed: Mapping[str, list[int]]) -> str:
     """Which line was thawed into which formula. Only collected: nothing is wrong, so nobody is warned."""
-    axes = thawed.size.tracer.decisions.axes_of(thawed.size)
+    axes = thawed.size.axes
     sizes = [f"{axis} = {' and '.join(map(str, each))}" for axis, each in confirmed.items() if axis in axes]
     return (
         f"{thawed.source or 'unknown line'}: Python computes a plain number from sizes here ({thawed.number!r} in the "

@@ -19,19 +19,19 @@ from ..ground.axes import AxisSpace
 from ..ground.source import Said, warn_again, warn_user, warnings_held
 from ..program.constant_outputs import constant_note, constant_outputs, lost_dependence
 from ..program.facts import Assumption, CapturedProgram, Source
-from ..record.complaints import all_sizes_refused, frozen_axis, model_raised, no_sizes_left, places_of
-from ..record.elsewhere import ProbeRejected
+from ..record.explained_errors import all_sizes_refused, frozen_axis, model_raised, no_sizes_left, places_of
+from ..record.other_sizes import ProbeRejected
 from ..sizes.layouts import LayoutKernels
 from ..sizes.probes import GENERAL, PROBES, SIDES, Plan, plans
 from ..state.own_code import one_reach
 from .explored import NothingToKeep, explored
-from .mutable import called
+from .mutable_buffers import called
 from .other_way import asked_on_the_other_way
+from .refused_axes import as_a_sum, sum_note, unwilling
 from .run import FAILURES, Frozen, Request, Stuck, run
 from .same_steps import refuses
 from .thaw import CannotThaw, SizesRefused, thaw, thaw_numbers
 from .trials import Trials
-from .willing import as_a_sum, sum_note, unwilling
 
 _NEAR = 65  # sizes in a row among which both answers to a question are looked for
 _KEPT = "the file keeps the example's", "the file keeps its size in the example"  # warnings of decisions
@@ -516,7 +516,7 @@ def _settled(
         inputs, wanted = trials.answer(example)
         program = dataclasses.replace(program, example_inputs=inputs, example_outputs=tuple(wanted))
     for assumption, sizes in differing:
-        if request.space.optional.issuperset(sizes):
+        if set(sizes) <= request.space.optional:
             raise Narrowed(program, assumption, sizes)
     notes, limits = [], []
     for assumption, sizes in differing:

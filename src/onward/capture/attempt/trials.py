@@ -14,7 +14,7 @@ from ..program.facts import Assumption, CapturedProgram, Output
 from ..program.regions import Body
 from ..python.watchdog import at_most
 from ..sizes.probes import Plan
-from .mutable import answers
+from .mutable_buffers import answers
 from .run import Request
 from .same_steps import SameSteps
 

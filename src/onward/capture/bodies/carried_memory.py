@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..memory.aliasing import Cell, Origin
-from ..memory.tensor import Traced
-
-if TYPE_CHECKING:
-    from ..record.tracer import Tracer
-    from .control import Leaf, Side
+from ..memory.graph_levels import GraphTrace
+from ..memory.tensor import Cell, Origin, Traced
+from .sides import Leaf, Side
 
 
 def origins_of(leaf: Leaf) -> set[Origin]:
@@ -36,7 +33,7 @@ class CarriedMemory:
         for value, origins in zip(inputs, self._origins, strict=True):
             note_origins(value, origins)
 
-    def grows(self, tracer: Tracer, leaves: Sequence[Leaf]) -> bool:
+    def grows(self, tracer: GraphTrace, leaves: Sequence[Leaf]) -> bool:
         """Add what the values may be after a turn; whether anything came to it."""
         before = sum(map(len, self._origins))
         found = [origins_of(leaf) for leaf in leaves]
@@ -49,7 +46,9 @@ class CarriedMemory:
                 self._origins[other].add(shared)
         return sum(map(len, self._origins)) > before
 
-    def note_slices(self, tracer: Tracer, side: Side, stacked: Sequence[Any], leaves: Sequence[Leaf], at: int) -> None:
+    def note_slices(
+        self, tracer: GraphTrace, side: Side, stacked: Sequence[Any], leaves: Sequence[Leaf], at: int
+    ) -> None:
         """After a loop: what its turns have left, stacked, may be written to by other names; `leaves` is what a turn
         gives, the slices from `at` on."""
         written = {each for base, _, _ in side.writes.values() for each in base.cell.origins}

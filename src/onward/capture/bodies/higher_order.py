@@ -1,14 +1,14 @@
 """PyTorch's own control flow: `torch.cond`, `while_loop`, `scan`, `map` and `associative_scan`.
 
 Each comes to the tracer as one operator with Python functions among its arguments, and becomes a branch or a loop
-(`control.py`).
+(`control_flow.py`).
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
@@ -17,13 +17,10 @@ from torch.utils._python_dispatch import _disable_current_modes
 from ..ground.threads import current
 from ..memory.tensor import Traced
 from ..sizes.sizes import SYMBOLIC
-from .control import capture_branch, capture_loop
-
-if TYPE_CHECKING:
-    from ..record.tracer import Tracer
+from .control_flow import BodyTrace, capture_branch, capture_loop
 
 
-def _cond(tracer: Tracer, predicate: Any, yes: Any, no: Any, operands: Any) -> Any:
+def _cond(tracer: BodyTrace, predicate: Any, yes: Any, no: Any, operands: Any) -> Any:
     if isinstance(predicate, torch.Tensor) and not isinstance(predicate, Traced):
         predicate = bool(predicate)
     if not isinstance(predicate, (Traced, *SYMBOLIC)):
@@ -32,7 +29,7 @@ def _cond(tracer: Tracer, predicate: Any, yes: Any, no: Any, operands: Any) -> A
     return capture_branch(tracer, predicate, lambda: yes(*operands), lambda: no(*operands))
 
 
-def _while_loop(tracer: Tracer, condition: Any, body: Any, carried: Any, additional: Any) -> Any:
+def _while_loop(tracer: BodyTrace, condition: Any, body: Any, carried: Any, additional: Any) -> Any:
     form: list[pytree.TreeSpec] = []  # of what the body returns, which the carried values come back in
 
     def step(turn: Any, values: Any) -> Any:
@@ -47,7 +44,7 @@ def _while_loop(tracer: Tracer, condition: Any, body: Any, carried: Any, additio
     return pytree.tree_unflatten(results, form[0])
 
 
-def _scan(tracer: Tracer, combine: Any, initial: Any, slices: Any, additional_inputs: Any = ()) -> Any:
+def _scan(tracer: BodyTrace, combine: Any, initial: Any, slices: Any, additional_inputs: Any = ()) -> Any:
     count = len(initial)
     form: list[pytree.TreeSpec] = []
     absent: list[int] = []  # places among the results where there is nothing to stack
@@ -70,7 +67,7 @@ def _flat(results: Any) -> tuple[tuple[Any, ...], list[pytree.TreeSpec]]:
     return tuple(leaves), [form]
 
 
-def _map(tracer: Tracer, function: Any, slices: Any, arguments: Any) -> Any:
+def _map(tracer: BodyTrace, function: Any, slices: Any, arguments: Any) -> Any:
     form: list[pytree.TreeSpec] = []
 
     def step(turn: Any, carried: Any) -> Any:
@@ -81,7 +78,7 @@ def _map(tracer: Tracer, function: Any, slices: Any, arguments: Any) -> Any:
     return pytree.tree_unflatten(stacked, form[0])
 
 
-def _associative_scan(tracer: Tracer, combine: Any, slices: Any, additional_inputs: Any = ()) -> Any:
+def _associative_scan(tracer: BodyTrace, combine: Any, slices: Any, additional_inputs: Any = ()) -> Any:
     """Element by element; the first one is the first result."""
 
     def step(turn: Any, carried: Any) -> Any:
@@ -99,7 +96,7 @@ def associative_scan_of(original: Callable[..., Any]) -> Callable[..., Any]:
     """In place of the function with which PyTorch scans level by level, in Python: a loop, element by element."""
 
     def scan(operator: Any, leaves: Any, dim: int = 0, additional_inputs: Any = ()) -> Any:
-        tracer = current()
+        tracer: BodyTrace | None = current()
         if tracer is None or dim != 0 or not any(isinstance(each, Traced) for each in leaves):
             return original(operator, leaves, dim, additional_inputs)
         whole: Any = operator.keywords["combine_fn"] if isinstance(operator, functools.partial) else None
@@ -110,7 +107,7 @@ def associative_scan_of(original: Callable[..., Any]) -> Callable[..., Any]:
     return scan
 
 
-def call_at_once(tracer: Tracer, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+def call_at_once(tracer: BodyTrace, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     """In place of PyTorch's compiler, to which torch.cond, nested_compile_region and their kin are given first."""
     if getattr(function, "__name__", "") == "_cond_op_wrapper":  # the operator itself takes no nested operands
         with _disable_current_modes():

@@ -7,12 +7,14 @@ shape, which is one tensor with a row for each (`script/columns.py`), until some
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 from torch import fx
 
 from ...errors import CaptureError
+from ..memory.graph_levels import GraphTrace
+from ..memory.plain_tensors import PlainTensors
 from ..memory.tensor import Traced, computed
 from ..program.facts import Dim, ListFact, TensorFact
 from ..program.regions import (
@@ -27,12 +29,28 @@ from ..program.regions import (
     list_stack,
     list_unbind,
 )
+from ..sizes.data_sizes import DataSizes
 from ..sizes.sizes import SYMBOLIC
 
-if TYPE_CHECKING:
-    from ..record.tracer import Tracer
-
 Index = int | torch.SymInt
+
+
+class ListTrace(GraphTrace, Protocol):
+    """What lists need of their trace."""
+
+    @property
+    def data_sizes(self) -> DataSizes:
+        """Sizes and numbers that depend on data."""
+
+    @property
+    def plain(self) -> PlainTensors:
+        """The tensors that are not traced."""
+
+    def create(self, target: Any, args: tuple, kwargs: dict[str, Any] | None = None) -> fx.Node:
+        """A new node."""
+
+    def number(self, node: fx.Node, example: Any) -> Any:
+        """A number that depends on data, as the node computes it."""
 
 
 class TracedList:
@@ -40,16 +58,16 @@ class TracedList:
 
     __slots__ = ("_node", "example", "fact", "tracer")
 
-    def __init__(self, tracer: Tracer, node: fx.Node, fact: ListFact, example: Sequence[torch.Tensor]) -> None:
+    def __init__(self, tracer: ListTrace, node: fx.Node, fact: ListFact, example: Sequence[torch.Tensor]) -> None:
         self.tracer, self._node, self.fact, self.example = tracer, node, fact, tuple(example)
 
     # --- made --------------------------------------------------------------------------------------------------------
     @staticmethod
-    def empty(tracer: Tracer, fact: ListFact) -> TracedList:
+    def empty(tracer: ListTrace, fact: ListFact) -> TracedList:
         return _made(tracer, list_empty, (fact.dtype,), fact, ())
 
     @staticmethod
-    def of(tracer: Tracer, tensors: Sequence[torch.Tensor]) -> TracedList:
+    def of(tracer: ListTrace, tensors: Sequence[torch.Tensor]) -> TracedList:
         """At least one, all of one dtype and one number of axes."""
         traced = [_traced(tracer, each) for each in tensors]
         fact = ListFact(traced[0].dtype, traced[0].fact.shape)
@@ -59,15 +77,15 @@ class TracedList:
         return _made(tracer, list_of, args, fact, _copies(tracer, [each.example for each in traced]))
 
     @staticmethod
-    def unbound(x: Traced) -> TracedList:
+    def unbound(tracer: ListTrace, x: Traced) -> TracedList:
         """The rows of a tensor."""
-        tracer, fact = x.tracer, ListFact(x.fact.dtype, x.fact.shape[1:])
+        fact = ListFact(x.fact.dtype, x.fact.shape[1:])
         return _made(tracer, list_unbind, (tracer.node_of(x), 0), fact, _copies(tracer, x.example.unbind(0)))
 
     @staticmethod
-    def split(x: Traced, sizes: Any, axis: int) -> TracedList:
+    def split(tracer: ListTrace, x: Traced, sizes: Any, axis: int) -> TracedList:
         """Parts along an axis: of one size, or of the sizes that a tensor holds."""
-        tracer, axis = x.tracer, axis % x.dim()
+        axis %= x.dim()
         shape: list[Dim | None] = list(x.fact.shape)
         shape[axis] = None
         if isinstance(sizes, torch.Tensor):
@@ -129,14 +147,14 @@ class TracedList:
     def _form(self, args: tuple) -> tuple[Any, ...]:
         """What is asked, in a form that is the same when it is asked again: the answer has the same sizes."""
         tracer = self.tracer
-        return (tracer.elsewhere.data_sizes.form(tracer.graph, fx.map_arg(args, tracer.here)),)
+        return (tracer.data_sizes.form(tracer.graph, fx.map_arg(args, tracer.here)),)
 
     def _tensor(
         self, target: Any, args: tuple, shape: Sequence[Dim | None], example: torch.Tensor, key: tuple[Any, ...]
     ) -> Traced:
         """A result whose dimensions are those of the elements, or sizes of their own."""
         tracer = self.tracer
-        sizes = tracer.elsewhere.data_sizes
+        sizes = tracer.data_sizes
         dims = tuple(
             tracer.dims.at_probes((example.size(axis), *sizes.fresh((*key, axis), example.size(axis), key[0])))
             if dim is None
@@ -207,20 +225,20 @@ class TracedNumbers:
         return _length_unknown(getattr(self.tensor, "tracer", None))
 
 
-def _length_unknown(tracer: Tracer | None) -> CaptureError:
+def _length_unknown(tracer: ListTrace | None) -> CaptureError:
     return CaptureError(
         "Python asks for the length of a list, and it depends on data",
         source=tracer.where() if tracer else None,
-        module=(tracer.scopes.current.path or None) if tracer else None,
+        module=(tracer.scopes.path or None) if tracer else None,
         hint="go through the list in the script that makes it, hand it to another script, or return it",
     )
 
 
-def _made(tracer: Tracer, target: Any, args: tuple, fact: ListFact, example: Sequence[torch.Tensor]) -> TracedList:
+def _made(tracer: ListTrace, target: Any, args: tuple, fact: ListFact, example: Sequence[torch.Tensor]) -> TracedList:
     return TracedList(tracer, tracer.make(target, args, {}, fact), fact, example)
 
 
-def _traced(tracer: Tracer, tensor: torch.Tensor) -> Traced:
+def _traced(tracer: ListTrace, tensor: torch.Tensor) -> Traced:
     tensor = tracer.plain.stand_in(tensor)
     return tensor if isinstance(tensor, Traced) else tracer.plain.lift(tensor)
 
@@ -229,13 +247,13 @@ def _of_example(x: Traced) -> torch.Tensor:
     return x.example.detach()
 
 
-def _copies(tracer: Tracer, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+def _copies(tracer: ListTrace, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """Of the example's tensors: a later write to these is none to the list."""
     with tracer.aside():
         return [each.detach().clone() for each in tensors]
 
 
-def _number(tracer: Tracer, value: Any) -> tuple[Any, int]:
+def _number(tracer: ListTrace, value: Any) -> tuple[Any, int]:
     """A number as an argument of a node, and for the example."""
     if isinstance(value, SYMBOLIC):
         return tracer.size_node(value.node), value.node.values[0]

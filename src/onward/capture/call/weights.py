@@ -14,7 +14,7 @@ from torch._ops import OpOverload
 from ...errors import InputError
 from ...options import ExportOptions
 from ..ground.names import encodable
-from ..ground.traits import draws
+from ..ground.operator_schemas import draws
 
 
 @dataclass(frozen=True, slots=True)

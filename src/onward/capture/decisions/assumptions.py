@@ -20,7 +20,8 @@ from ..program.execute import execute
 from ..program.facts import Assumption, CapturedProgram, OtherResults, Output, Source, SymDim
 from ..sizes.dims import DimTable
 from ..sizes.flips import flip_candidates
-from ..sizes.sizes import Size, evaluator, question_of, written
+from ..sizes.size_expressions import question_of, written
+from ..sizes.sizes import Size, evaluator
 
 # Both sides are computed by PyTorch's kernels, often the same ones in the same order.
 _TOLERANCE = {

@@ -19,7 +19,7 @@ from torch._ops import OpOverload
 from ..memory.tensor import Traced
 from ..program.facts import Dim, SymDim
 from ..sizes.dims import DimTable
-from ..sizes.extents import Column, Extent, formula_for
+from ..sizes.shape_formulas import Column, Extent, formula_for
 from ..sizes.sizes import SYMBOLIC, Computed, Size
 
 aten = torch.ops.aten

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any
 
-from ..ground.attempts import surviving_try
+from torch._ops import OpOverload
+
 from ..ground.axes import AxisSpace
 from ..ground.source import ScopeStack, user_source, warn_user
-from ..program.facts import Source, caution
-from ..sizes.checks import check_at
+from ..ground.try_blocks import surviving_try
+from ..program.facts import Assumption, Dim, Source, caution
+from ..sizes.code_checks import check_at
 from ..sizes.differences import where_they_differ
 from ..sizes.dims import DimTable
 from ..sizes.probes import GENERAL
-from ..sizes.sizes import Computed, Size, size_lines, written
-from .assumptions import Branches
+from ..sizes.size_expressions import written
+from ..sizes.sizes import Computed, Size, size_lines
+from .assumptions import Branches, Sizes
 from .bounds import Bounds
-from .keys import Keys
+from .sizes_as_keys import Keys
 
 
 class CaptureWarning(UserWarning):
@@ -57,9 +61,9 @@ class Decisions:
         self.freezes: list[Freeze] = []
         self.warnings: list[str] = []
         self._steady: dict[str, bool] = {}  # questions about sizes that were looked at, as they are written
-        self.branches, self._space = Branches(dims, space), space
-        self.keys = Keys(self)
-        self.bounds = Bounds(dims)
+        self._branches = Branches(dims, space)
+        self._keys = Keys(self.assume)
+        self._bounds = Bounds(dims)
         dims.on_refusal = self._refused
         self._committed: dict[tuple[Any, ...], list[Size]] = {}
         self._offered: dict[tuple[Any, ...], Source | None] = {}
@@ -85,11 +89,15 @@ class Decisions:
         self.warnings.append(text)
         warn_user(text, CaptureWarning)
 
+    def note_silently(self, text: str) -> None:
+        """A warning that is kept with the program, and not given."""
+        self.warnings.append(text)
+
     def commit(self, size: Size) -> Any:
         """Python wants a plain number: it gets the example's."""
         if threading.get_ident() != self._thread:  # it found the size where the model keeps its own
             return size.values[0]
-        settled = self.bounds.answer(size) if size.is_bool() and size_lines(size) else None
+        settled = self._bounds.answer(size) if size.is_bool() and size_lines(size) else None
         if settled is not None:
             return settled
         recorder = size.tracer.recorder
@@ -105,10 +113,10 @@ class Decisions:
             if (general := self._general_elsewhere(size)) is None:
                 self.assume(size)
             else:
-                self.branches.take_side(size, general, user_source(), self.axes_of(size))
+                self._branches.take_side(size, general, user_source(), self.axes_of(size))
                 return general
         elif self.side and size.is_bool() and (answer := _on_side(self.side, size, self._dims.probes)) is not None:
-            self.branches.take_side(size, answer, user_source(), self.axes_of(size))
+            self._branches.take_side(size, answer, user_source(), self.axes_of(size))
             return answer
         else:
             self._commit(size)
@@ -118,11 +126,11 @@ class Decisions:
                 value=size.values[0],
                 values=size.values,
                 source=user_source(),
-                scope=self._scopes.current.path,
+                scope=self._scopes.path,
             )
             self.freezes.append(freeze)
             if self.thawing and size.is_bool():
-                self.branches.take_side(size, bool(size.values[0]), freeze.source, freeze.axes)
+                self._branches.take_side(size, bool(size.values[0]), freeze.source, freeze.axes)
         return size.values[0]
 
     def _general_elsewhere(self, size: Size) -> bool | None:
@@ -188,9 +196,9 @@ class Decisions:
         source = source or user_source()
         flips = self._dims.differing(size.values)
         if flips:
-            self.branches.note(size, source, flips)
+            self._branches.note(size, source, flips)
         elif isinstance(size.origin, Computed):
-            self.branches.note_if_solved(size, source)
+            self._branches.note_if_solved(size, source)
 
     def never_flips(self, size: Size) -> bool:
         """Whether a question about sizes has one answer at every probe and point, and wherever it was solved for."""
@@ -198,7 +206,7 @@ class Decisions:
             return False
         text = written(size)
         if text not in self._steady:
-            self._steady[text] = not isinstance(size.origin, Computed) or not self.branches.solved(size)
+            self._steady[text] = not isinstance(size.origin, Computed) or not self._branches.solved(size)
         return self._steady[text]
 
     def answered_by_sizes(self, size: Size, answers: Mapping[int, Any]) -> None:
@@ -206,13 +214,61 @@ class Decisions:
         at other probes and points, by their places, as far as they could be found out."""
         flips = [place for place, answer in answers.items() if answer != size.values[0]]
         if flips:
-            self.branches.note(size, user_source(), flips)
+            self._branches.note(size, user_source(), flips)
+
+    # --- what is kept in other files ----------------------------------------------------------------------------------
+    def tell_of_sides(self, told: Callable[[], Any]) -> None:
+        """Call `told` wherever one side of a branch is taken for both."""
+        self._branches.on_side = told
+
+    def sides(self) -> list[Assumption]:
+        """The branches of which one side was taken for both, with sizes on either side."""
+        return self._branches.sides()
+
+    def assumptions(self) -> list[Assumption]:
+        """The branches that other sizes would take differently, with such sizes."""
+        return self._branches.assumptions()
+
+    def other_way(self) -> Sizes | None:
+        """Sizes at which the most questions have another answer than the one that was taken for both."""
+        return self._branches.other_way()
+
+    def as_traced(self) -> tuple[Sizes, ...]:
+        """Of the sizes on either side, those at which no question has another answer than in the trace."""
+        return self._branches.as_traced()
+
+    def note_try(self, source: Source, places: Sequence[int], *, works: bool) -> None:
+        """What a `try` of the model's holds works in the example or does not, and other than at these places."""
+        self._branches.note_try(source, places, works=works)
+
+    def note_key(self, size: Size, frame: FrameType) -> None:
+        """The code of this frame asks a size for its hash."""
+        self._keys.note(size, frame)
+
+    def is_key_lookup(self, frame: FrameType) -> bool:
+        """Whether the frame compares keys of a table: then the present instruction has asked for a hash."""
+        return self._keys.is_lookup(frame)
+
+    def settle_keys(self) -> list[tuple[str, Source | None]]:
+        """Note the decisions that tables of fixed keys make. Raises CannotThaw if one has the example's size.
+
+        Returns what is to be told of tables that cannot be seen, with the lines.
+        """
+        return self._keys.settle()
+
+    def note_bound(self, values: tuple[int, ...], op: OpOverload, shape: Sequence[Dim]) -> None:
+        """A size depends on data that an operator was given in a tensor of this shape."""
+        self._bounds.note(values, op, shape)
+
+    def hand_on_bounds(self, op: OpOverload, args: tuple, results: Sequence[Sequence[Dim]]) -> None:
+        """An operator has made dimensions of others: they are no larger than what it makes of the largest of those."""
+        self._bounds.hand_on(op, args, results)
 
     def _refused(self, places: Collection[int]) -> None:
         """The model refuses points. If it survives that, these are sizes at which it takes another way."""
         survivor = surviving_try()
         if survivor is not None:
-            self.branches.note_try(survivor, sorted(places), works=True)
+            self._branches.note_try(survivor, sorted(places), works=True)
 
     def is_settled(self, size: Size) -> bool:
         """Whether a size is one plain number: all probes and all points agree."""

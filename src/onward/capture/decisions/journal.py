@@ -9,23 +9,31 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from torch._ops import OpOverload
 
 from ..ground.source import user_source
 from ..program.facts import Source
-from ..sizes.formulas import candidates, chosen
+from ..sizes.number_formulas import candidates, chosen
 from ..sizes.sizes import SYMBOLIC, Size, size_lines, symbol
-
-if TYPE_CHECKING:
-    from ..record.tracer import Tracer
+from .cannot_thaw import CannotThaw
+from .decisions import Decisions
 
 _MOST = 8  # formulas kept for one number
 
 
-class CannotThaw(Exception):
-    """The runs differ in more than numbers, or a number has no formula."""
+class JournalTrace(Protocol):
+    """What a journal asks of the run that it goes along with."""
+
+    @property
+    def probes(self) -> int: ...
+
+    @property
+    def decisions(self) -> Decisions: ...
+
+    def axis_sizes(self) -> dict[str, Size]:
+        """The dynamic axes of the inputs, as sizes."""
 
 
 class Entry(NamedTuple):
@@ -53,16 +61,16 @@ class Journal:
         """What was run, in order."""
         return [each.op for each in self.entries]
 
-    def enter(self, tracer: Tracer, op: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict]:
+    def enter(self, tracer: JournalTrace, op: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict]:
         self.entries.append(Entry(op, tuple(_numbers((args, kwargs))), user_source()))
         return args, kwargs
 
-    def read(self, tracer: Tracer, op: Any, data: Any) -> Any:
+    def read(self, tracer: JournalTrace, op: Any, data: Any) -> Any:
         """Numbers that a tensor is made of, `torch.tensor([height, width])`: they are no arguments of an operator."""
         self.enter(tracer, op, (data,), {})
         return data
 
-    def leave(self, tracer: Tracer, leaves: list[Any]) -> list[Any]:
+    def leave(self, tracer: JournalTrace, leaves: list[Any]) -> list[Any]:
         """What the model returned: plain values as they are, anything else as a placeholder."""
         self.returned = tuple(_plain(each) for each in leaves)
         return leaves
@@ -102,7 +110,7 @@ class Comparison:
         self.frozen_at: list[Source] = []  # lines at which Python made plain numbers of sizes
         self.to_be_told: list[tuple[str, Source | None]] = []  # of what this run decided, with the lines
 
-    def enter(self, tracer: Tracer, op: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict]:
+    def enter(self, tracer: JournalTrace, op: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict]:
         position, self._position = self._position, self._position + 1
         mine = tuple(_numbers((args, kwargs)))
         entry = Entry(op, mine, user_source())
@@ -124,12 +132,12 @@ class Comparison:
         new_args, new_kwargs = _replace((args, kwargs), look)
         return new_args, new_kwargs
 
-    def read(self, tracer: Tracer, op: Any, data: Any) -> Any:
+    def read(self, tracer: JournalTrace, op: Any, data: Any) -> Any:
         """The same with sizes where there are some."""
         (data,), _ = self.enter(tracer, op, (data,), {})
         return data
 
-    def leave(self, tracer: Tracer, leaves: list[Any]) -> list[Any]:
+    def leave(self, tracer: JournalTrace, leaves: list[Any]) -> list[Any]:
         """The values that the model returned, with a size for every plain number that follows one.
 
         Plain values of other kinds, such as strings, must be the same in all runs.
@@ -148,7 +156,7 @@ class Comparison:
                 )
         return [self._left(tracer, leaf, place) for place, leaf in enumerate(leaves)]
 
-    def _left(self, tracer: Tracer, leaf: Any, place: int) -> Any:
+    def _left(self, tracer: JournalTrace, leaf: Any, place: int) -> Any:
         others = tuple(journal.returned[place] for journal in self._journals)
         if _is_plain_number(leaf) or isinstance(leaf, SYMBOLIC):
             if not all(map(_is_plain_number, others)):
@@ -186,7 +194,9 @@ class Comparison:
             [f"at {_at(sizes)} {what}" for sizes, what in runs],
         )
 
-    def _seen(self, tracer: Tracer, number: Any, others: tuple[Any, ...], witnessed: list[tuple[Any, Any]]) -> Any:
+    def _seen(
+        self, tracer: JournalTrace, number: Any, others: tuple[Any, ...], witnessed: list[tuple[Any, Any]]
+    ) -> Any:
         """What to use in place of a number: itself if it is the same in all runs, else a size.
 
         `witnessed` has the sizes of every witness and the number that it saw, or None if it saw no number.

@@ -7,9 +7,9 @@ import random
 from collections.abc import Sequence
 from enum import Enum
 
-from .accept import accept
+from .acceptance import accept
+from .answer_patterns import draws, patterns
 from .items import OtherSize, Place, Program, Raw, Rejected
-from .patterns import draws, patterns
 from .recorder import Ways
 from .runs import Runs, Sizes
 

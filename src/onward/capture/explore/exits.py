@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -28,6 +28,10 @@ class Way:
     def changes(self, key: Any) -> bool:
         """Whether another value stands for a value of the run that stays."""
         return leaf_key(self.meeting.values[key]) != key
+
+    def leaves_changed(self) -> Iterator[tuple[Any, Any]]:
+        """The values of the run that stays for which another value stands, each with what is known of it."""
+        return ((key, leaf) for key, leaf in self.meeting.leaves.items() if self.changes(key))
 
     def result(self, key: Any, leaf: Any) -> Any:
         """What stands for a value of the run that stays."""

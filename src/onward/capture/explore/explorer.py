@@ -10,7 +10,7 @@ from typing import Any
 from .bodies import DEEPEST, check_depth, check_joins, with_turns, with_whole_lists
 from .branches import Ambiguous, Meeting, item_pairs, joined, meet, pairs_of
 from .checking import LeftOut, check, left_out
-from .endless import Endless
+from .endless_loops import Endless
 from .exits import Around, Exits
 from .items import (
     Block,
@@ -487,7 +487,7 @@ class Explorer:
             if len(ways) != roll.count:
                 raise CannotExplore("it leaves a loop at some of its turns only")
             for way in ways:
-                leaves.update((key, leaf) for key, leaf in way.meeting.leaves.items() if way.changes(key))
+                leaves.update(way.leaves_changed())
         results = tuple(said(said(leaf, names), behind) for leaf in leaves.values())
         block = Block(tuple(rest), results)
         known = made_until(run, len(run.items))

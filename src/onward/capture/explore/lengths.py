@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from ..ground.source import user_source
 from ..memory.tensor import Traced, computed
+from ..record.tracer import Tracer
 from ..sizes.sizes import SYMBOLIC, size_lines
-
-if TYPE_CHECKING:
-    from ..record.tracer import Tracer
 
 aten = torch.ops.aten
 _JOINS = (aten.stack.default, aten.cat.default)
@@ -51,7 +49,7 @@ class Lengths:
         self._count(loop, is_end)
         if is_end:
             turns, dims = self._ended[loop], self._tracer.dims
-            values = (turns, *self._tracer.elsewhere.data_sizes.fresh(object(), turns, "turns"))
+            values = (turns, *self._tracer.data_sizes.fresh(object(), turns, "turns"))
             self._counts[loop] = values if len(values) == dims.width else (*values, *dims.unlike_others())
             self._lines[loop] = frozenset((user_source(),))
 

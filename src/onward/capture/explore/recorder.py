@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dis
 import operator
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import CodeType, FrameType
-from typing import TYPE_CHECKING, Any
+from types import FrameType
+from typing import Any
 
 import torch
 from torch import fx
@@ -20,17 +19,17 @@ from ..ground.source import user_frames, user_source
 from ..ground.tree import flatten
 from ..memory.tensor import Traced
 from ..program.facts import SizeFact, Source
-from ..sizes.queries import number_of_chunks, number_of_pieces
-from ..sizes.sizes import SYMBOLIC, AxisOf, Computed, NumberOf, Size, expression_of, question_of, symbol, written
+from ..record.tracer import Tracer
+from ..sizes.shape_formulas import number_of_chunks, number_of_pieces
+from ..sizes.size_expressions import expression_of, question_of, written
+from ..sizes.sizes import SYMBOLIC, AxisOf, Computed, NumberOf, Size, symbol
+from .answer_patterns import Draw
+from .code_places import QUESTIONS, code_key, position
+from .data_readings import Readings, is_reading, with_rows
 from .items import At, Calc, CannotExplore, Const, Counter, Decision, Item, Op, Piece, Place, Ref, SizeOf, TooMuch, Turn
 from .lengths import Lengths
-from .patterns import Draw
-from .readings import Readings, is_reading, with_rows
 from .shapes import Shapes, is_in_place
 from .variables import Variables
-
-if TYPE_CHECKING:
-    from ..record.tracer import Tracer
 
 aten = torch.ops.aten
 Rules = Mapping[Place, tuple[bool, int]]  # for the questions of loops: the answer to go on with, and how often
@@ -197,7 +196,7 @@ class Recorder:
     @property
     def is_off(self) -> bool:
         """Whether what happens is no part of the run: inside of an operator, or of a branch that is kept anyway."""
-        return self.inside or len(self._tracer.levels) > 1
+        return self.inside or self._tracer.in_body
 
     def asks_of_sizes(self) -> bool:
         """Whether a question to a tensor that is made of sizes alone is a decision, even if all sizes answer alike."""
@@ -306,7 +305,7 @@ class Recorder:
 
     def number(self, size: Size) -> None:
         """A number that the model computes from sizes or from data."""
-        if self.is_off or self._tracer._depth or not size.from_data or not isinstance(size.origin, Computed):
+        if self.is_off or self._tracer.is_within_an_op or not size.from_data or not isinstance(size.origin, Computed):
             return
         if size.origin.function is operator.pow and size.is_int() and not self._is_index(size):
             raise CannotExplore("it raises a number to a power that data says, which Python does without any bound")
@@ -445,7 +444,7 @@ class Recorder:
             return number
         tracer = self._tracer
         node = tracer.graph.create_node("call_function", operator.index, (number,))
-        data_sizes = tracer.elsewhere.data_sizes
+        data_sizes = tracer.data_sizes
         counts = count.node.values if isinstance(count, torch.SymInt) and not count.node.from_data else None
         others = data_sizes.numbers(number) if counts is None else data_sizes.turn_numbers(number, counts)
         values = (number, *others)
@@ -510,6 +509,9 @@ class Recorder:
             raise CannotExplore("it goes over the pieces of a tensor that may be empty, which is one empty piece")
         return self.new_loop()
 
+    def length(self, value: list[Any]) -> Any:
+        return self.variables.length(value)
+
     # --- where -------------------------------------------------------------------------------------------------------
     def _at(self) -> At:
         stack = user_frames(self._root)[::-1]
@@ -523,9 +525,9 @@ class Recorder:
                 self._frame_count += 1
                 frames.append((each, self._frame_count))
         self._frames = frames
-        place = tuple((_code_key(each.f_code), _position(each)) for each in stack)
+        place = tuple((code_key(each.f_code), position(each)) for each in stack)
         scopes = self._tracer.scopes
-        asks = bool(stack) and stack[-1].f_code.co_code[stack[-1].f_lasti] in _QUESTIONS
+        asks = bool(stack) and stack[-1].f_code.co_code[stack[-1].f_lasti] in QUESTIONS
         in_for = bool(stack) and is_in_for(stack[-1].f_code, stack[-1].f_lasti)
         return At(place, frames[-1][1] if frames else 0, user_source(), scopes.current, scopes.call, asks, in_for)
 
@@ -545,30 +547,6 @@ def _streak(answers: Sequence[bool], wanted: bool) -> int:
             break
         count += 1
     return count
-
-
-_QUESTIONS = frozenset(
-    code for name, code in dis.opmap.items() if name.startswith(("POP_JUMP", "JUMP_IF", "TO_BOOL", "UNARY_NOT"))
-)
-_POSITIONS: dict[CodeType, list[Any]] = {}
-
-
-def _position(frame: FrameType) -> Any:
-    """Where a function is: with columns where Python has them, so that `a and b` are two places on one line."""
-    code = frame.f_code
-    if not hasattr(code, "co_positions"):
-        return frame.f_lineno
-    known = _POSITIONS.get(code)
-    if known is None:
-        known = _POSITIONS[code] = list(code.co_positions())
-    return known[frame.f_lasti // 2]
-
-
-_CODES: dict[tuple[str, int, str], int] = {}
-
-
-def _code_key(code: CodeType) -> int:
-    return _CODES.setdefault((code.co_filename, code.co_firstlineno, code.co_name), len(_CODES))
 
 
 def ceiling(size: Any, each: Any) -> Any:
@@ -597,4 +575,4 @@ def _count(op: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
 def _may_be_empty(op: Any, x: Any, *args: Any, **kwargs: Any) -> bool:
     """Whether the axis that is taken apart has no elements at some sizes."""
     size = x.size(_LISTS[op](x, *args, **kwargs)[0])
-    return 0 in (size.node.tracer.dims.live(size.node.values) if isinstance(size, SYMBOLIC) else (size,))
+    return 0 in (size.node.live if isinstance(size, SYMBOLIC) else (size,))

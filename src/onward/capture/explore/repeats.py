@@ -9,7 +9,7 @@ are found in a program: the same items at the same places, again and again, that
     a3 = add(a2, s2)
     a4 = add(a3, s3)
 
-That the loop is as long as the list is a guess; `accept.py` checks it in runs with other numbers of turns.
+That the loop is as long as the list is a guess; `acceptance.py` checks it in runs with other numbers of turns.
 """
 
 from __future__ import annotations

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
-from ..bodies.control import capture_branch, capture_loop
+from ..bodies.control_flow import capture_branch, capture_loop
 from ..bodies.traced_list import TracedList
 from ..frontends.script.lists import is_known_outside
 from ..ground.source import at_source
 from ..ground.tree import flatten
 from ..memory.tensor import Traced
 from ..program.facts import ListFact, TensorFact
+from ..record.tracer import Tracer
 from ..sizes.sizes import SYMBOLIC, computed, constant, symbol
 from .items import (
     Branch,
@@ -39,9 +40,6 @@ from .items import (
     is_of_numbers,
 )
 from .recorder import ceiling, piece_bounds
-
-if TYPE_CHECKING:
-    from ..record.tracer import Tracer
 
 aten = torch.ops.aten
 Env = dict[Any, Any]
@@ -225,12 +223,12 @@ class _Replay:
             return tensor.select(axis, index).unsqueeze(axis)
         if each is None:
             return tensor.select(axis, index)
-        if self._tracer.elsewhere.data_sizes.freedom.slices_fit:
+        if self._tracer.data_sizes.slices_fit:
             raise CannotExplore("the last part of a tensor may be shorter than the others")
         return aten.slice.Tensor(tensor, axis, index * each, (index + 1) * each)
 
     def _may_be_empty(self, size: Any) -> bool:
-        return 0 in (self._tracer.dims.live(size.node.values) if isinstance(size, SYMBOLIC) else (size,))
+        return 0 in (size.node.live if isinstance(size, SYMBOLIC) else (size,))
 
     # --- control flow ------------------------------------------------------------------------------------------------
     def _truth(self, template: Any, env: Env, wanted: bool = True) -> Any:

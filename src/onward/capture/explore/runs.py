@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from .data_readings import as_hints
 from .items import At, CannotExplore, Counter, Decision, Item, Place, Raw, TooMuch, item_renamed, made_by, renamed
-from .readings import as_hints
 from .recorder import Rules, Ways
 from .renaming import Shift
 

@@ -10,16 +10,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from ..memory.tensor import Traced, computed
 from ..program.facts import TensorFact
+from ..record.tracer import Tracer
 from .items import At
-
-if TYPE_CHECKING:
-    from ..record.tracer import Tracer
 
 Key = tuple[Any, ...]  # the operator, the module, the place, and the turns of the loops around it
 # A dtype, each size (one number, or those at probes and points), and the points that say nothing.

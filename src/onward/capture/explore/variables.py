@@ -11,25 +11,32 @@ import itertools
 import operator
 from collections.abc import Sequence
 from types import FrameType, GeneratorType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 
 from ..ground.frames import write_variables
-from ..sizes.sizes import SYMBOLIC
+from ..sizes.sizes import SYMBOLIC, Size
 from .items import At, CannotExplore, Counter, Place
-
-if TYPE_CHECKING:
-    from .recorder import Recorder
 
 _NUMBERS = (int, float)
 _MOST_HELD = 256  # numbers of one container that are looked at
 
 
+class Numbers(Protocol):
+    """The numbers of a run that are followed."""
+
+    def index(self, number: int) -> Any:
+        """A plain number, as one that is followed."""
+
+    def is_without_data(self, size: Size) -> bool:
+        """Whether a number is computed from sizes, numbers of turns and variables alone."""
+
+
 class Variables:
     """The numbers in variables of one run, and the lengths of lists, at every question."""
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: Numbers) -> None:
         self._recorder = recorder
         self._seen: dict[tuple[Place, int, str], list[tuple[int, Any]]] = {}  # each with the call of the function
         self._growing: dict[int, list[Any]] = {}  # by identity: lists whose lengths are followed

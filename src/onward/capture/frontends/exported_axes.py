@@ -40,7 +40,8 @@ def program_axes(model: ExportedModel, call: Call, asked: AskedAxes) -> AskedAxe
         if formula is not None:
             formulas[label] = formula
         axes[name][axis] = label
-    bounds = {names[each]: _bounds(model.program, each, asked.space.bounds.get(names[each])) for each in symbols}
+    given = asked.space.bounds
+    bounds = {names[each]: _bounds(model.program, each, given.get(names[each])) for each in symbols}
     made_up |= {str(each) for each in symbols if names[each] == str(each)}
     limited = {label: each for label, each in bounds.items() if each != UNBOUNDED}
     space = AxisSpace(limited, formulas, frozenset(), frozenset(made_up))

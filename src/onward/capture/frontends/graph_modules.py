@@ -12,7 +12,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import Any, TypeGuard
 
 import torch
 from torch import fx
@@ -24,10 +24,8 @@ from ...errors import CaptureError
 from ..ground.module_kinds import is_generated
 from ..ground.source import NOWHERE, at_source, in_python, is_library_file
 from ..program.facts import ModuleCall, Scope, Source
+from ..record.tracer import Tracer
 from .front_end import PythonModel, Run
-
-if TYPE_CHECKING:
-    from ..record.tracer import Tracer
 
 aten = torch.ops.aten
 GUARDS = "_guards_fn"  # the module in which torch.export keeps its checks of the inputs
@@ -141,7 +139,7 @@ class GraphRun:
                 f"{args[0]} changes a tensor in place and has no functional form",
                 op=str(args[0]),
                 source=self._tracer.where(),
-                module=self._tracer.scopes.current.path or None,
+                module=self._tracer.scopes.path or None,
                 hint="use an operator that returns the changed tensor in the model",
             )
         return op(*args, **kwargs)

@@ -13,26 +13,48 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
+from torch._ops import OpOverload
 from torch.autograd import function as autograd
 from torch.utils._python_dispatch import _disable_current_modes
 
 from ...errors import CaptureError, first_line
 from ..call.resizing import resized
+from ..decisions.decisions import Decisions
+from ..decisions.journal import Comparison, Journal, JournalTrace
 from ..ground.size_checks import Checked
 from ..ground.source import user_source
 from ..ground.threads import current
+from ..memory.graph_levels import GraphTrace
+from ..memory.plain_tensors import PlainTensors
 from ..memory.tensor import Traced
 from ..program.facts import FunctionCall, Slot
 from ..sizes.layouts import LARGEST_REAL_PROBE, Layout, ProbeFailure
 from ..sizes.sizes import SYMBOLIC
 
-if TYPE_CHECKING:
-    from ..record.tracer import Tracer
-
 LEVEL: Any = autograd._SingleLevelFunction  # where PyTorch's own `Function.apply` goes next
+
+
+class CallTrace(GraphTrace, JournalTrace, Protocol):
+    """What a call of a Function needs of the trace."""
+
+    @property
+    def decisions(self) -> Decisions: ...
+
+    @property
+    def plain(self) -> PlainTensors: ...
+
+    @property
+    def pen(self) -> Journal | Comparison | None:
+        """What runs at several sizes are written into."""
+
+    def record(self, op: OpOverload, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """Run an op on the example and write it down."""
+
+    def write(self, target: Traced, result: Any, op: str) -> None:
+        """Make `result` the new content of `target`."""
 
 
 class _Running(threading.local):
@@ -46,7 +68,7 @@ def interception(original: Any) -> Any:
     """The `apply` that records this thread's calls of Functions with a `symbolic` whole, while it traces."""
 
     def apply(function: Any, *args: Any, **kwargs: Any) -> Any:
-        tracer = current()
+        tracer: CallTrace | None = current()
         if tracer is None or _RUNNING.inside or kwargs or not callable(getattr(function, "symbolic", None)):
             return _pytorchs_apply(function, *args, **kwargs)
         _RUNNING.inside = True
@@ -62,7 +84,7 @@ def _pytorchs_apply(function: Any, *args: Any, **kwargs: Any) -> Any:
     return super(LEVEL, function).apply(*args, **kwargs)
 
 
-def _record(tracer: Tracer, function: Any, args: tuple, apply: Callable[..., Any]) -> Any:
+def _record(tracer: CallTrace, function: Any, args: tuple, apply: Callable[..., Any]) -> Any:
     """One call as one node."""
     if tracer.pen is not None:
         args, _ = tracer.pen.enter(tracer, function, args, {})
@@ -91,7 +113,7 @@ def _record(tracer: Tracer, function: Any, args: tuple, apply: Callable[..., Any
     return tuple(results) if isinstance(result, tuple) else results[0]
 
 
-def _with_slots(tracer: Tracer, value: Any, values: list[Any]) -> Any:
+def _with_slots(tracer: CallTrace, value: Any, values: list[Any]) -> Any:
     """An argument with a Slot for every tensor and varying size in it; these are appended to the values."""
     if isinstance(value, SYMBOLIC) and tracer.decisions.is_settled(value.node):
         return value.node.values[0]
@@ -114,12 +136,12 @@ def _equal(first: torch.Tensor, second: torch.Tensor) -> bool:
     return bool(same.all())
 
 
-def _hidden_write(tracer: Tracer, function: Any, slot: int) -> CaptureError:
+def _hidden_write(tracer: CallTrace, function: Any, slot: int) -> CaptureError:
     source = user_source()
     return CaptureError(
         f"{function.__name__} changes its tensor argument {slot} in place and does not return it",
         source=str(source) if source else None,
-        module=tracer.scopes.current.path or None,
+        module=tracer.scopes.path or None,
         hint="return the tensor and say so with ctx.mark_dirty(...), or work on a copy of it",
     )
 

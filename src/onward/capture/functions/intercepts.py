@@ -2,28 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
 
 import numpy
 import torch
 
 from ...tables import registrar
 from ..call.weights import is_made_of_weights
-from ..ground.source import user_source
+from ..decisions.decisions import Decisions
+from ..decisions.journal import Comparison, Journal, JournalTrace
+from ..memory.graph_levels import GraphTrace
+from ..memory.plain_tensors import PlainTensors
+from ..memory.size_conditions import AskedRecorder
 from ..memory.tensor import Traced
-from ..sizes.queries import freeze_sizes
-from ..sizes.sizes import SYMBOLIC
-from .ranges import announced, numbers_along
-
-if TYPE_CHECKING:
-    from ..record.tracer import Tracer
+from ..memory.tensor_queries import freeze_sizes
+from ..memory.writes import Writes
+from ..sizes.sizes import SYMBOLIC, FailedNumbers
+from .loop_turns import LoopRecorder, announced, numbers_along
 
 _MOST_NUMBERS = 64  # of a tensor that becomes a list
 
-Intercept = Callable[["Tracer", Any, tuple, dict[str, Any]], Any]
+Intercept = Callable[..., Any]  # of the trace, PyTorch's function, and its arguments and keywords
 INTERCEPTS: dict[Any, Intercept] = {}  # of this file; `attempt/session.py` lists the tables of all files
 intercepts = registrar(INTERCEPTS)
+
+
+class FunctionRecorder(AskedRecorder, LoopRecorder, Protocol):
+    """A run that is explored, as calls of PyTorch's functions know it."""
+
+    def follow(self, op: Any, args: tuple, kwargs: Mapping[str, Any], call: Callable[[], Any]) -> Any:
+        """An operator of the model's."""
+
+
+class FailedIndices(FailedNumbers, Protocol):
+    """What is told of numbers and of indices that do not fit."""
+
+    def index_fails(self, places: set[int]) -> None:
+        """An element is asked for that is not there at these probes and points."""
+
+
+class FunctionTrace(GraphTrace, JournalTrace, Protocol):
+    """What calls of PyTorch's functions need of the trace."""
+
+    @property
+    def decisions(self) -> Decisions: ...
+
+    @property
+    def plain(self) -> PlainTensors: ...
+
+    @property
+    def writes(self) -> Writes: ...
+
+    @property
+    def recorder(self) -> FunctionRecorder | None: ...
+
+    @property
+    def pen(self) -> Journal | Comparison | None:
+        """What runs at several sizes are written into."""
+
+    @property
+    def other_sizes(self) -> FailedIndices: ...
+
+    def within_an_op(self) -> AbstractContextManager[None]:
+        """Ops inside are parts of one of the model's."""
 
 
 def _is_number_tensor(index: Any) -> bool:
@@ -74,7 +117,7 @@ def _with_axes(tensor: torch.Tensor, entries: tuple[Any, ...]) -> list[tuple[int
     return found
 
 
-def _note_bounds(tracer: Tracer, tensor: torch.Tensor, index: Any) -> None:
+def _note_bounds(tracer: FunctionTrace, tensor: torch.Tensor, index: Any) -> None:
     """`try: x[10]` takes another way at sizes that have no such element. PyTorch checks that before it calls any
     operator."""
     entries = index if isinstance(index, tuple) else (index,)
@@ -84,7 +127,7 @@ def _note_bounds(tracer: Tracer, tensor: torch.Tensor, index: Any) -> None:
         dim = tensor.fact.shape[axis] if type(entry) is int and axis < tensor.fact.rank else 0
         if not isinstance(dim, int):
             lacking = {place for place, size in enumerate(dim.values) if not -size <= entry < size}
-            tracer.elsewhere.index_fails(lacking)
+            tracer.other_sizes.index_fails(lacking)
 
 
 def _select_sizes(tensor: torch.Tensor, index: Any) -> tuple[torch.Tensor, tuple[Any, ...]] | None:
@@ -123,7 +166,7 @@ def _width(entry: Any) -> int:
 
 
 @intercepts(torch.Tensor.__getitem__)
-def getitem(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+def getitem(tracer: FunctionTrace, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """`x[i]` with a 0-d tensor: an index like any other, rather than a number read from data."""
     tensor, index = args[0], _plain_bounds(args[1])
     _note_bounds(tracer, tensor, index)
@@ -143,7 +186,7 @@ def getitem(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> A
 
 
 @intercepts(torch.Tensor.__setitem__)
-def setitem(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+def setitem(tracer: FunctionTrace, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """`x[i] = v` with a 0-d tensor `i`: the part at `i` is written as a whole."""
     tensor, index, value = args[0], _plain_bounds(args[1]), args[2]
     _note_bounds(tracer, tensor, index)
@@ -235,7 +278,7 @@ def _has_symbol(data: Any) -> bool:
 
 
 @intercepts(torch.tensor, torch.as_tensor, torch.Tensor.new_tensor)
-def tensor_of(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+def tensor_of(tracer: FunctionTrace, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """`torch.tensor([x.shape[0], 2])`: the numbers keep their origin."""
     data = args[-1] if args else kwargs.get("data")
     if func is torch.as_tensor and isinstance(data, torch.Tensor):
@@ -296,7 +339,7 @@ def _dtype_of(data: Any) -> torch.dtype:
     torch.Tensor.chunk,
     torch.chunk,
 )
-def pieces(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+def pieces(tracer: FunctionTrace, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """`for row in x`: where a run is explored, the loop says when a turn begins."""
     recorder = tracer.recorder
     if recorder is None or recorder.is_off or not args or not isinstance(args[0], Traced) or not args[0].dim():
@@ -316,7 +359,7 @@ def _chunks(x: Any, chunks: Any, dim: int = 0) -> Any:
 
 
 @intercepts(torch.equal, torch.Tensor.equal)
-def equal(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+def equal(tracer: FunctionTrace, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """`torch.equal(x, y)`: a truth value that the graph computes. An `if` on it keeps the example's side, with a
     warning."""
     x, y = args if len(args) == 2 else (args[0], kwargs["other"])
@@ -328,19 +371,19 @@ def equal(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any
 
 
 @intercepts(torch.allclose, torch.Tensor.allclose)
-def allclose(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+def allclose(tracer: FunctionTrace, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """`torch.allclose(x, y)`, likewise."""
     if not _depends_on_inputs(tracer, *args, *kwargs.values()):
         return NotImplemented
     return torch.isclose(*args, **kwargs).all().item()
 
 
-def _depends_on_inputs(tracer: Tracer, *values: Any) -> bool:
+def _depends_on_inputs(tracer: FunctionTrace, *values: Any) -> bool:
     return any(isinstance(each, Traced) and not is_made_of_weights(tracer.node_of(each)) for each in values)
 
 
 @intercepts(torch.Tensor.tolist)
-def to_list(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+def to_list(tracer: FunctionTrace, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """`sizes.tolist()` of a few numbers: each of them is a number that Python may go on computing with."""
     tensor = args[0]
     if tracer.recorder is not None and isinstance(tensor, Traced) and not tensor.fact.is_static:
@@ -359,12 +402,12 @@ def to_list(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> A
 
 
 @intercepts(torch.Tensor.numpy, torch.Tensor.__array__)
-def read_out(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+def read_out(tracer: FunctionTrace, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """The tensor leaves PyTorch: what it holds for the example becomes part of the graph."""
     with tracer.aside():
         tensor = tracer.plain.stand_in(args[0])
         if not isinstance(tensor, Traced):
-            tracer.plain.derivations.read(torch.clone, tensor, user_source())
+            tracer.plain.note_whole_read(tensor)
             return func(*args, **kwargs)
         if is_made_of_weights(tracer.node_of(tensor)):
             content = tensor.example.detach().clone()
@@ -380,7 +423,7 @@ def read_out(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> 
 
 
 @intercepts(torch.Tensor.untyped_storage, torch.Tensor.storage, torch.Tensor._typed_storage)
-def storage_of(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+def storage_of(tracer: FunctionTrace, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """Memory that is written past PyTorch's operators is written past the graph."""
     if isinstance(args[0], Traced):
         raise tracer.cannot(
@@ -392,7 +435,7 @@ def storage_of(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -
 
 
 @intercepts(torch.Tensor.data.__set__)  # type: ignore[attr-defined]
-def set_data(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+def set_data(tracer: FunctionTrace, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """`x.data = y`: x is on the memory of y from now on. A tensor that is not traced takes the content."""
     target, value = args
     if not isinstance(target, Traced):

@@ -3,31 +3,28 @@
 The answers depend on sizes. A matrix that was transposed is contiguous where it has one row, or one column. So an
 answer that is not the same at all sizes is a decision on sizes like any other, with a condition on the axes where one
 can be found that holds at every probe and at every point. C++ code that asks the same gets to the same results either
-way, and is answered by `queries.py`.
+way, and is answered by `tensor_queries.py`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from ...tables import registrar
 from ..ground.source import is_asked_by_us
-from ..memory.conditions import asked_sizes, number, numbers_of, truth
 from ..memory.point_layouts import chain, tensors_elsewhere
+from ..memory.size_conditions import asked_sizes, number, numbers_of, truth
 from ..memory.tensor import Traced
-from .intercepts import Intercept
-
-if TYPE_CHECKING:
-    from ..record.tracer import Tracer
+from .intercepts import FunctionTrace, Intercept
 
 INTERCEPTS: dict[Any, Intercept] = {}
 intercepts = registrar(INTERCEPTS)
 
 
 @intercepts(torch.Tensor.is_contiguous)
-def is_contiguous(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+def is_contiguous(tracer: FunctionTrace, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """`x.is_contiguous()`, `x.is_contiguous(memory_format=torch.channels_last)`"""
     tensor, *rest = args
     if not _is_asked(tracer, tensor):
@@ -39,7 +36,7 @@ def is_contiguous(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]
 
 
 @intercepts(torch.Tensor.stride)
-def stride(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+def stride(tracer: FunctionTrace, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """`x.stride()`, `x.stride(0)`"""
     tensor, *rest = args
     axis = rest[0] if rest else kwargs.get("dim")
@@ -53,7 +50,7 @@ def stride(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> An
 
 
 @intercepts(torch.Tensor.storage_offset)
-def storage_offset(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+def storage_offset(tracer: FunctionTrace, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """`x.storage_offset()`: how far a part is from the beginning depends on the sizes of the whole."""
     tensor = args[0]
     if not isinstance(tensor, Traced) or all(each.fact.is_static for each in chain(tensor)):
@@ -64,7 +61,7 @@ def storage_offset(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any
 
 
 @intercepts(torch.Tensor.is_set_to)
-def is_set_to(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+def is_set_to(tracer: FunctionTrace, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """`x.is_set_to(y)`: whether two tensors are the same memory."""
     tensors = [each for each in (*args, *kwargs.values()) if isinstance(each, Traced)]
     if all(each.fact.is_static for tensor in tensors for each in chain(tensor)):
@@ -77,7 +74,7 @@ def is_set_to(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) ->
 
 
 @intercepts(torch.Tensor._is_view, torch.Tensor._base.__get__)  # type: ignore[union-attr]
-def is_view(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+def is_view(tracer: FunctionTrace, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """`x._is_view()`, `x._base`: a trace knows it, and a reshape that copies at most sizes is a view at some."""
     tensor = args[0]
     if not isinstance(tensor, Traced):
@@ -94,11 +91,11 @@ def is_view(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> A
     return None if bottom is tensor else bottom
 
 
-def _is_asked(tracer: Tracer, tensor: Any) -> bool:
+def _is_asked(tracer: FunctionTrace, tensor: Any) -> bool:
     return isinstance(tensor, Traced) and not tensor.fact.is_static
 
 
-def _elsewhere(tracer: Tracer, tensor: Traced, question: str) -> list[torch.Tensor | None]:
+def _elsewhere(tracer: FunctionTrace, tensor: Traced, question: str) -> list[torch.Tensor | None]:
     """How the tensor lies in memory everywhere."""
     found = tensors_elsewhere(tracer, tensor)
     if found is None:

@@ -12,17 +12,14 @@ from __future__ import annotations
 
 import inspect
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from ...tables import registrar
-from .intercepts import Intercept
-
-if TYPE_CHECKING:
-    from ..record.tracer import Tracer
+from .intercepts import FunctionTrace, Intercept
 
 INTERCEPTS: dict[Any, Intercept] = {}
 intercepts = registrar(INTERCEPTS)
@@ -32,7 +29,7 @@ _RARE = ("bias_k", "bias_v", "static_k", "static_v", "add_zero_attn", "use_separ
 
 
 @intercepts(functional.multi_head_attention_forward)
-def multi_head_attention(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+def multi_head_attention(tracer: FunctionTrace, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """The usual case: batched, one weight for all projections. The others take PyTorch's own way."""
     bound = _SIGNATURE.bind(*args, **kwargs)
     bound.apply_defaults()

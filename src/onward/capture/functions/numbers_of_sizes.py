@@ -15,26 +15,33 @@ import math
 import operator
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 
 from ...tables import registrar
 from ..memory.tensor import Traced
+from ..memory.tensor_queries import size_of
 from ..program.facts import bit_length
-from ..sizes.queries import size_of
-from ..sizes.sizes import Computed, Function, Size, computed, constant, extremes
-from .intercepts import Intercept
+from ..sizes.python_functions import Function, extremes
+from ..sizes.sizes import Computed, Size, computed, constant
+from .intercepts import FunctionTrace, Intercept
 
-if TYPE_CHECKING:
-    from ..record.tracer import Tracer
+
+class NumberTrace(FunctionTrace, Protocol):
+    """A trace that may have plain numbers for sizes."""
+
+    @property
+    def sizes_as_numbers(self) -> bool:
+        """Whether `x.shape` holds plain numbers."""
+
 
 INTERCEPTS: dict[Any, Intercept] = {}
 intercepts = registrar(INTERCEPTS)
 
 
 @intercepts(torch.Tensor.shape.__get__, torch.Tensor.size, torch.Tensor.numel)  # type: ignore[attr-defined]
-def shape(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+def shape(tracer: NumberTrace, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """`x.shape`, `x.size()`, `x.size(0)` and `x.numel()` where sizes are to be plain numbers."""
     tensor = args[0]
     if not tracer.sizes_as_numbers or not isinstance(tensor, Traced):
@@ -52,7 +59,7 @@ class _Number:
     size: Size
 
     def __hash__(self) -> int:
-        self.size.tracer.decisions.keys.note(self.size, sys._getframe(1))
+        self.size.note_key(sys._getframe(1))
         return hash((id(self.size.tracer), self.size.values))
 
     def __eq__(self, other: object) -> Any:
@@ -69,7 +76,7 @@ class _Number:
 
     def _is_compared(self) -> bool:
         """Whether the model compares. A dict compares its keys too, and that is nobody's branch."""
-        return not self.size.tracer.decisions.keys.is_lookup(sys._getframe(2))
+        return not self.size.is_key_lookup(sys._getframe(2))
 
     def __bool__(self) -> bool:
         return bool(_computed(operator.ne, self, 0))
@@ -96,13 +103,13 @@ def number_of(size: Size) -> Any:
     """The example's number, with its formula."""
     first = size.values[0]
     if type(first) not in (int, float):
-        return size.tracer.decisions.commit(size) if type(first) is bool else first
+        return size.commit() if type(first) is bool else first
     result: Any = WholeNumber(first) if type(first) is int else RealNumber(first)
     result.size = size
-    size.tracer.decisions.offer(size)
+    size.offer()
     if type(first) is float and all(map(math.isfinite, size.values)):  # `int(number)` does not come to us
         values = tuple(map(int, size.values))
-        size.tracer.decisions.offer(Size(size.tracer, values, Computed(math.trunc, (size,))))
+        Size(size.tracer, values, Computed(math.trunc, (size,))).offer()
     return result
 
 

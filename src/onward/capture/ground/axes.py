@@ -30,6 +30,11 @@ class Formula:
     def at(self, sizes: Mapping[str, int]) -> int:
         return self.offset + sum(factor * sizes[name] for name, factor in self.terms)
 
+    def along(self, axes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
+        """The sizes where each axis takes these sizes, one after the other."""
+        columns = zip(*(axes[name] for name in self.names), strict=True)
+        return tuple(self.at(dict(zip(self.names, sizes, strict=True))) for sizes in columns)
+
     def solved_for(self, unknown: str, size: int, known: Mapping[str, int]) -> int | None:
         """The size of one name at which the formula gives `size`, if there is one."""
         rest = self.offset + sum(factor * known[name] for name, factor in self.terms if name != unknown)

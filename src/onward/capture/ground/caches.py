@@ -88,4 +88,4 @@ def _counts_its_keys(layer: Any) -> bool:
 
 def _values(size: Any) -> Any:
     """A size at all probes, without asking it to decide for one."""
-    return size.node.values[: size.node.tracer.probes] if isinstance(size, torch.SymInt) else size
+    return size.node.at_probes if isinstance(size, torch.SymInt) else size

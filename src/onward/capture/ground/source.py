@@ -18,7 +18,7 @@ import torch
 
 from .module_kinds import is_generated, is_interpreted
 from .names import encodable
-from .places import ModuleCall, Scope, Source
+from .source_places import ModuleCall, Scope, Source
 
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 OURS = str(Path(os.path.abspath(__file__)).parents[2]) + os.sep  # this package, by the name that code objects have
@@ -194,6 +194,11 @@ class ScopeStack:
     @property
     def current(self) -> Scope:
         return self._stack[-1]
+
+    @property
+    def path(self) -> str:
+        """The path of the innermost module; empty in the model itself."""
+        return self._stack[-1].path
 
     @property
     def call(self) -> ModuleCall | None:

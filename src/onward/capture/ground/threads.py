@@ -5,10 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from ..record.tracer import Tracer
+from typing import Any
 
 # A trace, and a call of a model whose state is put back afterwards, change what several threads may share: the modes
 # and buffers of the model, patches. One thread at a time does that. It may do so again inside: an export in a forward.
@@ -16,7 +13,7 @@ ONE_AT_A_TIME = threading.RLock()
 
 
 class _Active(threading.local):
-    tracer: Tracer | None = None
+    tracer: Any = None
     later: float = 0.0  # how many seconds the clocks of this thread are ahead
     slow: int = 0  # how often this thread asked for the slow path of transformer layers
     exported: type | None = None  # the class of tensors of a model that runs as if it were being exported
@@ -25,13 +22,16 @@ class _Active(threading.local):
 _ACTIVE = _Active()
 
 
-def current() -> Tracer | None:
-    """The tracer at work in this thread; the innermost one, if a model exports another one in its forward."""
+def current() -> Any:
+    """The tracer at work in this thread, or None; the innermost one, if a model exports another one in its forward.
+
+    This room knows nothing of tracers. A caller declares the variable with what its own room needs of the tracer.
+    """
     return _ACTIVE.tracer
 
 
 @contextlib.contextmanager
-def tracing(tracer: Tracer) -> Iterator[None]:
+def tracing(tracer: object) -> Iterator[None]:
     """Inside, this thread is tracing."""
     outer = _ACTIVE.tracer
     _ACTIVE.tracer = tracer

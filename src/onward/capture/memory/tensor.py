@@ -1,21 +1,142 @@
-"""The tensor that a model sees while it is traced."""
+"""The tensor that a model sees while it is traced, and the memory that it lives in.
+
+A `Cell` is a piece of memory. Its base tensor and all views of it share the cell. A write advances the cell's version.
+Other views of the same cell notice that they are older and take themselves from the base again when somebody reads
+them.
+"""
 
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
 
 import torch
 from torch import fx
+from torch._ops import OpOverload
 from torch.utils._pytree import tree_map_only
 
+from ...errors import CaptureError
 from ..program.facts import TensorFact
 from ..sizes.layouts import Layout
+from ..sizes.sizes import SizeTrace
+from .layout_recipes import Copied
+from .view_inverses import MIRRORED, ViewStep
 
-if TYPE_CHECKING:
-    from ..record.tracer import Tracer
-    from .aliasing import Cell, ViewStep
-    from .point_layouts import Copied
+
+class Origin:
+    """A piece of memory as it came into being, and the cells that may be this memory."""
+
+    __slots__ = ("cells", "level")
+
+    def __init__(self, cell: Cell) -> None:
+        self.level = cell.level
+        self.cells = weakref.WeakSet([cell])
+
+
+class Cell:
+    """A piece of memory; `version` counts the writes."""
+
+    __slots__ = (
+        "__weakref__",
+        "_mirrored",
+        "_origins",
+        "_views",
+        "borrowed",
+        "copies",
+        "doubt",
+        "level",
+        "shared",
+        "version",
+    )
+
+    def __init__(self, level: Any) -> None:
+        self.level = level  # the graph in which it came into being
+        self.version = 0
+        self.shared = False  # some view, or another tensor, reads the same real memory
+        self.borrowed: list[Traced] = []  # the tensors on this memory, base first, if the memory is the caller's
+        self.copies: list[tuple[weakref.ref[Cell], Callable[[], None]]] = []  # one memory with this at some sizes
+        self.doubt = ""  # where another one was written to that may be this memory or not: what this holds is unknown
+        self._origins: set[Origin] = set()
+        self._views: list[weakref.ref[Traced]] = []
+        self._mirrored: list[weakref.ref[Traced]] = []  # those of them whose example has memory of its own
+
+    def add_view(self, view: Traced) -> None:
+        self._views.append(weakref.ref(view))
+        if is_mirrored(view):
+            self._mirrored.append(weakref.ref(view))
+
+    def note_copy(self, other: Cell, told: Callable[[], None]) -> None:
+        """Another piece of memory is one with this at some sizes; before a write, `told` is called."""
+        self.copies.append((weakref.ref(other), told))
+
+    def share_borrowed(self, tensor: Traced) -> None:
+        """A tensor that is on this memory now moves with the others, if the memory is the caller's."""
+        if self.borrowed:
+            self.borrowed.append(tensor)
+
+    def views_of(self, parent: Traced) -> Iterator[Traced]:
+        """The views that were taken from this very tensor, as far as somebody still has them."""
+        for reference in self._views:
+            view = reference()
+            if view is not None and view.parent is parent:
+                yield view
+
+    @property
+    def origins(self) -> set[Origin]:
+        """The memory that this may be: the result of a branch or a loop may be memory from outside, or new memory."""
+        if not self._origins:
+            self._origins.add(Origin(self))
+        return self._origins
+
+    def may_be(self, origins: Iterable[Origin]) -> None:
+        for each in origins:
+            self.origins.add(each)
+            each.cells.add(self)
+
+    def others(self) -> list[Cell]:
+        """The cells that may be one memory with this one."""
+        return [cell for each in self._origins for cell in each.cells if cell is not self]
+
+    def mirror(self) -> None:
+        """After a write: bring the examples of conjugates up to date."""
+        for reference in self._mirrored:
+            view = reference()
+            if view is not None and view.parent is not None:
+                view.example.copy_(mirrored(view, view.parent.example))
+
+    def give_back(self) -> None:
+        """Before a write: move every tensor on borrowed memory to a copy of it."""
+        if not self.borrowed:
+            return
+        base = self.borrowed[0].example
+        copy, start = base.detach().clone(), base.storage_offset()
+        for each in self.borrowed:
+            view = each.example
+            each.example = copy.as_strided(view.size(), view.stride(), view.storage_offset() - start)
+        self.borrowed = []
+
+
+class TensorTrace(SizeTrace, Protocol):
+    """What a traced tensor needs of the trace that it belongs to."""
+
+    @property
+    def thread(self) -> int:
+        """The thread that traces; in others, traced tensors are the example's."""
+
+    def dispatch(self, op: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """One op of the running model."""
+
+    def own(self, tensor: Traced, node: fx.Node, parent: Traced | None = None, step: ViewStep | None = None) -> None:
+        """Connect a new tensor with its node and with the memory it lives in."""
+
+    def aside(self) -> AbstractContextManager[None]:
+        """Ops on real tensors inside are not the model's."""
+
+    def cannot(self, what: str, op: OpOverload | str, hint: str | None = None) -> CaptureError:
+        """The error for what tracing cannot follow."""
 
 
 class Traced(torch.Tensor):
@@ -32,7 +153,7 @@ class Traced(torch.Tensor):
     example: torch.Tensor
     layouts: tuple[Layout, ...]
     fact: TensorFact
-    tracer: Tracer
+    tracer: TensorTrace
     cell: Cell
     parent: Traced | None
     step: ViewStep | None
@@ -44,7 +165,7 @@ class Traced(torch.Tensor):
 
     # There is no __init__: `torch.Tensor(x)` would call it on the alias of x that the tracer has made.
     @staticmethod
-    def __new__(cls, real: torch.Tensor, layouts: tuple[Layout, ...], fact: TensorFact, tracer: Tracer) -> Traced:
+    def __new__(cls, real: torch.Tensor, layouts: tuple[Layout, ...], fact: TensorFact, tracer: TensorTrace) -> Traced:
         made = torch.Tensor._make_wrapper_subclass(
             cls,
             real.size(),
@@ -103,12 +224,23 @@ class Traced(torch.Tensor):
         return f"Traced([{dims}], {self.fact.dtype})"
 
 
+def is_mirrored(view: Traced) -> bool:
+    """Whether a tensor is a view of its parent, and its example is not."""
+    return view.step is not None and view.step.op in MIRRORED
+
+
+def mirrored(view: Traced, example: torch.Tensor) -> torch.Tensor:
+    """What a mirrored view sees where its parent's example is this one, or the other way round."""
+    assert view.step is not None
+    return view.step.op(example).resolve_conj().resolve_neg()
+
+
 def _examples(value: Any) -> Any:
     """What another thread computes with that found a traced tensor where a model keeps its own: the example's."""
     return tree_map_only(Traced, lambda each: each.example, value)
 
 
-def _tracer_in(value: Any) -> Tracer | None:
+def _tracer_in(value: Any) -> TensorTrace | None:
     if isinstance(value, Traced):
         return value.tracer
     if isinstance(value, (list, tuple)):
@@ -118,7 +250,7 @@ def _tracer_in(value: Any) -> Tracer | None:
     return None
 
 
-def computed(tracer: Tracer, node: fx.Node, fact: TensorFact, example: torch.Tensor) -> Traced:
+def computed(tracer: TensorTrace, node: fx.Node, fact: TensorFact, example: torch.Tensor) -> Traced:
     """A new tensor that a node computes, in memory of its own; its other probes are as the fact says."""
     layouts = tuple(_layout(fact, probe) for probe in range(1, tracer.probes))
     traced = Traced(example.clone(memory_format=torch.contiguous_format), layouts, fact, tracer)

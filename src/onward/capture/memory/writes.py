@@ -1,6 +1,6 @@
 """Writes: `add_`, `copy_`, `out=` and their like are computed as functions, and the result is put where they write.
 
-A write through a chain of views goes back up the chain step by step (`aliasing.py`). Where a step repeats elements
+A write through a chain of views goes back up the chain step by step (`view_inverses.py`). Where a step repeats elements
 (expand, overlapping windows) or has no inverse, the elements are found by number: the same views are taken of a tensor
 that counts its elements, and the new values are scattered to these places.
 """
@@ -10,25 +10,25 @@ from __future__ import annotations
 import functools
 import math
 import operator
-import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
 
 import torch
 from torch import fx
 from torch._ops import OpOverload
 
 from ..ground.memory import storage
-from ..ground.traits import Traits
+from ..ground.operator_schemas import Traits
 from ..program.facts import SizeFact, SymDim, TensorFact
 from ..sizes.sizes import SYMBOLIC, AxisOf, Size
-from .aliasing import PARENT, Cell, PutBack, ViewStep, is_mirrored, mirrored, put_back, single
-from .conditions import note_ones, numbers_of, sizes_of, truth
-from .point_layouts import Copied, recipe_of
-from .tensor import Traced
-
-if TYPE_CHECKING:
-    from ..record.tracer import Tracer
+from .graph_levels import GraphTrace
+from .layout_recipes import Copied
+from .plain_tensors import PlainTensors
+from .point_layouts import recipe_of
+from .size_conditions import note_ones, numbers_of, sizes_of, truth
+from .tensor import Cell, Traced, is_mirrored, mirrored
+from .view_inverses import PARENT, PutBack, ViewStep, put_back, single
 
 aten = torch.ops.aten
 
@@ -60,11 +60,18 @@ NO_TWIN = (
 _RESIZED = "a graph's values have no memory to enlarge or exchange: make a new tensor of that size and use it instead"
 
 
+class WriteTrace(GraphTrace, Protocol):
+    """What writes need of their trace."""
+
+    def mode_again(self) -> AbstractContextManager[Any]:
+        """Ops inside come to the trace one by one."""
+
+
 class Writes:
     """The writes of one trace."""
 
-    def __init__(self, tracer: Tracer) -> None:
-        self._tracer = tracer
+    def __init__(self, tracer: WriteTrace, plain: PlainTensors) -> None:
+        self._tracer, self._plain = tracer, plain
 
     # --- ops that write --------------------------------------------------------------------------------------------
     def run(self, op: OpOverload, info: Traits, args: tuple, kwargs: dict[str, Any]) -> Any:
@@ -78,7 +85,7 @@ class Writes:
         for position, name in info.writes:
             target = args[position] if position < len(args) else kwargs.get(name)
             if isinstance(target, torch.Tensor) and not isinstance(target, Traced):
-                target = tracer.plain.promote(target)
+                target = self._plain.promote(target)
                 if position < len(args):
                     args = (*args[:position], target, *args[position + 1 :])
                 else:
@@ -104,7 +111,7 @@ class Writes:
             results = (results,)
         for target, result in zip(targets, results, strict=True):
             if not isinstance(result, Traced):
-                result = tracer.plain.lift(result)
+                result = self._plain.lift(result)
             if op is not aten.copy_.default and not torch.can_cast(result.fact.dtype, target.fact.dtype):
                 what = f"{op} computes {result.fact.dtype}, which cannot be written to a tensor of {target.fact.dtype}"
                 raise tracer.cannot(what, op, "PyTorch refuses it as well: convert the tensor first")
@@ -116,7 +123,7 @@ class Writes:
 
     def _resize_empty(self, target: Traced, result: Traced, op: OpOverload) -> None:
         """`out=torch.empty(0)` takes the form of what is written to it."""
-        if target.parent is not None or self._tracer.plain.stands_in(target):
+        if target.parent is not None or self._plain.stands_in(target):
             raise self._resized(target, result.fact, op)
         self._tracer.levels[-1].before_write([target])
         target.node, target.fact, target.layouts = self._tracer.node_of(result), result.fact, result.layouts
@@ -153,7 +160,7 @@ class Writes:
         """Make `result` the new content of `target`, and of everything that shares its memory."""
         tracer = self._tracer
         if not isinstance(result, Traced):
-            result = tracer.plain.lift(result)
+            result = self._plain.lift(result)
         if result.fact.shape != target.fact.shape:
             self._refuse_others(target, result)
         if result.fact.shape != target.fact.shape:
@@ -203,8 +210,8 @@ class Writes:
         copy.copied = Copied(recipe_of(tensor), step)
         sizes, numbers = sizes_of(self._tracer, tensor), numbers_of(tensor, copy)
         told = functools.partial(self._note_shared, copy.copied, sizes, numbers)
-        tensor.cell.copies.append((weakref.ref(copy.cell), told))
-        copy.cell.copies.append((weakref.ref(tensor.cell), told))
+        tensor.cell.note_copy(copy.cell, told)
+        copy.cell.note_copy(tensor.cell, told)
 
     def _note_shared(self, copied: Copied, sizes: list[Size], numbers: set[int]) -> None:
         """Whether a copy is a view is a branch on sizes."""
@@ -286,7 +293,7 @@ class Writes:
     # --- tensors that become others --------------------------------------------------------------------------------
     def view_plain(self, op: OpOverload, args: tuple, kwargs: dict[str, Any]) -> Any:
         """`t_()` of a plain tensor: its memory stays as it is, and the tensor is known by its place in it."""
-        if not self._tracer.plain.is_born(args[0]):
+        if not self._plain.is_born(args[0]):
             what = f"{op} changes the form of a tensor that was there before the export"
             raise self._tracer.cannot(what, op, "use the function without the underscore, which returns a view")
         return op(*args, **kwargs)
@@ -295,7 +302,7 @@ class Writes:
         """`t_()`: the tensor becomes a view of what it was. Views that were taken of it stay views of that."""
         target = args[0]
         tracer = self._tracer
-        if tracer.plain.stands_in(target):
+        if self._plain.stands_in(target):
             raise tracer.cannot(
                 f"{view} in place changes the form of a tensor that traced data was written to", view,
                 "use the function without the underscore, which returns a view",
@@ -319,8 +326,7 @@ class Writes:
         target.parent, target.step = other.parent, other.step
         target.cell.shared = True
         target.cell.add_view(target)
-        if target.cell.borrowed:
-            target.cell.borrowed.append(target)
+        target.cell.share_borrowed(target)
 
     def update_statistics(self, op: OpOverload, args: tuple) -> None:
         """What batch norm and instance norm do in training to running statistics that are inputs of the graph."""
@@ -362,7 +368,7 @@ class Writes:
 class _Numbers:
     """`aliasing.Numbers`, in the graph of a trace."""
 
-    def __init__(self, tracer: Tracer, parent: Traced, node: fx.Node) -> None:
+    def __init__(self, tracer: GraphTrace, parent: Traced, node: fx.Node) -> None:
         self._tracer, self._parent, self._node = tracer, parent, node
 
     def size(self, axis: int) -> int | fx.Node:
@@ -406,9 +412,9 @@ def _repeats(tensor: Traced) -> bool:
 
 def _counts(tensor: Traced) -> tuple[int, ...]:
     """How many elements, at every probe and point."""
-    width = tensor.tracer.dims.width
-    columns = [(dim,) * width if isinstance(dim, int) else dim.values for dim in tensor.fact.shape]
-    return tuple(map(math.prod, zip(*columns, strict=True))) if columns else (1,) * width
+    dims = tensor.tracer.dims
+    columns = [(dim,) * dims.width if isinstance(dim, int) else dim.values for dim in tensor.fact.shape]
+    return tuple(map(math.prod, zip(*columns, strict=True))) if columns else (1,) * dims.width
 
 
 def _overlaps(tensor: Traced) -> bool:

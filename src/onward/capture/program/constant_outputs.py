@@ -13,7 +13,7 @@ from torch import fx
 from torch._ops import OpOverload
 
 from ...errors import CaptureError
-from ..ground.traits import draws
+from ..ground.operator_schemas import draws
 from .facts import CapturedProgram, Source, caution
 
 

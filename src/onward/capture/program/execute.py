@@ -9,8 +9,8 @@ import torch
 from torch import fx
 from torch.utils._pytree import tree_map
 
+from ..ground.operator_schemas import SQUEEZES
 from ..ground.size_checks import check_sizes
-from ..ground.traits import SQUEEZES
 from .facts import CapturedProgram, TensorFact
 
 aten = torch.ops.aten

@@ -30,11 +30,11 @@ from ..call.weights import Weights
 from ..ground.axes import AxisSpace, Bounds
 from ..ground.axes import Expression as Expression
 from ..ground.caches import COUNT
-from ..ground.places import ModuleCall as ModuleCall
-from ..ground.places import Scope as Scope
-from ..ground.places import Source as Source
+from ..ground.source_places import ModuleCall as ModuleCall
+from ..ground.source_places import Scope as Scope
+from ..ground.source_places import Source as Source
 from ..ground.tree import Path, Structure, flatten
-from .derived import Derived
+from .derived_constants import Derived
 
 
 @dataclass(frozen=True, slots=True)

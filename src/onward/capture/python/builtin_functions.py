@@ -20,7 +20,8 @@ import torch
 from ..functions.numbers_of_sizes import number_extremes
 from ..ground.threads import current
 from ..memory.tensor import Traced
-from ..sizes.sizes import symbolic_bit_length, symbolic_divmod, symbolic_extremes, symbolic_round
+from ..record.tracer import Tracer
+from ..sizes.python_functions import symbolic_bit_length, symbolic_divmod, symbolic_extremes, symbolic_round
 from ..state.own_code import namespaces
 from .patches import Patch
 
@@ -32,7 +33,7 @@ def _extreme(place: int) -> Callable[[Any], Any]:
 
         @functools.wraps(original)
         def extreme(*args: Any, **kwargs: Any) -> Any:
-            tracer = current()
+            tracer: Tracer | None = current()
             if tracer is None:
                 return original(*args, **kwargs)
             return (of_numbers if tracer.sizes_as_numbers else of_sizes)(*args, **kwargs)
@@ -65,9 +66,9 @@ def symbolic_length(value: Any, /) -> Any:
     """Python's `len`, which is a size for a traced tensor, and for a list that grows with the turns of a loop."""
     if isinstance(value, Traced) and value.dim():
         return value.size(0)
-    tracer = current() if type(value) is list else None
+    tracer: Tracer | None = current() if type(value) is list else None
     recorder = None if tracer is None else tracer.recorder
-    return len(value) if recorder is None or recorder.is_off else recorder.variables.length(value)
+    return len(value) if recorder is None or recorder.is_off else recorder.length(value)
 
 
 def lengths(model: Any) -> list[Patch]:

@@ -21,9 +21,10 @@ from typing import Any
 
 import torch
 
-from ..functions.ranges import counting, numbered
+from ..functions.loop_turns import counting, numbered
 from ..ground.threads import current
 from ..memory.tensor import Traced
+from ..record.tracer import Tracer
 from ..sizes.sizes import SYMBOLIC, computed, symbol
 from ..state.own_code import functions
 from . import Patch
@@ -86,17 +87,12 @@ def _following(name: str) -> Callable[..., Any]:
 
     @functools.wraps(plain, updated=())
     def following(*args: Any, **kwargs: Any) -> Any:
-        tracer = current()
-        if (
-            tracer is None
-            or count not in (None, len(args))
-            or kwargs
-            or not tracer.elsewhere.data_sizes.freedom.conversions
-        ):
+        tracer: Tracer | None = current()
+        if tracer is None or count not in (None, len(args)) or kwargs or not tracer.data_sizes.follows_conversions:
             return plain(*args, **kwargs)
         result = function(plain, *args)
         if isinstance(result, SYMBOLIC):
-            tracer.elsewhere.data_sizes.has_conversions = True
+            tracer.data_sizes.has_conversions = True
         return result
 
     return following

@@ -19,6 +19,7 @@ from typing import Any
 
 from ..ground.threads import as_exported, current, runs_as_exported
 from ..memory.tensor import Traced
+from ..record.tracer import Tracer
 from .detours import detour
 from .patches import Patch, patched
 from .pytorch import exporting
@@ -39,7 +40,8 @@ def asked_as_exported(kind: type) -> Iterator[None]:
 
 
 def _is_tracing(original: Any, tensor: Any = None) -> bool:
-    tracer, kind = current(), runs_as_exported()
+    tracer: Tracer | None = current()
+    kind = runs_as_exported()
     if kind is not None and isinstance(tensor, kind):
         return True
     if tracer is not None and isinstance(tensor, Traced) and tracer.size_tensors.holds_data(tracer.node_of(tensor)):

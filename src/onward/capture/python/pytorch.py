@@ -20,6 +20,7 @@ from ..frontends.front_ends import run_of
 from ..frontends.script import call_script
 from ..functions.autograd_functions import LEVEL, interception
 from ..ground.threads import current, is_tracing, runs_as_exported
+from ..record.tracer import Tracer
 from ..state.state_changes import noting
 from .detours import detour
 from .patches import Patch
@@ -59,7 +60,7 @@ def _if_loaded() -> Iterator[Patch]:
 def _module_call(original: Any) -> Any:
     @functools.wraps(original)
     def scoped_call(module: torch.nn.Module, /, *args: Any, **kwargs: Any) -> Any:
-        tracer = current()
+        tracer: Tracer | None = current()
         if tracer is None:
             return original(module, *args, **kwargs)
         tracer.scopes.enter(module)
@@ -74,7 +75,7 @@ def _module_call(original: Any) -> Any:
 
 def _script_call(original: Any) -> Any:
     def script_call(script: Any, /, *args: Any, **kwargs: Any) -> Any:
-        tracer = current()
+        tracer: Tracer | None = current()
         return original(script, *args, **kwargs) if tracer is None else call_script(tracer, script, args, kwargs)
 
     return script_call
@@ -84,7 +85,7 @@ def _called_at_once(original: Any) -> Any:
     """torch.cond and its kin hand their functions to the compiler first; while tracing they come to us at once."""
 
     def called(function: Any, args: Any, kwargs: Any = None) -> Any:
-        tracer = current()
+        tracer: Tracer | None = current()
         return original(function, args, kwargs) if tracer is None else call_at_once(tracer, function, args, kwargs)
 
     return called
@@ -95,5 +96,5 @@ def _true_while_exporting(original: Any) -> Any:
 
 
 def _packing(followed: Any, original: Any, *args: Any, **kwargs: Any) -> Any:
-    tracer = current()
+    tracer: Tracer | None = current()
     return original(*args, **kwargs) if tracer is None else followed(tracer, original, *args, **kwargs)

@@ -7,7 +7,7 @@ import functools
 import operator
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import fx
@@ -15,41 +15,48 @@ from torch._ops import HigherOrderOperator, OpOverload
 
 from ...errors import CaptureError
 from ..bodies.higher_order import HIGHER_ORDER
-from ..bodies.levels import Level, import_node, known_size
-from ..bodies.made_up import made_up
+from ..bodies.made_up_results import made_up
 from ..bodies.traced_list import TracedList, TracedNumbers
 from ..call.weights import Weights, is_made_of_weights
+from ..decisions.cannot_thaw import CannotThaw
 from ..decisions.decisions import Decisions
-from ..decisions.journal import CannotThaw, Comparison, Journal
+from ..decisions.journal import Comparison, Journal
 from ..decompose.algorithms import algorithm_for
-from ..decompose.by_size import rewritten
 from ..decompose.decompositions import own_rule
 from ..decompose.foreach import foreach, is_foreach
 from ..decompose.linalg import refer
 from ..decompose.packed import Packings
-from ..ground.axes import AxisSpace, Formula
+from ..decompose.rewrites_by_size import rewritten
+from ..ground.axes import AxisSpace
 from ..ground.memory import leaves, storage
+from ..ground.operator_schemas import draws, traits
 from ..ground.size_checks import check_sizes
 from ..ground.source import ScopeStack, user_source
-from ..ground.traits import draws, traits
-from ..memory.aliasing import MIRRORED, Cell, ViewStep, resolves
-from ..memory.op_calls import conjugating, is_hidden_view, is_made_of_others, protect
-from ..memory.plain import PlainTensors
-from ..memory.tensor import Traced
+from ..memory.graph_levels import Level, import_node, known_size, node_name
+from ..memory.operator_calls import (
+    conjugating,
+    is_hidden_view,
+    is_made_of_others,
+    is_view_elsewhere,
+    protect,
+    unaliased,
+)
+from ..memory.plain_tensors import PlainTensors
+from ..memory.tensor import Cell, Traced
+from ..memory.tensor_queries import ASKS_SIZES, DATA_QUERIES, METADATA_QUERIES, NUMBER_QUERIES
+from ..memory.view_inverses import MIRRORED, ViewStep, resolves
 from ..memory.writes import IN_PLACE_VIEWS, Writes
 from ..program.facts import STORED, Dim, ListFact, Output, SizeFact, Source, TensorFact, is_complex
 from ..sizes.arithmetic import is_astray
-from ..sizes.data_sizes import Freedom, is_data_long
+from ..sizes.data_sizes import DataSizes, Freedom, is_data_long
 from ..sizes.dims import DimTable
-from ..sizes.layouts import COPIES_IF_IT_MUST, Layout, LayoutKernels, is_view_elsewhere
-from ..sizes.queries import ASKS_SIZES, DATA_QUERIES, METADATA_QUERIES, NUMBER_QUERIES
+from ..sizes.layouts import COPIES_IF_IT_MUST, Layout, LayoutKernels
+from ..sizes.size_expressions import written
 from ..sizes.size_tensors import SizeTensors
-from ..sizes.sizes import SYMBOLIC, AxisOf, Computed, NumberOf, Origin, Size, number_dtype, size_lines, symbol, written
+from ..sizes.sizes import SYMBOLIC, AxisOf, Computed, NumberOf, Size, number_dtype, size_lines, symbol
 from ..state.state_changes import Change
-from .elsewhere import Elsewhere, ProbeRejected
-
-if TYPE_CHECKING:
-    from ..explore.recorder import Recorder
+from .other_sizes import OtherSizes, ProbeRejected
+from .run_recorder import RunRecorder
 
 aten = torch.ops.aten
 
@@ -86,18 +93,19 @@ class Tracer:
         self.probes = probes
         axes = {name: (*values, *(each[name] for each in points)) for name, values in axes.items()}
         self.space = space or AxisSpace()
-        following = {name: _at_probes(each, axes) for name, each in self.space.formulas.items()}
+        following = {name: each.along(axes) for name, each in self.space.formulas.items()}
         self.dims = DimTable(axes, following, probes=probes, width=probes + len(points))
         self.scopes = ScopeStack(model, model_name)
         self.is_primitive = is_primitive
-        self.elsewhere = Elsewhere(self, kernels or LayoutKernels(), freedom or Freedom())
         self.decisions = Decisions(self.dims, self.scopes, self.space)
+        self.data_sizes = DataSizes(self, freedom or Freedom())
+        self.other_sizes = OtherSizes(self, kernels or LayoutKernels())
         self.plain = PlainTensors(self, weights or Weights())
-        self.size_tensors = SizeTensors(self)
-        self.writes = Writes(self)
+        self.size_tensors = SizeTensors(self, self.plain.constants, self.decisions.answered_by_sizes)
+        self.writes = Writes(self, self.plain)
         self.packings = Packings(self)
         self.pen: Journal | Comparison | None = None
-        self.recorder: Recorder | None = None  # of a run that is explored
+        self.recorder: RunRecorder | None = None  # of a run that is explored
         self.untaken = (
             0  # how many sides of branches are being traced, inside of each other, that are not the example's
         )
@@ -116,6 +124,16 @@ class Tracer:
         self._within: list[OpOverload] = []  # ops that are being decomposed, outermost first
 
     @property
+    def in_body(self) -> bool:
+        """Whether the body of a branch or of a loop is being traced."""
+        return len(self.levels) > 1
+
+    @property
+    def is_within_an_op(self) -> bool:
+        """Whether the ops that run now are parts of one of the model's."""
+        return self._depth > 0
+
+    @property
     def graph(self) -> fx.Graph:
         """The graph that is being written: the program's, or that of the innermost body."""
         return self.levels[-1].graph
@@ -124,7 +142,7 @@ class Tracer:
         """A node of the present graph. What it reads from outside comes in through a placeholder."""
         if self.nested:
             args, kwargs = fx.map_arg((args, kwargs or {}), self.here)
-        return self.graph.create_node("call_function", target, args, kwargs or {}, _node_name(target))
+        return self.graph.create_node("call_function", target, args, kwargs or {}, node_name(target))
 
     def here(self, node: fx.Node) -> fx.Node:
         """A node of an outer graph, as the present one has it."""
@@ -162,7 +180,7 @@ class Tracer:
             return HIGHER_ORDER[op.name()](self, *args, **kwargs)
         if not isinstance(op, OpOverload):
             raise CaptureError(
-                f"{op} is not supported while tracing", source=self.where(), module=self.scopes.current.path or None
+                f"{op} is not supported while tracing", source=self.where(), module=self.scopes.path or None
             )
         if self.pen is not None and self._depth == self._written_at and op not in _UNNOTICED:
             args, kwargs = self.pen.enter(self, op, args, kwargs)
@@ -170,7 +188,7 @@ class Tracer:
         try:
             return self._follow(op, args, kwargs)
         except Exception as error:
-            self.elsewhere.failed(op, args, kwargs, error)
+            self.other_sizes.failed(op, args, kwargs, error)
             raise
         finally:
             self._depth -= 1
@@ -241,7 +259,7 @@ class Tracer:
         asking = self.recorder if op is aten.is_nonzero.default else None
         if of_sizes is not None and (asking is None or not asking.asks_of_sizes()):
             return of_sizes
-        if is_number and self.elsewhere.data_sizes.gives_number():
+        if is_number and self.data_sizes.gives_number():
             if self.recorder is None or self.recorder.is_off:
                 return self.number(self.create(aten.item.default, nodes[0]), answer)
             answer = self.recorder.read(answer)
@@ -257,7 +275,7 @@ class Tracer:
         values = (example,) * self.dims.width
         tensor = node.args[0]
         if type(example) is not bool and isinstance(tensor, fx.Node):
-            values = (example, *self.elsewhere.data_sizes.number_in(tensor, example))
+            values = (example, *self.data_sizes.number_in(tensor, example))
         node.meta.update(val=SizeFact(values), scope=self.scopes.current, source=user_source())
         return symbol(Size(self, values, NumberOf(node)))
 
@@ -311,7 +329,7 @@ class Tracer:
             raise CaptureError(
                 f"the model computes with a number that has no form in the graph ({written(size)}: {size.values[0]})",
                 source=self.where(),
-                module=self.scopes.current.path or None,
+                module=self.scopes.path or None,
                 hint="strides and storage offsets cannot be exported where they depend on a dynamic axis",
             )
         node.meta.update(val=SizeFact(size.values), scope=self.scopes.current, source=user_source())
@@ -328,9 +346,6 @@ class Tracer:
             if origin is not None:
                 found[name] = Size(self, values, origin)
         return found
-
-    def symbol(self, values: tuple[Any, ...], origin: Origin | None) -> Any:
-        return symbol(Size(self, values, origin))
 
     # --- writes ----------------------------------------------------------------------------------------------------
     def write(self, target: Traced, result: Any, op: str) -> None:
@@ -439,7 +454,7 @@ class Tracer:
             out = out.clone(memory_format=torch.contiguous_format)  # as at other sizes
         dims = None
         if layouts is None:
-            layouts, dims = self.elsewhere.results(op, args, kwargs, node_args, out)
+            layouts, dims = self.other_sizes.results(op, args, kwargs, node_args, out)
         if op in COPIES_IF_IT_MUST and isinstance(args[0], Traced) and not is_view_elsewhere(args[0], layouts):
             out = out.clone(memory_format=torch.contiguous_format)
         node = self.create(op, node_args, node_kwargs)
@@ -452,7 +467,7 @@ class Tracer:
         given = [each.node for each in leaves((args, tuple(kwargs.values()))) if isinstance(each, SYMBOLIC)]
         lines = frozenset[Any]().union(*map(size_lines, given))
         if isinstance(out, torch.Tensor):
-            result = self.wrap(self._unaliased(out, args), layouts, made_from, lines, dims[0] if dims else None)
+            result = self.wrap(unaliased(out, args), layouts, made_from, lines, dims[0] if dims else None)
             node.meta["val"] = result.fact
             self.own(result, node, parent, ViewStep(*step, None))
             if parent is not None and (op in COPIES_IF_IT_MUST or op is aten.contiguous.default):
@@ -469,7 +484,7 @@ class Tracer:
                 results.append(each)
                 continue
             at_others = tuple(layout[index] for layout in layouts)
-            result = self.wrap(self._unaliased(each, args), at_others, made_from, lines, dims[index] if dims else None)
+            result = self.wrap(unaliased(each, args), at_others, made_from, lines, dims[index] if dims else None)
             getitem = self.make(operator.getitem, (node, index), {}, result.fact)
             self.own(result, getitem, parent, ViewStep(*step, index))
             results.append(result)
@@ -491,7 +506,7 @@ class Tracer:
 
         Unless other sizes are copied: an example with axes of size 1 may be contiguous by chance.
         """
-        layouts = self.elsewhere.probe(op, args, kwargs, tensor.example)
+        layouts = self.other_sizes.probe(op, args, kwargs, tensor.example)
         matters = slice(None) if op is aten.contiguous.default else slice(1)  # size and stride, or size alone
         same = all(a[matters] == b[matters] for a, b in zip(layouts, tensor.layouts, strict=True))
         return tensor if same else None
@@ -545,18 +560,10 @@ class Tracer:
             parent.cell.shared = True
             parent.cell.add_view(tensor)
             if parent.cell.borrowed and memory == storage(parent.cell.borrowed[0].example):
-                parent.cell.borrowed.append(tensor)
+                parent.cell.share_borrowed(tensor)
         else:
             tensor.cell = Cell(self.levels[-1])
         tensor.version = tensor.cell.version
-
-    def _unaliased(self, out: torch.Tensor, args: tuple) -> torch.Tensor:
-        """A result that lives in a constant's memory is copied, so that a write to it does not reach the constant."""
-        memory = storage(out)
-        for value in leaves(args):
-            if isinstance(value, torch.Tensor) and not isinstance(value, Traced) and storage(value) == memory:
-                return out.clone()
-        return out
 
     def make(self, target: Any, args: tuple, kwargs: dict[str, Any], fact: Any) -> fx.Node:
         node = self.create(target, args, kwargs)
@@ -583,17 +590,11 @@ class Tracer:
         return str(source) if source else None
 
     def cannot(self, what: str, op: OpOverload | str, hint: str | None = None) -> CaptureError:
-        return CaptureError(what, op=str(op), source=self.where(), module=self.scopes.current.path or None, hint=hint)
+        return CaptureError(what, op=str(op), source=self.where(), module=self.scopes.path or None, hint=hint)
 
 
-@functools.lru_cache(maxsize=1 << 10)
-def _node_name(target: Any) -> str:
-    """What the nodes that call a function are called, before they are numbered: as PyTorch would call them."""
-    name: str = fx.Graph()._target_to_str(target)
-    return name
-
-
-def _at_probes(formula: Formula, axes: dict[str, tuple[int, ...]]) -> tuple[int, ...]:
-    """The fingerprint of an axis that follows others."""
-    columns = zip(*(axes[name] for name in formula.names), strict=True)
-    return tuple(formula.at(dict(zip(formula.names, sizes, strict=True))) for sizes in columns)
+def tracer_of(value: Traced | TracedList | Size) -> Tracer:
+    """The tracer that a tensor, a list or a number belongs to."""
+    tracer = value.tracer
+    assert isinstance(tracer, Tracer)
+    return tracer

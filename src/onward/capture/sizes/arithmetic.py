@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from ..record.tracer import Tracer
+from typing import Any, Protocol
 
 _EXPLODING = frozenset({operator.pow, operator.lshift})  # `2**n`: of what size n is at some points, it has no end
 _LARGEST_EXPONENT = 64
@@ -31,6 +28,25 @@ def made_to_fit(row: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(abs(each) or type(each)(1) for each in row)
 
 
-def is_astray(tracer: Tracer) -> bool:
+class StrayingRun(Protocol):
+    """A run that is explored, which may leave the example's way."""
+
+    @property
+    def is_astray(self) -> bool:
+        """Whether the run is on a way that the example does not take."""
+
+
+class StrayingTrace(Protocol):
+    """What says on which way a trace is."""
+
+    @property
+    def untaken(self) -> int:
+        """How many sides of branches are being traced that are not the example's."""
+
+    @property
+    def recorder(self) -> StrayingRun | None: ...
+
+
+def is_astray(tracer: StrayingTrace) -> bool:
     """Whether what is traced is on a way that the example does not take."""
     return bool(tracer.untaken) or (tracer.recorder is not None and tracer.recorder.is_astray)

@@ -13,19 +13,18 @@ import itertools
 import random
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 from torch import fx
 from torch._ops import OpOverload
 
+from ...errors import CaptureError
+from ..ground.operator_schemas import traits
 from ..ground.source import user_source
-from ..ground.traits import traits
-from ..program.facts import Source
+from ..program.facts import Dim, Source
+from .dims import DimTable
 from .layouts import Layout
-
-if TYPE_CHECKING:
-    from ..record.tracer import Tracer
 
 aten = torch.ops.aten
 
@@ -88,10 +87,40 @@ _TRIES = 50
 _NEAR = range(1, 10)  # how far from the example's number those at the points are
 
 
+class DataDecisions(Protocol):
+    """What is told of sizes that depend on data."""
+
+    def kept_size(self, what: str, count: int) -> None:
+        """The model only works where a size is the example's."""
+
+    def note_bound(self, values: tuple[int, ...], op: OpOverload, shape: Sequence[Dim]) -> None:
+        """A size depends on data that an operator was given in a tensor of this shape."""
+
+
+class DataTrace(Protocol):
+    """What sizes that depend on data need of their trace."""
+
+    @property
+    def dims(self) -> DimTable: ...
+
+    @property
+    def probes(self) -> int: ...
+
+    @property
+    def decisions(self) -> DataDecisions: ...
+
+    @property
+    def in_body(self) -> bool:
+        """Whether the body of a branch or of a loop is being traced."""
+
+    def cannot(self, what: str, op: OpOverload | str, hint: str | None = None) -> CaptureError:
+        """The error for what tracing cannot follow."""
+
+
 class DataSizes:
     """The fresh numbers of one trace."""
 
-    def __init__(self, tracer: Tracer, freedom: Freedom) -> None:
+    def __init__(self, tracer: DataTrace, freedom: Freedom) -> None:
         self._tracer, self._dims, self._probes = tracer, tracer.dims, tracer.probes
         self.freedom = freedom
         self.has_slices = self.has_sizes = self.has_conversions = False
@@ -112,7 +141,7 @@ class DataSizes:
         key = self._key(graph, op, nodes, position)
         sizes = self.fresh(key, count, stem)
         if key in self._known:
-            self._tracer.decisions.bounds.note((count, *self._known[key]), op, nodes[position].meta["val"].shape)
+            self._tracer.decisions.note_bound((count, *self._known[key]), op, nodes[position].meta["val"].shape)
         if op is aten.repeat_interleave.self_Tensor:
             axis = _axis(op, nodes)
             sources = [at_probe(0, 1 + place).size if out.dim() > 1 else (0,) for place in range(len(sizes))]
@@ -190,16 +219,26 @@ class DataSizes:
         """Whether a number that the present line reads from a tensor may be one that the graph computes."""
         line = user_source()
         if line in self.freedom.kept:
-            if len(self._tracer.levels) > 1:  # not even the example has this answer in every turn
+            if self._tracer.in_body:  # not even the example has this answer in every turn
                 raise self._tracer.cannot(
                     "a number that is read from a tensor inside a branch or a loop that is kept has to be a plain one",
                     "item",
                     "compute with tensors there, or give the loop a number of turns that is known",
                 )
             return False
-        if len(self._tracer.levels) == 1:
+        if not self._tracer.in_body:
             self._asked.add(line)
         return True
+
+    @property
+    def follows_conversions(self) -> bool:
+        """Whether `int(tensor)` is followed."""
+        return self.freedom.conversions
+
+    @property
+    def slices_fit(self) -> bool:
+        """Whether `x[:n]` is taken to be as long as n says."""
+        return self.freedom.slices_fit
 
     def keeps_line(self) -> bool:
         """Whether the present line's numbers are to stay the example's."""

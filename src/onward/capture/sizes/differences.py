@@ -31,9 +31,9 @@ def where_they_differ(size: Size) -> bool | None:
         return None if None in answers else bool(function(*answers))
     if function not in _COMPARING:
         return None
-    dead = size.tracer.dims.dead
+    dims = size.tracer.dims
     rows = enumerate(zip(*(each.values for each in operands), strict=True))
-    return _compared(function, [pair for place, pair in rows if place not in dead])
+    return _compared(function, [pair for place, pair in rows if place not in dims.dead])
 
 
 _COMPARING = frozenset({operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge})

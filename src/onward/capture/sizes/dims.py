@@ -50,7 +50,7 @@ class DimTable:
         self.revivals = 0
         self._bodies: list[_Body] = []
         self.on_refusal: Callable[[set[int]], None] = lambda places: None  # who wants to know of points that die
-        self.computed: dict[tuple[Any, ...], Any] = {}  # numbers that Python has computed from sizes, by their values
+        self._computed: dict[tuple[Any, ...], Any] = {}  # numbers that Python has computed from sizes, by their values
         self._by_probes: dict[Fingerprint, list[SymDim]] = {}
         self.input_axes = {**axes, **(following or {})}
         self._by_values: dict[Fingerprint, SymDim] = {}
@@ -235,6 +235,14 @@ class DimTable:
     def data_lines(self) -> frozenset[Any]:
         """All lines at which sizes came from data."""
         return frozenset[Any]().union(*self._from_lines.values())
+
+    def note_computed(self, values: tuple, number: Any) -> None:
+        """Python has computed a number with these values from sizes."""
+        self._computed.setdefault(values, number)
+
+    def computed_as(self, values: tuple) -> Any:
+        """The first number with these values that Python has computed from sizes; None if there is none."""
+        return self._computed.get(values)
 
     def rename(self, dim: SymDim, name: str) -> None:
         """Give a dimension that is not an input's own axis the name the user wants; identity is the fingerprint."""

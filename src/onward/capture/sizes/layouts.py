@@ -4,26 +4,23 @@ A probe other than the example holds no data, only a `Layout`. An op is run on `
 the meta kernel is missing or stricter than the real one, the real kernel runs on zeros of that size, but only if it is
 known to check its sizes (`_checking_kernels.py`): some do not, and write past the end of memory (`size_checks.py`).
 Answers are remembered: a network of equal layers asks every question once. The most common ops have a shortcut
-(`rules.py`).
+(`layout_rules.py`).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch._ops import OpOverload
 
 from ...errors import first_line
 from ..ground._checking_kernels import CHECKING_KERNELS
+from ..ground.operator_schemas import traits
 from ..ground.size_checks import SizesDoNotFit, check_sizes
-from ..ground.traits import traits
-from .rules import ProbeFailure, rule_for
-
-if TYPE_CHECKING:
-    from ..memory.tensor import Traced
+from .layout_rules import ProbeFailure, rule_for
 
 aten = torch.ops.aten
 LARGEST_REAL_PROBE = 1 << 26  # elements; beyond this a real run on zeros costs more than it tells
@@ -117,19 +114,6 @@ def _laid_out(op: OpOverload, args: Sequence[Any], size: tuple[int, ...], tensor
 COPIES_IF_IT_MUST = frozenset(
     {aten.reshape.default, aten.reshape_as.default, aten.flatten.using_ints, aten.ravel.default}
 )
-
-
-def is_view_elsewhere(tensor: Traced, results: Sequence[Layout]) -> bool:
-    """Whether a reshape is a view at the other probes too; an example with axes of size 1 is one by chance."""
-    return tensor.fact.is_static or all(map(_viewed, tensor.layouts, results))
-
-
-def _viewed(layout: Layout, result: Layout) -> bool:
-    try:
-        torch.empty_strided(layout.size, layout.stride, device="meta").view(result.size)
-    except RuntimeError:
-        return False
-    return True
 
 
 class LayoutKernels:

@@ -9,21 +9,18 @@ decision on sizes like `if n > 100`.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 import torch
 from torch import fx
 from torch._ops import OpOverload
 from torch.utils._python_dispatch import _disable_current_modes
 
-from ..ground.traits import draws
-from ..program.facts import SizeFact, SymDim, TensorFact
+from ..ground.operator_schemas import draws
+from ..program.facts import Constant, SizeFact, SymDim, TensorFact
 from .shape_tensors import DependsOnData
-from .sizes import HeldBy, Size, symbol
-
-if TYPE_CHECKING:
-    from ..record.tracer import Tracer
+from .sizes import HeldBy, Size, SizeTrace, symbol
 
 aten = torch.ops.aten
 Nodes = tuple[tuple, dict[str, Any]]  # the arguments of a question
@@ -61,11 +58,24 @@ _UNKNOWN = frozenset(
 )
 
 
-class SizeTensors:
-    """Answers of one trace."""
+class NodeMaker(SizeTrace, Protocol):
+    """A trace that writes nodes."""
 
-    def __init__(self, tracer: Tracer) -> None:
-        self._tracer, self._run = tracer, 0
+    def make(self, target: Any, args: tuple, kwargs: dict[str, Any], fact: Any) -> fx.Node:
+        """A new node, and what is known of its result."""
+
+
+class SizeTensors:
+    """Answers of one trace. `constants` are those of its graph, and `decided` is told of a size that Python's question
+    depends on, with the answers at other probes and points."""
+
+    def __init__(
+        self,
+        tracer: NodeMaker,
+        constants: Mapping[str, Constant],
+        decided: Callable[[Size, Mapping[int, Any]], None],
+    ) -> None:
+        self._tracer, self._constants, self._decided, self._run = tracer, constants, decided, 0
         self._known: dict[Any, dict[int, Any]] = {}
 
     def holds_data(self, node: fx.Node) -> bool:
@@ -90,7 +100,7 @@ class SizeTensors:
         size = Size(tracer, values, HeldBy(node))
         if is_number:
             return symbol(size)
-        tracer.decisions.answered_by_sizes(size, found)
+        self._decided(size, found)
         return example
 
     def _answers(self, op: OpOverload, nodes: Nodes, example: Any) -> dict[int, Any] | None:
@@ -135,7 +145,7 @@ class SizeTensors:
     def _check(self, node: fx.Node) -> None:
         """Refuse a node that holds data, random numbers or sizes from data."""
         fact, dims = node.meta.get("val"), self._tracer.dims
-        if node.op == "get_attr" and self._tracer.plain.constants[str(node.target)].kind not in _OF_THE_STATE:
+        if node.op == "get_attr" and self._constants[str(node.target)].kind not in _OF_THE_STATE:
             return
         if node.op != "call_function" or node.target in _UNKNOWN:
             raise DependsOnData
@@ -172,7 +182,7 @@ class SizeTensors:
             self._run += len(steps) + 1
             try:
                 with _disable_current_modes():
-                    found[place] = _answer(op, nodes, order, place, self._tracer.plain.constants)
+                    found[place] = _answer(op, nodes, order, place, self._constants)
             except Exception:  # PyTorch's refusal of the sizes: so does the model refuse them
                 continue
         return found

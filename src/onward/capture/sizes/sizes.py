@@ -8,25 +8,20 @@ commit. That is the moment at which a dynamic axis would be baked into the graph
 
 from __future__ import annotations
 
-import functools
 import math
 import operator
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from types import FrameType
+from typing import Any, Protocol
 
 import torch
 from torch import fx
 
-from ..ground.axes import Expression
 from ..ground.source import is_our_text, user_source, writing_line
-from ..program.facts import bit_length
 from .arithmetic import applied, explodes, is_astray, made_to_fit
-from .checks import is_shown_at
-from .lines import line
-
-if TYPE_CHECKING:
-    from ..record.tracer import Tracer
+from .code_checks import is_shown_at
+from .dims import DimTable
 
 Number = int | float | bool
 
@@ -76,12 +71,86 @@ class MemoryOf:
 Origin = AxisOf | Computed | NumberOf | MemoryOf
 
 
+class SizeDecisions(Protocol):
+    """What a size asks where Python wants more of it than its formula."""
+
+    def commit(self, size: Size) -> Any:
+        """The plain number that Python goes on with."""
+
+    def offer(self, size: Size) -> None:
+        """Python has a number, and may use it as a plain one."""
+
+    def is_settled(self, size: Size) -> bool:
+        """Whether a size is one plain number at all probes and points."""
+
+    def axes_of(self, size: Size) -> frozenset[str]:
+        """The input axes that a size follows."""
+
+    def note_key(self, size: Size, frame: FrameType) -> None:
+        """The code of this frame asks a size for its hash."""
+
+    def is_key_lookup(self, frame: FrameType) -> bool:
+        """Whether the frame compares keys of a table."""
+
+
+class SizeRecorder(Protocol):
+    """What a size asks of a run that is explored."""
+
+    @property
+    def is_off(self) -> bool:
+        """Whether what happens is no part of the run."""
+
+    @property
+    def is_astray(self) -> bool:
+        """Whether the run is on a way that the example does not take."""
+
+    @property
+    def is_on_one_way(self) -> bool:
+        """Whether sizes may be related otherwise on other ways."""
+
+    def number(self, size: Size) -> None:
+        """The model computes a number."""
+
+    def commit(self, size: Size) -> Any:
+        """Python asks for a plain number."""
+
+
+class FailedNumbers(Protocol):
+    """What is told of arithmetic that fails."""
+
+    def number_failed(self, error: Exception, failing: set[int]) -> None:
+        """Python's arithmetic fails at these probes and points."""
+
+
+class SizeTrace(Protocol):
+    """What a size needs of the trace that it belongs to."""
+
+    @property
+    def dims(self) -> DimTable: ...
+
+    @property
+    def probes(self) -> int: ...
+
+    @property
+    def decisions(self) -> SizeDecisions: ...
+
+    @property
+    def recorder(self) -> SizeRecorder | None: ...
+
+    @property
+    def other_sizes(self) -> FailedNumbers: ...
+
+    @property
+    def untaken(self) -> int:
+        """How many sides of branches are being traced that are not the example's."""
+
+
 class Size:
     """What `torch.SymInt`, `SymFloat` and `SymBool` wrap while a model is traced."""
 
     __slots__ = ("from_data", "origin", "tracer", "values")
 
-    def __init__(self, tracer: Tracer, values: tuple[Any, ...], origin: Origin | None) -> None:
+    def __init__(self, tracer: SizeTrace, values: tuple[Any, ...], origin: Origin | None) -> None:
         self.tracer, self.values, self.origin = tracer, values, origin
         self.from_data: bool = type(origin) is NumberOf or (
             isinstance(origin, Computed) and any(each.from_data for each in origin.operands)
@@ -97,6 +166,37 @@ class Size:
         """All probes agree, whatever the points say."""
         probes = self.tracer.probes
         return not self.from_data and self.values[:probes].count(self.values[0]) == probes
+
+    @property
+    def at_probes(self) -> tuple[Any, ...]:
+        """The values at the probes, without those at the points."""
+        return self.values[: self.tracer.probes]
+
+    @property
+    def live(self) -> tuple[Any, ...]:
+        """The values with the example's in place of those at dead points."""
+        return self.tracer.dims.live(self.values)
+
+    def commit(self) -> Any:
+        """Python wants a plain number, and gets the example's."""
+        return self.tracer.decisions.commit(self)
+
+    def offer(self) -> None:
+        """Python has the number, and may use it as a plain one."""
+        self.tracer.decisions.offer(self)
+
+    @property
+    def axes(self) -> frozenset[str]:
+        """The input axes that the number follows."""
+        return self.tracer.decisions.axes_of(self)
+
+    def note_key(self, frame: FrameType) -> None:
+        """The code of this frame asks for a hash of the number."""
+        self.tracer.decisions.note_key(self, frame)
+
+    def is_key_lookup(self, frame: FrameType) -> bool:
+        """Whether the frame compares keys of a table."""
+        return self.tracer.decisions.is_key_lookup(frame)
 
     def at(self, sizes: Mapping[str, int]) -> Number | None:
         """The number at other sizes of the axes; None where a kernel made it and the formula is not known."""
@@ -209,7 +309,8 @@ def evaluator(size: Size) -> Callable[[Mapping[str, int]], Number | None]:
     if not isinstance(origin, Computed):
         if size.is_uniform:
             return lambda sizes: size.values[0]
-        name = size.tracer.dims.name_of(size.values) or ""
+        dims = size.tracer.dims
+        name = dims.name_of(size.values) or ""
         return lambda sizes: sizes.get(name)
     function, operands = origin.function, [evaluator(each) for each in origin.operands]
 
@@ -226,45 +327,7 @@ def evaluator(size: Size) -> Callable[[Mapping[str, int]], Number | None]:
     return at
 
 
-def expression_of(size: Size, seen: frozenset[tuple[Any, ...]] = frozenset()) -> Expression | str | float | None:
-    """How a number follows the named axes, in a form that outlives the trace; None where that is not known.
-
-    `seen` are the values of the numbers that are being looked at."""
-    if size.from_data:
-        return None
-    if isinstance(size.origin, Computed):
-        operands = tuple(expression_of(each, seen) for each in size.origin.operands)
-        if not any(each is None for each in operands):
-            return Expression(size.origin.function, operands)  # type: ignore[arg-type]
-    if size.is_uniform:
-        return size.values[0]
-    named = size.tracer.dims.name_of(size.values)
-    if named is not None or size.values in seen:
-        return named
-    alike = size.tracer.dims.computed.get(size.values)  # `x[: 4 * count].shape[0]` is what `4 * count` is
-    if alike is not None:
-        return expression_of(alike, seen | {size.values})
-    found = _line_of(size)
-    return None if found is None else found[0]
-
-
-def _line_of(size: Size) -> tuple[Expression, str] | None:
-    """How the size of a tensor follows one of the axes, if it is that simple."""
-    dims = size.tracer.dims
-    if isinstance(size.origin, Computed) or size.from_data or not size.is_int():
-        return None
-    values = dims.live(size.values)
-    lines = (line(name, dims.live(axis), values) for name, axis in dims.axes.items())
-    return next((each for each in lines if each is not None), None)
-
-
-def question_of(size: Size) -> Expression | None:
-    """How a number, or a yes or no, follows the named axes; None where that is not known."""
-    found = expression_of(size)
-    return found if isinstance(found, Expression) else None
-
-
-def constant(tracer: Tracer, number: Any) -> Size:
+def constant(tracer: SizeTrace, number: Any) -> Size:
     """A number that is the same everywhere."""
     return Size(tracer, (number,) * tracer.dims.width, None)
 
@@ -280,14 +343,14 @@ def computed(function: Callable[..., Any], *operands: Size, is_the_models: bool 
     except (ArithmeticError, ValueError):
         values = _where_it_works(tracer, function, rows, is_the_models)
     made = Size(tracer, values, Computed(function, operands))
-    tracer.dims.computed.setdefault(values, made)
+    tracer.dims.note_computed(values, made)
     if tracer.recorder is not None:
         tracer.recorder.number(made)
     return made
 
 
 def _where_it_works(
-    tracer: Tracer, function: Callable[..., Any], rows: Sequence[tuple[Any, ...]], is_the_models: bool
+    tracer: SizeTrace, function: Callable[..., Any], rows: Sequence[tuple[Any, ...]], is_the_models: bool
 ) -> tuple[Any, ...]:
     """The values, with the example's where there is none. A probe at which it fails cannot go on; a point is dead."""
     found: dict[int, Any] = {}
@@ -305,7 +368,7 @@ def _where_it_works(
             except (ArithmeticError, ValueError):
                 errors[place] = error
     if is_the_models and errors:
-        tracer.elsewhere.number_failed(next(iter(errors.values())), set(errors))
+        tracer.other_sizes.number_failed(next(iter(errors.values())), set(errors))
         if 0 in found:
             tracer.dims.refuse(errors)
     for place in range(tracer.probes):
@@ -374,69 +437,6 @@ for _name, _function in _METHODS.items():
     _define(_name, _function)
 Size.str = Size.__str__  # type: ignore[attr-defined]  # PyTorch's name for it; as a `def` it would hide the type
 
-_SIGNS = {
-    operator.add: "+",
-    operator.sub: "-",
-    operator.mul: "*",
-    operator.mod: "%",
-    operator.floordiv: "//",
-    operator.truediv: "/",
-    operator.pow: "**",
-    operator.eq: "==",
-    operator.ne: "!=",
-    operator.lt: "<",
-    operator.le: "<=",
-    operator.gt: ">",
-    operator.ge: ">=",
-    operator.and_: "&",
-    operator.or_: "|",
-    operator.xor: "^",
-    operator.lshift: "<<",
-    operator.rshift: ">>",
-}
-_OF_TRUTHS = {"&": "and", "|": "or"}
-
-_PYTHONS_NAMES = {"trunc": "int", "sym_int": "int", "sym_float": "float", "sym_max": "max", "sym_min": "min"}
-
-
-def written(size: Size) -> str:
-    """The expression as a person would write it: `batch > 2`, `height // 2 + 1`."""
-    if len(set(size.values)) == 1 and not size.from_data and not isinstance(size.origin, (Computed, HeldBy)):
-        return repr(size.values[0])
-    if isinstance(size.origin, Computed) and size.tracer.dims.name_of(size.values) is None:
-        operands = [written(operand) for operand in size.origin.operands]
-        sign = _SIGNS.get(size.origin.function)
-        if sign and len(operands) == 2:
-            sign = _OF_TRUTHS.get(sign, sign) if size.is_bool() else sign
-            operands = [f"({each})" if _is_open(each) else each for each in operands]
-            return f"{operands[0]} {sign} {operands[1]}"
-        name = size.origin.function.__name__
-        return f"{_PYTHONS_NAMES.get(name, name)}({', '.join(operands)})"
-    dims = size.tracer.dims
-    if isinstance(size.origin, MemoryOf):
-        return size.origin.text
-    if isinstance(size.origin, HeldBy):
-        operator_name = getattr(size.origin.node.args[0].target, "_opname", None)  # type: ignore[union-attr]
-        return f"{operator_name}(...)" if operator_name else "what the tensor holds"
-    found = None if dims.has_formula(size.values) else _line_of(size)
-    if found is not None:
-        return found[1]
-    if isinstance(size.origin, AxisOf) and not dims.has_formula(size.values):
-        operator_name = getattr(size.origin.node.target, "_opname", None)
-        if operator_name:
-            return f"{operator_name}(...).shape[{size.origin.axis}]"
-    return dims.describe(size.values)
-
-
-def _is_open(text: str) -> bool:
-    """Whether an expression has an operator outside of all parentheses: `a + b`, but not `int(a / b)`."""
-    depth = 0
-    for letter in text:
-        depth += {"(": 1, ")": -1}.get(letter, 0)
-        if letter == " " and depth == 0:
-            return True
-    return False
-
 
 class SizeText(str):
     """The text of a size, `str(x.shape[0])`. As a key it is like no other: a table that was filled before the trace has
@@ -446,16 +446,16 @@ class SizeText(str):
 
     @staticmethod
     def of(size: Size) -> SizeText:
-        text = SizeText(size.tracer.decisions.commit(size))
+        text = SizeText(size.commit())
         text.size = size
         return text
 
     def __hash__(self) -> int:
-        self.size.tracer.decisions.keys.note(self.size, sys._getframe(1))
+        self.size.note_key(sys._getframe(1))
         return hash(("the text of a size", str.__str__(self)))
 
     def __eq__(self, other: object) -> bool:
-        if self.size.tracer.decisions.keys.is_lookup(sys._getframe(1)):
+        if self.size.is_key_lookup(sys._getframe(1)):
             return isinstance(other, SizeText) and str.__eq__(self, other)
         return str.__eq__(self, other)
 
@@ -482,70 +482,9 @@ def size_lines(size: Size) -> frozenset[Any]:
     """The lines of the model at which data was asked that a number depends on."""
     if isinstance(size.origin, Computed):
         return frozenset[Any]().union(*map(size_lines, size.origin.operands))
-    lines = size.tracer.dims.lines_of(size.values)
+    dims = size.tracer.dims
+    lines = dims.lines_of(size.values)
     return lines or (frozenset((None,)) if size.from_data else lines)
-
-
-Function = Callable[..., Any]
-
-
-def symbolic_extremes(smallest: Function, largest: Function) -> tuple[Function, Function]:
-    """Python's `min` and `max` for sizes too: `min(height, 7)` is a size, where Python would decide for one of them."""
-    return extremes(smallest, largest, SYMBOLIC, (int, float, torch.SymInt, torch.SymFloat), functools.reduce)
-
-
-def extremes(
-    smallest: Function, largest: Function, ours: Any, all_of: Any, reduce: Callable[[Function, Sequence[Any]], Any]
-) -> tuple[Function, Function]:
-    """`min` and `max` that `reduce` numbers if one is of `ours` and all are of `all_of`, and else are Python's."""
-
-    def extended(decide: Function, combine: Function) -> Function:
-        @functools.wraps(decide)
-        def extreme(*args: Any, **kwargs: Any) -> Any:
-            numbers = args[0] if len(args) == 1 and isinstance(args[0], (list, tuple)) else args
-            if kwargs or len(numbers) < 2 or not any(isinstance(each, ours) for each in numbers):
-                return decide(*args, **kwargs)
-            if not all(isinstance(each, all_of) for each in numbers):
-                return decide(*args, **kwargs)
-            return reduce(combine, numbers)
-
-        return extreme
-
-    return extended(smallest, torch.sym_min), extended(largest, torch.sym_max)
-
-
-def symbolic_divmod(divide: Callable[..., Any]) -> Callable[..., Any]:
-    """Python's `divmod` for sizes too, which PyTorch's numbers do not have."""
-
-    @functools.wraps(divide)
-    def extended(one: Any, other: Any, /) -> Any:
-        followed = isinstance(one, SYMBOLIC) or isinstance(other, SYMBOLIC)
-        return (one // other, one % other) if followed else divide(one, other)
-
-    return extended
-
-
-def symbolic_round(keep: Callable[..., Any]) -> Callable[..., Any]:
-    """`round(size, -1)`, whose digits a SymInt ignores. A half goes to the even multiple, as in Python."""
-
-    @functools.wraps(keep)
-    def extended(size: Any, digits: Any = None) -> Any:
-        if digits is None or not isinstance(size.node, Size) or (places := -operator.index(digits)) <= 0:
-            return keep(size, digits)
-        unit = 10**places
-        return (size + (unit // 2 - 1 + size // unit % 2)) // unit * unit
-
-    return extended
-
-
-def symbolic_bit_length(ask: Callable[..., Any]) -> Callable[..., Any]:
-    """`size.bit_length()`, for which PyTorch makes a plain number of the size."""
-
-    @functools.wraps(ask)
-    def extended(size: Any) -> Any:
-        return symbol(computed(bit_length, size.node)) if isinstance(size.node, Size) else ask(size)
-
-    return extended
 
 
 def symbol(size: Size) -> Any:

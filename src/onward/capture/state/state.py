@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch._ops import OpOverload
@@ -14,20 +14,17 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from ..call.weights import owner
 from ..ground.memory import MADE, is_plain, leaves, storage
 from ..ground.module_kinds import is_interpreted
+from ..ground.operator_schemas import traits
 from ..ground.threads import ONE_AT_A_TIME
-from ..ground.traits import traits
 from .containers import REGISTRIES, containers_kept, is_traced
 from .generators import generators_kept
-from .state_changes import SIMPLE, Change
-
-if TYPE_CHECKING:
-    from ..record.tracer import Tracer
+from .state_changes import SIMPLE, Change, StateTrace
 
 _HOOKS = frozenset(name for name, table in vars(torch.nn.Module()).items() if "_hooks" in name and table is not None)
 
 
 @contextlib.contextmanager
-def state_kept(model: Any, tracer: Tracer | None = None, *, alone: bool = False) -> Iterator[None]:
+def state_kept(model: Any, tracer: StateTrace | None = None, *, alone: bool = False) -> Iterator[None]:
     """Around a run: what modules and files were given to keep by it goes again, and plain attributes go back.
 
     A model may assign to its buffers and keep what it computed (caches, `weight_norm` before a forward); while it is

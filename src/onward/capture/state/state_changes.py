@@ -6,12 +6,13 @@ import functools
 import os
 import sys
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
 from ..ground.source import is_library, user_source
 from ..ground.threads import current
+from ..memory.plain_tensors import PlainTensors
 from ..program.facts import Source
 from .fingerprints import CONTAINERS, state_of
 from .first_reads import may_be_read_first
@@ -49,6 +50,21 @@ class Change:
         return found if type(found) in SIMPLE else (type(found), id(found))
 
 
+class StateTrace(Protocol):
+    """What is told of state that a model changes."""
+
+    @property
+    def plain(self) -> PlainTensors: ...
+
+    @property
+    def changes(self) -> dict[tuple[int, Any], Change]:
+        """Plain values that the model replaced, by their places."""
+
+    @property
+    def moved(self) -> set[str]:
+        """Generators of Python's or numpy's that the model drew from."""
+
+
 def noting(original: Any) -> Any:
     """`Module.__setattr__` that tells the tracer of an attribute that becomes another one.
 
@@ -58,7 +74,7 @@ def noting(original: Any) -> Any:
 
     @functools.wraps(original)
     def set_attribute(module: torch.nn.Module, name: str, value: Any) -> None:
-        tracer = current()
+        tracer: StateTrace | None = current()
         if tracer is not None and name in vars(module).get("_parameters", ()):
             tracer.plain.note_assigned(module._parameters[name])
         elif tracer is not None and not _is_registered(module, name):

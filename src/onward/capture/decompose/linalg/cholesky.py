@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch._ops import OpOverload
 
 from ....tables import registrar
-from .loops import Algorithm, Tensors, as_columns, entry, first_failure, indices, is_empty, outer, repeat
+from .loops import (
+    Algorithm,
+    AlgorithmTrace,
+    Tensors,
+    as_columns,
+    entry,
+    first_failure,
+    indices,
+    is_empty,
+    outer,
+    repeat,
+)
 from .triangular import solve_triangular
-
-if TYPE_CHECKING:
-    from ...record.tracer import Tracer
 
 aten = torch.ops.aten
 
@@ -20,7 +26,7 @@ ALGORITHMS: dict[OpOverload, Algorithm] = {}
 computes = registrar(ALGORITHMS)
 
 
-def factor(tracer: Tracer, matrix: torch.Tensor) -> torch.Tensor:
+def factor(tracer: AlgorithmTrace, matrix: torch.Tensor) -> torch.Tensor:
     """L with L @ L.mT = matrix, of which the lower triangle is read.
 
     A turn finds one column; what the columns so far do not explain of the matrix is carried.
@@ -40,14 +46,14 @@ def factor(tracer: Tracer, matrix: torch.Tensor) -> torch.Tensor:
 
 
 @computes(aten.cholesky.default)
-def cholesky(tracer: Tracer, matrix: torch.Tensor, upper: bool = False) -> torch.Tensor:
+def cholesky(tracer: AlgorithmTrace, matrix: torch.Tensor, upper: bool = False) -> torch.Tensor:
     """cholesky(Tensor self, bool upper=False) -> Tensor"""
     return factor(tracer, matrix.mT).mT if upper else factor(tracer, matrix)
 
 
 @computes(aten.linalg_cholesky_ex.default)
 def linalg_cholesky_ex(
-    tracer: Tracer, matrix: torch.Tensor, *, upper: bool = False, check_errors: bool = False
+    tracer: AlgorithmTrace, matrix: torch.Tensor, *, upper: bool = False, check_errors: bool = False
 ) -> Tensors:
     """linalg_cholesky_ex(Tensor self, *, bool upper=False, bool check_errors=False) -> (Tensor L, Tensor info)"""
     found = cholesky(tracer, matrix, upper)
@@ -55,7 +61,9 @@ def linalg_cholesky_ex(
 
 
 @computes(aten.cholesky_solve.default)
-def cholesky_solve(tracer: Tracer, right: torch.Tensor, triangle: torch.Tensor, upper: bool = False) -> torch.Tensor:
+def cholesky_solve(
+    tracer: AlgorithmTrace, right: torch.Tensor, triangle: torch.Tensor, upper: bool = False
+) -> torch.Tensor:
     """cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor"""
     lower = triangle.mT if upper else triangle
     half = solve_triangular(tracer, lower, right, upper=False)
@@ -63,7 +71,7 @@ def cholesky_solve(tracer: Tracer, right: torch.Tensor, triangle: torch.Tensor, 
 
 
 @computes(aten.cholesky_inverse.default)
-def cholesky_inverse(tracer: Tracer, triangle: torch.Tensor, upper: bool = False) -> torch.Tensor:
+def cholesky_inverse(tracer: AlgorithmTrace, triangle: torch.Tensor, upper: bool = False) -> torch.Tensor:
     """cholesky_inverse(Tensor self, bool upper=False) -> Tensor"""
     lower = triangle.mT if upper else triangle
     half = solve_triangular(tracer, lower, identity_like(triangle), upper=False)

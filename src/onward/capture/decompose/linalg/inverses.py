@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch._ops import OpOverload
 
 from ....tables import registrar
-from ...bodies.control import capture_loop
+from ...bodies.control_flow import capture_loop
 from .cholesky import identity_like
 from .jacobi import eigen, is_wide, orthogonalise
-from .loops import Algorithm, Tensors, is_empty, repeat, shorter
+from .loops import Algorithm, AlgorithmTrace, Tensors, is_empty, repeat, shorter
 from .triangular import same_batch
-
-if TYPE_CHECKING:
-    from ...record.tracer import Tracer
 
 aten = torch.ops.aten
 
@@ -26,7 +23,7 @@ _TERMS = 18  # of the exponential's series: 1 / 19! is below the rounding of flo
 
 
 def pseudoinverse(
-    tracer: Tracer, matrix: torch.Tensor, absolute: torch.Tensor | float, relative: torch.Tensor | float
+    tracer: AlgorithmTrace, matrix: torch.Tensor, absolute: torch.Tensor | float, relative: torch.Tensor | float
 ) -> Tensors:
     """The pseudoinverse without the singular values up to a bound; and all these values, in no order.
 
@@ -59,7 +56,7 @@ def bounds(matrix: torch.Tensor, atol: Any, rtol: Any) -> tuple[Any, Any]:
 
 @computes(aten.linalg_pinv.atol_rtol_tensor)
 def linalg_pinv(
-    tracer: Tracer,
+    tracer: AlgorithmTrace,
     matrix: torch.Tensor,
     *,
     atol: torch.Tensor | None = None,
@@ -82,7 +79,7 @@ def linalg_pinv(
 
 @computes(aten.linalg_lstsq.default)
 def linalg_lstsq(
-    tracer: Tracer,
+    tracer: AlgorithmTrace,
     matrix: torch.Tensor,
     right: torch.Tensor,
     rcond: float | None = None,
@@ -116,7 +113,7 @@ def linalg_lstsq(
 
 
 @computes(aten.linalg_matrix_exp.default)
-def linalg_matrix_exp(tracer: Tracer, matrix: torch.Tensor) -> torch.Tensor:
+def linalg_matrix_exp(tracer: AlgorithmTrace, matrix: torch.Tensor) -> torch.Tensor:
     """linalg_matrix_exp(Tensor self) -> Tensor
 
     The series of a matrix halved until its norm is at most 1, and the result squared as often.

@@ -10,20 +10,17 @@ is positive in every eigenvector and in every left singular vector. LAPACK's sig
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch._ops import OpOverload
 
 from ....tables import registrar
-from ...bodies.control import capture_loop
+from ...bodies.control_flow import capture_loop
 from .cholesky import identity_like
-from .loops import Algorithm, Tensors, indices, is_empty, shorter
+from .loops import Algorithm, AlgorithmTrace, Tensors, indices, is_empty, shorter
 from .qr import orthonormal, triangulate
 from .reference import signs_of
-
-if TYPE_CHECKING:
-    from ...record.tracer import Tracer
 
 aten = torch.ops.aten
 
@@ -58,7 +55,7 @@ def partners(columns: torch.Tensor, turn: Any, n: Any) -> Tensors:
     return partner, (partner - columns).sign()
 
 
-def eigen(tracer: Tracer, matrix: torch.Tensor, *, vectors: bool) -> Tensors:
+def eigen(tracer: AlgorithmTrace, matrix: torch.Tensor, *, vectors: bool) -> Tensors:
     """Eigenvalues in ascending order, and eigenvectors if they are asked for. The lower triangle is read."""
     n = matrix.shape[-1]
     if is_empty(n):
@@ -94,7 +91,7 @@ def take_columns(matrix: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
     return matrix.gather(-1, order.unsqueeze(-2).expand(*matrix.shape))
 
 
-def orthogonalise(tracer: Tracer, matrix: torch.Tensor, *, vectors: bool) -> Tensors:
+def orthogonalise(tracer: AlgorithmTrace, matrix: torch.Tensor, *, vectors: bool) -> Tensors:
     """The columns rotated until they are orthogonal, and the rotations if they are asked for:
     matrix = first @ second.mT."""
     n = matrix.shape[-1]
@@ -133,7 +130,7 @@ def is_wide(matrix: torch.Tensor) -> bool:
     return type(m) is int and type(n) is int and m < n
 
 
-def singular_values(tracer: Tracer, matrix: torch.Tensor) -> torch.Tensor:
+def singular_values(tracer: AlgorithmTrace, matrix: torch.Tensor) -> torch.Tensor:
     """In descending order."""
     count = shorter(tracer, matrix)
     if is_empty(count):
@@ -144,7 +141,7 @@ def singular_values(tracer: Tracer, matrix: torch.Tensor) -> torch.Tensor:
     return lengths[..., :count] * scale.squeeze(-1)
 
 
-def singular(tracer: Tracer, matrix: torch.Tensor, *, full: bool) -> Tensors:
+def singular(tracer: AlgorithmTrace, matrix: torch.Tensor, *, full: bool) -> Tensors:
     """U, S in descending order, and V."""
     if is_wide(matrix):
         right, values, left = singular(tracer, matrix.mT, full=full)
@@ -169,7 +166,7 @@ def singular(tracer: Tracer, matrix: torch.Tensor, *, full: bool) -> Tensors:
 
 
 @computes(aten._linalg_eigh.default)
-def _linalg_eigh(tracer: Tracer, matrix: torch.Tensor, triangle: str = "L", compute_v: bool = True) -> Tensors:
+def _linalg_eigh(tracer: AlgorithmTrace, matrix: torch.Tensor, triangle: str = "L", compute_v: bool = True) -> Tensors:
     """_linalg_eigh(Tensor A, str UPLO="L", bool compute_v=True) -> (Tensor eigenvalues, Tensor eigenvectors)"""
     tracer.has_vectors |= compute_v
     values, *vectors = eigen(tracer, matrix if triangle.upper() == "L" else matrix.mT, vectors=compute_v)
@@ -177,7 +174,7 @@ def _linalg_eigh(tracer: Tracer, matrix: torch.Tensor, triangle: str = "L", comp
 
 
 @computes(aten.linalg_eigvalsh.default)
-def linalg_eigvalsh(tracer: Tracer, matrix: torch.Tensor, triangle: str = "L") -> torch.Tensor:
+def linalg_eigvalsh(tracer: AlgorithmTrace, matrix: torch.Tensor, triangle: str = "L") -> torch.Tensor:
     """linalg_eigvalsh(Tensor self, str UPLO="L") -> Tensor
 
     PyTorch computes vectors too, for their gradients, whenever a tensor is of a class of its own.
@@ -186,14 +183,19 @@ def linalg_eigvalsh(tracer: Tracer, matrix: torch.Tensor, triangle: str = "L") -
 
 
 @computes(aten.linalg_svdvals.default)
-def linalg_svdvals(tracer: Tracer, matrix: torch.Tensor, *, driver: Any = None) -> torch.Tensor:
+def linalg_svdvals(tracer: AlgorithmTrace, matrix: torch.Tensor, *, driver: Any = None) -> torch.Tensor:
     """linalg_svdvals(Tensor A, *, str? driver=None) -> Tensor"""
     return singular_values(tracer, matrix)
 
 
 @computes(aten._linalg_svd.default)
 def _linalg_svd(
-    tracer: Tracer, matrix: torch.Tensor, full_matrices: bool = False, compute_uv: bool = True, *, driver: Any = None
+    tracer: AlgorithmTrace,
+    matrix: torch.Tensor,
+    full_matrices: bool = False,
+    compute_uv: bool = True,
+    *,
+    driver: Any = None,
 ) -> Tensors:
     """_linalg_svd(Tensor A, bool full_matrices=False, bool compute_uv=True, *, str? driver=None) ->
     (Tensor U, Tensor S, Tensor Vh)"""

@@ -7,18 +7,26 @@ the loop is one column for all: the first of two finds both columns, and the nex
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch._ops import OpOverload
 
 from ....tables import registrar
-from .loops import Algorithm, Tensors, as_columns, entry, first_failure, indices, is_empty, outer, repeat
+from .loops import (
+    Algorithm,
+    AlgorithmTrace,
+    Tensors,
+    as_columns,
+    entry,
+    first_failure,
+    indices,
+    is_empty,
+    outer,
+    repeat,
+)
 from .lu import swapped, take_rows
 from .triangular import same_batch
-
-if TYPE_CHECKING:
-    from ...record.tracer import Tracer
 
 aten = torch.ops.aten
 
@@ -30,7 +38,7 @@ _ALPHA = (1 + math.sqrt(17)) / 8  # how much smaller a pivot may be than what co
 
 @computes(aten.linalg_ldl_factor_ex.default)
 def linalg_ldl_factor_ex(
-    tracer: Tracer, matrix: torch.Tensor, *, hermitian: bool = False, check_errors: bool = False
+    tracer: AlgorithmTrace, matrix: torch.Tensor, *, hermitian: bool = False, check_errors: bool = False
 ) -> Tensors:
     """linalg_ldl_factor_ex(Tensor self, *, bool hermitian=False, bool check_errors=False) ->
     (Tensor LD, Tensor pivots, Tensor info)"""
@@ -93,7 +101,7 @@ def through_block(
 
 @computes(aten.linalg_ldl_solve.default)
 def linalg_ldl_solve(
-    tracer: Tracer, factor: torch.Tensor, pivots: torch.Tensor, right: torch.Tensor, *, hermitian: bool = False
+    tracer: AlgorithmTrace, factor: torch.Tensor, pivots: torch.Tensor, right: torch.Tensor, *, hermitian: bool = False
 ) -> torch.Tensor:
     """linalg_ldl_solve(Tensor LD, Tensor pivots, Tensor B, *, bool hermitian=False) -> Tensor"""
     n = factor.shape[-1]

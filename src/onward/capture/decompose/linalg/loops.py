@@ -13,18 +13,30 @@ no opset, no element type and no size of its own. Three habits keep it short:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 from torch._ops import OpOverload
 
 from ....tables import registrar
-from ...bodies.control import capture_loop
-from ...ground.attempts import surviving_try
+from ...bodies.control_flow import BodyTrace, capture_loop
+from ...decisions.decisions import Decisions
+from ...ground.try_blocks import surviving_try
 from ...memory.tensor import Traced
 
-if TYPE_CHECKING:
-    from ...record.tracer import Tracer
+
+class AlgorithmTrace(BodyTrace, Protocol):
+    """What algorithms need of the trace."""
+
+    has_vectors: bool  # eigenvectors or singular vectors, whose signs are a matter of choice
+
+    @property
+    def decisions(self) -> Decisions: ...
+
+    @property
+    def is_primitive(self) -> Callable[[Any, bool], bool]:
+        """Whether lowering takes an op as it is, where complex numbers are among its arguments and where not."""
+
 
 Algorithm = Callable[..., Any]
 Tensors = tuple[torch.Tensor, ...]
@@ -33,7 +45,7 @@ computes = registrar(ALGORITHMS)
 
 
 def repeat(
-    tracer: Tracer, count: Any, carried: Sequence[torch.Tensor], turn: Callable[..., tuple[Tensors, Tensors]]
+    tracer: AlgorithmTrace, count: Any, carried: Sequence[torch.Tensor], turn: Callable[..., tuple[Tensors, Tensors]]
 ) -> tuple[Tensors, Tensors]:
     """`turn(j, *carried) -> (carried, finished)` for j from 0 to count - 1.
 
@@ -48,9 +60,10 @@ def repeat(
     return tuple(values), tuple(stacked)
 
 
-def computed_by(function: Callable[[torch.Tensor], torch.Tensor], matrix: Any, known: Any) -> torch.Tensor:
+def computed_by(
+    tracer: AlgorithmTrace, function: Callable[[torch.Tensor], torch.Tensor], matrix: Any, known: Any
+) -> torch.Tensor:
     """What a function of `regions.py` gives for a traced tensor, which is like a traced result that is known."""
-    tracer = matrix.tracer
     made = Traced(known.example.clone(), known.layouts, known.fact, tracer)
     tracer.own(made, tracer.make(function, (tracer.node_of(matrix),), {}, known.fact))
     return made
@@ -61,7 +74,7 @@ def is_empty(*sizes: Any) -> bool:
     return any(type(size) is int and size == 0 for size in sizes)
 
 
-def shorter(tracer: Tracer, matrix: torch.Tensor) -> Any:
+def shorter(tracer: AlgorithmTrace, matrix: torch.Tensor) -> Any:
     """The smaller of the sizes of a matrix, one of which may vary.
 
     The probes keep a tall matrix tall: as with a branch of the model's own, sizes on the other side are tried after the
@@ -111,7 +124,7 @@ _CATCHING = frozenset({"LinAlgError", "RuntimeError", "Exception", "BaseExceptio
 
 
 @computes(torch.ops.aten._linalg_check_errors.default)
-def _linalg_check_errors(tracer: Tracer, info: torch.Tensor, api_name: str, *, is_matrix: bool) -> None:
+def _linalg_check_errors(tracer: AlgorithmTrace, info: torch.Tensor, api_name: str, *, is_matrix: bool) -> None:
     """_linalg_check_errors(Tensor info, str api_name, *, bool is_matrix) -> ()
 
     A file cannot raise: a matrix that eager refuses (singular, not positive definite) gives infinities or NaN in it.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch._ops import OpOverload
@@ -12,6 +12,7 @@ from ...program.regions import determinant
 from .cholesky import identity_like
 from .loops import (
     Algorithm,
+    AlgorithmTrace,
     Tensors,
     as_columns,
     computed_by,
@@ -25,16 +26,13 @@ from .loops import (
 )
 from .triangular import solve_triangular
 
-if TYPE_CHECKING:
-    from ...record.tracer import Tracer
-
 aten = torch.ops.aten
 
 ALGORITHMS: dict[OpOverload, Algorithm] = {}
 computes = registrar(ALGORITHMS)
 
 
-def eliminate(tracer: Tracer, matrix: torch.Tensor, count: Any = None) -> Tensors:
+def eliminate(tracer: AlgorithmTrace, matrix: torch.Tensor, count: Any = None) -> Tensors:
     """L below the diagonal and U above it in one matrix, and the pivots from 1, as LAPACK has them.
 
     With `count`, only so many columns are eliminated: of [A | B] remains [U | U @ X] with A @ X = B.
@@ -73,7 +71,7 @@ def take_rows(matrix: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
     return matrix.gather(-2, order.unsqueeze(-1).expand(*matrix.shape))
 
 
-def permutation(tracer: Tracer, pivots: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+def permutation(tracer: AlgorithmTrace, pivots: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
     """The order of rows that swapping row j and row pivots[j], for one j after the other, leads to."""
     order = rows.expand(*pivots.shape[:-1], *rows.shape)
     if is_empty(pivots.shape[-1]):
@@ -85,7 +83,7 @@ def permutation(tracer: Tracer, pivots: torch.Tensor, rows: torch.Tensor) -> tor
     return repeat(tracer, pivots.shape[-1], (order,), turn)[0][0]
 
 
-def halves(tracer: Tracer, packed: torch.Tensor) -> Tensors:
+def halves(tracer: AlgorithmTrace, packed: torch.Tensor) -> Tensors:
     """L and U of what the elimination left."""
     k = shorter(tracer, packed)
     lower, upper = packed[..., :, :k].tril(-1), packed[..., :k, :].triu()
@@ -105,7 +103,7 @@ def matrix_of(order: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 @computes(aten.linalg_lu_factor_ex.default)
 def linalg_lu_factor_ex(
-    tracer: Tracer, matrix: torch.Tensor, *, pivot: bool = True, check_errors: bool = False
+    tracer: AlgorithmTrace, matrix: torch.Tensor, *, pivot: bool = True, check_errors: bool = False
 ) -> Tensors:
     """linalg_lu_factor_ex(Tensor A, *, bool pivot=True, bool check_errors=False) ->
     (Tensor LU, Tensor pivots, Tensor info)"""
@@ -117,7 +115,11 @@ def linalg_lu_factor_ex(
 
 @computes(aten.lu_unpack.default)
 def lu_unpack(
-    tracer: Tracer, packed: torch.Tensor, pivots: torch.Tensor, unpack_data: bool = True, unpack_pivots: bool = True
+    tracer: AlgorithmTrace,
+    packed: torch.Tensor,
+    pivots: torch.Tensor,
+    unpack_data: bool = True,
+    unpack_pivots: bool = True,
 ) -> Tensors:
     """lu_unpack(Tensor LU_data, Tensor LU_pivots, bool unpack_data=True, bool unpack_pivots=True) ->
     (Tensor P, Tensor L, Tensor U)"""
@@ -130,7 +132,7 @@ def lu_unpack(
 
 
 @computes(aten.linalg_lu.default)
-def linalg_lu(tracer: Tracer, matrix: torch.Tensor, *, pivot: bool = True) -> Tensors:
+def linalg_lu(tracer: AlgorithmTrace, matrix: torch.Tensor, *, pivot: bool = True) -> Tensors:
     """linalg_lu(Tensor A, *, bool pivot=True) -> (Tensor P, Tensor L, Tensor U)"""
     if not pivot:
         return NotImplemented
@@ -140,7 +142,7 @@ def linalg_lu(tracer: Tracer, matrix: torch.Tensor, *, pivot: bool = True) -> Te
 
 @computes(aten.linalg_lu_solve.default)
 def linalg_lu_solve(
-    tracer: Tracer,
+    tracer: AlgorithmTrace,
     packed: torch.Tensor,
     pivots: torch.Tensor,
     right: torch.Tensor,
@@ -160,7 +162,7 @@ def linalg_lu_solve(
     return solve_triangular(tracer, packed, half, upper=True)
 
 
-def solve(tracer: Tracer, matrix: torch.Tensor, right: torch.Tensor) -> Tensors:
+def solve(tracer: AlgorithmTrace, matrix: torch.Tensor, right: torch.Tensor) -> Tensors:
     """X with matrix @ X = right; L and U, and the pivots. One matrix for many right sides is eliminated once."""
     n = matrix.shape[-1]
     if tuple(matrix.shape[:-2]) != tuple(right.shape[:-2]):
@@ -173,7 +175,7 @@ def solve(tracer: Tracer, matrix: torch.Tensor, right: torch.Tensor) -> Tensors:
 
 @computes(aten._linalg_solve_ex.default)
 def _linalg_solve_ex(
-    tracer: Tracer, matrix: torch.Tensor, right: torch.Tensor, *, left: bool = True, check_errors: bool = False
+    tracer: AlgorithmTrace, matrix: torch.Tensor, right: torch.Tensor, *, left: bool = True, check_errors: bool = False
 ) -> Tensors:
     """_linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) ->
     (Tensor result, Tensor LU, Tensor pivots, Tensor info)"""
@@ -189,14 +191,14 @@ def _linalg_solve_ex(
 
 
 @computes(aten.linalg_inv_ex.default)
-def linalg_inv_ex(tracer: Tracer, matrix: torch.Tensor, *, check_errors: bool = False) -> Tensors:
+def linalg_inv_ex(tracer: AlgorithmTrace, matrix: torch.Tensor, *, check_errors: bool = False) -> Tensors:
     """linalg_inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)"""
     inverse, packed, _ = solve(tracer, matrix, identity_like(matrix))
     return inverse, zero_pivots(packed)
 
 
 @computes(aten._linalg_det.default)
-def _linalg_det(tracer: Tracer, matrix: torch.Tensor) -> Tensors:
+def _linalg_det(tracer: AlgorithmTrace, matrix: torch.Tensor) -> Tensors:
     """_linalg_det(Tensor A) -> (Tensor result, Tensor LU, Tensor pivots)
 
     The factors are for gradients; where Det gives the result, nobody reads them, and their loop is dropped.
@@ -205,12 +207,12 @@ def _linalg_det(tracer: Tracer, matrix: torch.Tensor) -> Tensors:
     result = parity(pivots, matrix.dtype) * packed.diagonal(dim1=-2, dim2=-1).prod(-1)
     # onnxruntime 1.31 has Det in float32 alone.
     if matrix.dtype is torch.float32 and tracer.is_primitive(determinant, False):
-        result = computed_by(determinant, matrix, result)
+        result = computed_by(tracer, determinant, matrix, result)
     return result, packed, pivots
 
 
 @computes(aten._linalg_slogdet.default)
-def _linalg_slogdet(tracer: Tracer, matrix: torch.Tensor) -> Tensors:
+def _linalg_slogdet(tracer: AlgorithmTrace, matrix: torch.Tensor) -> Tensors:
     """_linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet, Tensor LU, Tensor pivots)"""
     packed, pivots = eliminate(tracer, matrix)
     diagonal = packed.diagonal(dim1=-2, dim2=-1)

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch._ops import OpOverload
 
 from ....tables import registrar
-from .loops import Algorithm, Tensors, as_columns, entry, indices, is_empty, repeat, shorter
-
-if TYPE_CHECKING:
-    from ...record.tracer import Tracer
+from .loops import Algorithm, AlgorithmTrace, Tensors, as_columns, entry, indices, is_empty, repeat, shorter
 
 aten = torch.ops.aten
 
@@ -19,7 +14,7 @@ ALGORITHMS: dict[OpOverload, Algorithm] = {}
 computes = registrar(ALGORITHMS)
 
 
-def triangulate(tracer: Tracer, matrix: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def triangulate(tracer: AlgorithmTrace, matrix: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """What the reflections make of the matrix (R, and rounding errors below it), their vectors, and their taus."""
     count = shorter(tracer, matrix)
     if is_empty(count):
@@ -47,7 +42,7 @@ def reflected(work: torch.Tensor, vector: torch.Tensor, tau: torch.Tensor) -> to
 
 
 def reflect(
-    tracer: Tracer, vectors: torch.Tensor, taus: torch.Tensor, work: torch.Tensor, *, transpose: bool = False
+    tracer: AlgorithmTrace, vectors: torch.Tensor, taus: torch.Tensor, work: torch.Tensor, *, transpose: bool = False
 ) -> torch.Tensor:
     """Q @ work, or Q.mT @ work, with Q the product of the reflections; of the vectors what is below the diagonal."""
     count = taus.shape[-1]
@@ -63,7 +58,7 @@ def reflect(
     return repeat(tracer, count, (work,), turn)[0][0]
 
 
-def orthonormal(tracer: Tracer, vectors: torch.Tensor, taus: torch.Tensor, columns: int) -> torch.Tensor:
+def orthonormal(tracer: AlgorithmTrace, vectors: torch.Tensor, taus: torch.Tensor, columns: int) -> torch.Tensor:
     """The first columns of Q."""
     rows = indices(vectors, -2)
     start = (rows.unsqueeze(-1) == torch.arange(columns, device=vectors.device)).to(vectors.dtype)
@@ -73,7 +68,7 @@ def orthonormal(tracer: Tracer, vectors: torch.Tensor, taus: torch.Tensor, colum
 
 
 @computes(aten.geqrf.default)
-def geqrf(tracer: Tracer, matrix: torch.Tensor) -> Tensors:
+def geqrf(tracer: AlgorithmTrace, matrix: torch.Tensor) -> Tensors:
     """geqrf(Tensor self) -> (Tensor a, Tensor tau)"""
     work, vectors, taus = triangulate(tracer, matrix)
     as_wide = torch.nn.functional.pad(vectors, (0, matrix.shape[-1] - taus.shape[-1]))
@@ -81,14 +76,14 @@ def geqrf(tracer: Tracer, matrix: torch.Tensor) -> Tensors:
 
 
 @computes(aten.linalg_householder_product.default, aten.orgqr.default)
-def linalg_householder_product(tracer: Tracer, vectors: torch.Tensor, taus: torch.Tensor) -> torch.Tensor:
+def linalg_householder_product(tracer: AlgorithmTrace, vectors: torch.Tensor, taus: torch.Tensor) -> torch.Tensor:
     """linalg_householder_product(Tensor input, Tensor tau) -> Tensor"""
     return orthonormal(tracer, vectors, taus, vectors.shape[-1])
 
 
 @computes(aten.ormqr.default)
 def ormqr(
-    tracer: Tracer,
+    tracer: AlgorithmTrace,
     vectors: torch.Tensor,
     taus: torch.Tensor,
     other: torch.Tensor,
@@ -102,7 +97,7 @@ def ormqr(
 
 
 @computes(aten.linalg_qr.default)
-def linalg_qr(tracer: Tracer, matrix: torch.Tensor, mode: str = "reduced") -> Tensors:
+def linalg_qr(tracer: AlgorithmTrace, matrix: torch.Tensor, mode: str = "reduced") -> Tensors:
     """linalg_qr(Tensor A, str mode='reduced') -> (Tensor Q, Tensor R)"""
     work, vectors, taus = triangulate(tracer, matrix)
     m, count = matrix.shape[-2], taus.shape[-1]

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch._ops import OpOverload
 
 from ....tables import registrar
-from .loops import Algorithm, Tensors, as_rows, entry, is_empty, outer, repeat
-
-if TYPE_CHECKING:
-    from ...record.tracer import Tracer
+from .loops import Algorithm, AlgorithmTrace, Tensors, as_rows, entry, is_empty, outer, repeat
 
 aten = torch.ops.aten
 
@@ -20,7 +15,7 @@ computes = registrar(ALGORITHMS)
 
 
 def solve_triangular(
-    tracer: Tracer, matrix: torch.Tensor, right: torch.Tensor, *, upper: bool, unit: bool = False
+    tracer: AlgorithmTrace, matrix: torch.Tensor, right: torch.Tensor, *, upper: bool, unit: bool = False
 ) -> torch.Tensor:
     """X with matrix @ X = right, of which only one triangle is read.
 
@@ -52,7 +47,7 @@ def same_batch(first: torch.Tensor, second: torch.Tensor) -> Tensors:
 
 @computes(aten.linalg_solve_triangular.default)
 def linalg_solve_triangular(
-    tracer: Tracer,
+    tracer: AlgorithmTrace,
     matrix: torch.Tensor,
     right: torch.Tensor,
     *,
@@ -69,7 +64,7 @@ def linalg_solve_triangular(
 
 @computes(aten.triangular_solve.default)
 def triangular_solve(
-    tracer: Tracer,
+    tracer: AlgorithmTrace,
     right: torch.Tensor,
     matrix: torch.Tensor,
     upper: bool = True,

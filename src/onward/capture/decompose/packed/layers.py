@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,10 +13,7 @@ from ...functions.intercepts import Intercept
 from ...memory.tensor import Traced
 from ..linalg.loops import Algorithm
 from .operators import PADDED
-from .sequences import Padded
-
-if TYPE_CHECKING:
-    from ...record.tracer import Tracer
+from .sequences import PackedTrace, Padded
 
 INTERCEPTS: dict[Any, Intercept] = {}
 intercepts = registrar(INTERCEPTS)
@@ -27,7 +24,7 @@ aten = torch.ops.aten
 
 
 @computes(aten._pack_padded_sequence.default)
-def _pack_padded_sequence(tracer: Tracer, x: Tensor, lengths: Tensor, batch_first: bool) -> tuple[Tensor, Tensor]:
+def _pack_padded_sequence(tracer: PackedTrace, x: Tensor, lengths: Tensor, batch_first: bool) -> tuple[Tensor, Tensor]:
     """_pack_padded_sequence(Tensor input, Tensor lengths, bool batch_first) -> (Tensor, Tensor)"""
     data, sizes, _ = tracer.packings.pack(x.transpose(0, 1) if batch_first else x, lengths, in_order=True)
     return data, sizes
@@ -35,7 +32,7 @@ def _pack_padded_sequence(tracer: Tracer, x: Tensor, lengths: Tensor, batch_firs
 
 @computes(aten._pad_packed_sequence.default)
 def _pad_packed_sequence(
-    tracer: Tracer, data: Tensor, sizes: Tensor, batch_first: bool, value: float, total: Any
+    tracer: PackedTrace, data: Tensor, sizes: Tensor, batch_first: bool, value: float, total: Any
 ) -> tuple[Tensor, Tensor]:
     """_pad_packed_sequence(Tensor data, Tensor batch_sizes, bool batch_first, Scalar padding_value, int total_length)
     -> (Tensor, Tensor)"""
@@ -44,7 +41,7 @@ def _pad_packed_sequence(
 
 
 def _layer(op: Any) -> Any:
-    def run(tracer: Tracer, data: Tensor, sizes: Tensor, hx: Any, *rest: Any) -> tuple[Tensor, ...]:
+    def run(tracer: PackedTrace, data: Tensor, sizes: Tensor, hx: Any, *rest: Any) -> tuple[Tensor, ...]:
         """lstm.data(Tensor data, Tensor batch_sizes, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers,
         float dropout, bool train, bool bidirectional) -> (Tensor, Tensor, Tensor), and the like"""
         packings = tracer.packings
@@ -65,7 +62,7 @@ for _op in PADDED:
 
 @computes(aten.pad_sequence.default)
 def pad_sequence(
-    tracer: Tracer,
+    tracer: PackedTrace,
     sequences: list[Tensor],
     batch_first: bool = False,
     padding_value: float = 0.0,
@@ -89,7 +86,7 @@ def pad_sequence(
 
 
 @intercepts(torch.Tensor.index_select, torch.index_select)
-def index_select(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+def index_select(tracer: PackedTrace, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """States are sorted on their way into a packed layer and put back after it."""
     if kwargs or len(args) != 3 or not isinstance(args[2], Traced):
         return NotImplemented
@@ -97,14 +94,14 @@ def index_select(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any])
 
 
 @intercepts(torch.zeros)
-def zeros(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+def zeros(tracer: PackedTrace, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """Layers make their states as wide as the first step's batch, which is the whole batch."""
     if not any(isinstance(each, Traced) for each in args):
         return NotImplemented
     return func(*(_batch(tracer, each) for each in args), **kwargs)
 
 
-def _batch(tracer: Tracer, size: Any) -> Any:
+def _batch(tracer: PackedTrace, size: Any) -> Any:
     if not isinstance(size, Traced):
         return size
     node = tracer.node_of(size)

@@ -13,18 +13,35 @@ Rows that a model changed (`packed.data`) are put back into padded form by their
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
+from torch._ops import OpOverload
 
+from ...decisions.decisions import Decisions
+from ...memory.graph_levels import GraphTrace
 from ...memory.tensor import Traced
-from ...sizes.layouts import dense_like
-
-if TYPE_CHECKING:
-    from ...record.tracer import Tracer
+from ...sizes.data_sizes import DataSizes
+from ...sizes.layouts import Layout, dense_like
 
 aten = torch.ops.aten
+
+
+class PackingTrace(GraphTrace, Protocol):
+    """What packed sequences need of their trace."""
+
+    @property
+    def decisions(self) -> Decisions: ...
+
+    @property
+    def data_sizes(self) -> DataSizes:
+        """Sizes and numbers that depend on data."""
+
+    def record(
+        self, op: OpOverload, args: tuple, kwargs: dict[str, Any], layouts: tuple[Layout, ...] | None = None
+    ) -> Any:
+        """Run an op on the example and write it down; `layouts` are its results at the other probes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +72,7 @@ class Padded:
 class Packings:
     """All packed sequences of one trace, found again by their parts."""
 
-    def __init__(self, tracer: Tracer) -> None:
+    def __init__(self, tracer: PackingTrace) -> None:
         self._tracer = tracer
         self._by_sizes: dict[Any, Lengths] = {}
         self._by_rows: dict[Any, Padded] = {}
@@ -83,7 +100,7 @@ class Packings:
 
     def _longest(self, lengths: Tensor, steps: Any) -> Any:
         tracer = self._tracer
-        if isinstance(lengths, Traced) and tracer.elsewhere.data_sizes.keeps_line():
+        if isinstance(lengths, Traced) and tracer.data_sizes.keeps_line():
             now = steps.node.values[0] if isinstance(steps, torch.SymInt) else steps
             if int(lengths.example.max()) == now:  # what the model needs elsewhere: padding ends with the longest
                 tracer.decisions.warn(
@@ -194,8 +211,15 @@ def _is_same(one: Any, other: Any) -> bool:
     return type(one) is type(other) is int and one == other
 
 
-def _is_zeros(tracer: Tracer, tensor: Tensor) -> bool:
+def _is_zeros(tracer: PackingTrace, tensor: Tensor) -> bool:
     """Whether a state is zeros, which have no order."""
     if isinstance(tensor, Traced):
         return tracer.node_of(tensor).target is aten.zeros.default
     return tensor.device.type != "meta" and not bool(tensor.any())
+
+
+class PackedTrace(PackingTrace, Protocol):
+    """A trace in which sequences are packed."""
+
+    @property
+    def packings(self) -> Packings: ...

@@ -8,15 +8,13 @@ that are not traced these functions call PyTorch's.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.nn.utils import rnn
 
 from ...memory.tensor import Traced
-
-if TYPE_CHECKING:
-    from ...record.tracer import Tracer
+from .sequences import PackedTrace
 
 Followed = Callable[..., Any]  # of the tracer and PyTorch's function, then its arguments
 
@@ -26,7 +24,7 @@ def _is_traced(*values: Any) -> bool:
 
 
 def _pack_padded_sequence(
-    tracer: Tracer, original: Any, input: Any, lengths: Any, batch_first: bool = False, enforce_sorted: bool = True
+    tracer: PackedTrace, original: Any, input: Any, lengths: Any, batch_first: bool = False, enforce_sorted: bool = True
 ) -> Any:
     given = lengths if isinstance(lengths, (list, tuple)) else [lengths]
     if not _is_traced(input, *given):
@@ -43,7 +41,7 @@ def _pack_padded_sequence(
 
 
 def _pad_packed_sequence(
-    tracer: Tracer,
+    tracer: PackedTrace,
     original: Any,
     sequence: Any,
     batch_first: bool = False,
@@ -60,7 +58,9 @@ def _pad_packed_sequence(
     return padded.transpose(0, 1) if batch_first else padded, lengths
 
 
-def _check_forward_args(tracer: Tracer, original: Any, layer: Any, input: Any, hidden: Any, batch_sizes: Any) -> None:
+def _check_forward_args(
+    tracer: PackedTrace, original: Any, layer: Any, input: Any, hidden: Any, batch_sizes: Any
+) -> None:
     if isinstance(batch_sizes, Traced):
         layer.check_input(input, batch_sizes)  # the states are left to the layer's own operator
     else:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from ....errors import CaptureError
 from ...bodies.traced_list import TracedNumbers
 from ...ground.tree import flatten
+from ...record.tracer import Tracer
 from .columns import as_list
 from .interpreter import Interpreter
 from .lists import ScriptList, plain
 from .named_tuples import with_names
 from .optionals import Maybe
-
-if TYPE_CHECKING:
-    from ...record.tracer import Tracer
 
 
 def call_script(tracer: Tracer, called: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
@@ -46,15 +44,16 @@ def _given_back(tracer: Tracer, result: Any) -> Any:
 
 def _leaf(tracer: Tracer, value: Any) -> Any:
     if isinstance(value, ScriptList):
-        if value.rows is not None and value.rows.element.structure.paths == ((),):
-            kind, column = value.rows.element.leaves[0], value.rows.only
+        rows = value.rows
+        if rows is not None and rows.element.is_single:
+            kind, column = rows.element.leaves[0], rows.only
             return TracedNumbers(kind, column) if isinstance(kind, type) else as_list(column, tracer)
         what, hint = "a list of tuples whose length depends on data", "return a list for every item of the tuples"
     elif isinstance(value, Maybe):
         what, hint = "a value that is None or not, depending on data", "return a tensor, and whether it counts"
     else:
         return value
-    module = tracer.scopes.current.path or None
+    module = tracer.scopes.path or None
     raise CaptureError(f"a script returns {what}", source=tracer.where(), module=module, hint=hint)
 
 

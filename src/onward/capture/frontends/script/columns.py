@@ -12,11 +12,12 @@ from typing import Any
 
 import torch
 
-from ...bodies.control import capture_loop
-from ...bodies.levels import Level
+from ...bodies.control_flow import capture_loop
 from ...bodies.traced_list import TracedList
+from ...memory.graph_levels import Level
 from ...memory.tensor import Traced
 from ...program.facts import Dim, ListFact, SymDim, TensorFact
+from ...record.tracer import Tracer, tracer_of
 from ...sizes.sizes import SYMBOLIC, AxisOf, NumberOf, Size, either, symbol
 
 Column = torch.Tensor | TracedList
@@ -30,37 +31,37 @@ def shape_of(tensor: torch.Tensor) -> tuple[Dim, ...]:
     return tensor.fact.shape if isinstance(tensor, Traced) else tuple(tensor.shape)
 
 
-def tracer_of(*values: Any) -> Any:
+def tracer_among(*values: Any) -> Tracer | None:
     """The tracer of the first value that has one; None if none has."""
     for each in values:
         if isinstance(each, (Traced, TracedList)):
-            return each.tracer
+            return tracer_of(each)
         if isinstance(each, SYMBOLIC):
-            return each.node.tracer
+            return tracer_of(each.node)
     return None
 
 
-def _needed(tracer: Any, *values: Any) -> Any:
-    found = tracer or tracer_of(*values)
+def _needed(tracer: Tracer | None, *values: Any) -> Tracer:
+    found = tracer or tracer_among(*values)
     if found is None:
         raise NotAlike("its elements are constants of different shapes")
     return found
 
 
 # --- made ------------------------------------------------------------------------------------------------------------
-def column_of(tensors: Sequence[torch.Tensor], tracer: Any = None, *, dense: bool = True) -> Column:
+def column_of(tensors: Sequence[torch.Tensor], tracer: Tracer | None = None, *, dense: bool = True) -> Column:
     """At least one tensor, all of one dtype and one number of axes."""
     if dense and all(shape_of(each) == shape_of(tensors[0]) for each in tensors):
         return torch.stack(tuple(tensors))
     return TracedList.of(_needed(tracer, *tensors), tensors)
 
 
-def as_list(column: Column, tracer: Any = None) -> TracedList:
+def as_list(column: Column, tracer: Tracer | None = None) -> TracedList:
     if isinstance(column, TracedList):
         return column
     tracer = _needed(tracer, column)
     column = tracer.plain.stand_in(column)
-    return TracedList.unbound(column if isinstance(column, Traced) else tracer.plain.lift(column))
+    return TracedList.unbound(tracer, column if isinstance(column, Traced) else tracer.plain.lift(column))
 
 
 # --- read ------------------------------------------------------------------------------------------------------------
@@ -76,7 +77,7 @@ def counted(size: Any) -> Any:
     """A size that depends on data, as a number that does: a branch on it is kept, whatever the probes say."""
     if not isinstance(size, torch.SymInt) or size.node.from_data:
         return size
-    tracer = size.node.tracer
+    tracer = tracer_of(size.node)
     if not tracer.dims.is_of_data(size.node.values):
         return size
     return symbol(Size(tracer, size.node.values, NumberOf(tracer.size_node(size.node))))
@@ -109,7 +110,7 @@ def extended(column: Column, tensors: Sequence[torch.Tensor]) -> Column:
         return column
     if not isinstance(column, TracedList) and all(shape_of(each) == shape_of(column)[1:] for each in tensors):
         return torch.cat([column, torch.stack(tuple(tensors))])
-    made = as_list(column, tracer_of(column, *tensors))
+    made = as_list(column, tracer_among(column, *tensors))
     for each in tensors:
         made = made.inserted(None, each)
     return made
@@ -119,7 +120,7 @@ def preceded(column: Column, tensors: Sequence[torch.Tensor]) -> Column:
     """With tensors at the beginning."""
     if not isinstance(column, TracedList) and all(shape_of(each) == shape_of(column)[1:] for each in tensors):
         return torch.cat([torch.stack(tuple(tensors)), column])
-    made = as_list(column, tracer_of(column, *tensors))
+    made = as_list(column, tracer_among(column, *tensors))
     for place, each in enumerate(tensors):
         made = made.inserted(place, each)
     return made
@@ -134,7 +135,7 @@ def sliced(column: Column, start: Any, end: Any, step: int) -> Column:
     first = 0 if start is None else _within(start, many)
     last = many if end is None else _within(end, many)
     count = torch.sym_max((last - first + step - 1) // step, 0)
-    empty = TracedList.empty(column.tracer, column.fact)
+    empty = TracedList.empty(tracer_of(column), column.fact)
     return _collected(empty, count, lambda made, turn: made.inserted(None, column.get(first + turn * step)))
 
 
@@ -156,7 +157,7 @@ def replaced(column: Column, index: Any, value: torch.Tensor) -> Column:
             place = column.shape[0] + index if isinstance(index, int) and index < 0 else index
             place = torch.scalar_tensor(place, dtype=torch.int64).reshape(1)
             return column.index_copy(0, place, value.unsqueeze(0))
-        column = as_list(column, tracer_of(column, value, index))
+        column = as_list(column, tracer_among(column, value, index))
     if isinstance(index, SYMBOLIC):
         index = _from_front(index, column.length())
     left = column.without(index)
@@ -177,7 +178,7 @@ def inserted(column: Column, index: Any, value: torch.Tensor) -> Column:
     if not isinstance(column, TracedList):
         if shape_of(value) == shape_of(column)[1:]:
             return torch.cat([torch.cat([column[:index], torch.stack([value])]), column[index:]])
-        column = as_list(column, tracer_of(column, value, index))
+        column = as_list(column, tracer_among(column, value, index))
     if isinstance(index, SYMBOLIC) or index:  # as in Python, an index beyond either end means that end
         many = column.length()
         high = torch.sym_min(index, many) if isinstance(index, SYMBOLIC) or index > 0 else index
@@ -188,7 +189,7 @@ def inserted(column: Column, index: Any, value: torch.Tensor) -> Column:
 def reversed_(column: Column) -> Column:
     if not isinstance(column, TracedList):
         return column.flip(0)
-    empty = TracedList.empty(column.tracer, column.fact)
+    empty = TracedList.empty(tracer_of(column), column.fact)
     return _collected(empty, column.length(), lambda made, turn: made.inserted(0, column.get(turn)))
 
 
@@ -198,12 +199,14 @@ def _collected(made: TracedList, turns: Any, step: Any) -> TracedList:
         for turn in range(turns):
             made = step(made, turn)
         return made
-    (made,), _ = capture_loop(made.tracer, turns, True, [made], lambda turn, given: (True, [step(given[0], turn)], []))
+    (made,), _ = capture_loop(
+        tracer_of(made), turns, True, [made], lambda turn, given: (True, [step(given[0], turn)], [])
+    )
     return made
 
 
 # --- sizes that are known outside of a loop --------------------------------------------------------------------------
-def no_rows(tracer: Any, fact: TensorFact | ListFact) -> Column:
+def no_rows(tracer: Tracer, fact: TensorFact | ListFact) -> Column:
     """An empty column; rows if their sizes are known before there are any."""
     sizes = [size_outside(tracer, tracer.levels, dim) for dim in fact.shape]
     if all(size is not None for size in sizes):
@@ -211,13 +214,13 @@ def no_rows(tracer: Any, fact: TensorFact | ListFact) -> Column:
     return no_items(tracer, fact)
 
 
-def no_items(tracer: Any, fact: TensorFact | ListFact) -> TracedList:
+def no_items(tracer: Tracer, fact: TensorFact | ListFact) -> TracedList:
     """An empty list, with those dimensions that are known before there is anything in it."""
     known = tuple(None if size_outside(tracer, tracer.levels, dim) is None else dim for dim in fact.shape)
     return TracedList.empty(tracer, ListFact(fact.dtype, known))
 
 
-def size_outside(tracer: Any, levels: Sequence[Level], dim: Dim | None) -> Any:
+def size_outside(tracer: Tracer, levels: Sequence[Level], dim: Dim | None) -> Any:
     """A dimension as a number for the graphs of some levels; None if no tensor there has it."""
     if dim is None or isinstance(dim, int):
         return dim

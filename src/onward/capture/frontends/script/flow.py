@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from ....errors import CaptureError
-from ...bodies.control import NUMBERS, capture_branch, capture_loop
+from ...bodies.control_flow import NUMBERS, capture_branch, capture_loop
 from ...bodies.traced_list import TracedList
 from ...ground.tree import Structure, flatten
+from ...record.tracer import Tracer
 from .columns import NotAlike
 from .containers import Attributes, Fixed, Form, Place, Snapshot, decode, element_in, encode
 from .lists import (
@@ -32,9 +33,6 @@ from .lists import (
     plain,
 )
 from .optionals import Maybe, is_open
-
-if TYPE_CHECKING:
-    from ...record.tracer import Tracer
 
 Slot = int | Place  # a value that goes through, by its number, or a container that changes
 
@@ -313,7 +311,7 @@ class Flow:
 
     def _cannot(self, what: str, hint: str) -> CaptureError:
         tracer = self._tracer
-        return CaptureError(what, source=tracer.where(), module=tracer.scopes.current.path or None, hint=hint)
+        return CaptureError(what, source=tracer.where(), module=tracer.scopes.path or None, hint=hint)
 
 
 def _inside(value: Any) -> Element | None:

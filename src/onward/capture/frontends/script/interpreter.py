@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from ....errors import CaptureError
-from ...functions.counts import TAKES_A_COUNT
+from ...functions.element_counts import TAKES_A_COUNT
 from ...ground.source import at_source
-from ...record.complaints import ScriptRaised
-from ...record.elsewhere import ProbeRejected
+from ...record.explained_errors import ScriptRaised
+from ...record.other_sizes import ProbeRejected
+from ...record.tracer import Tracer
 from ...sizes.sizes import SYMBOLIC, is_from_data
 from .columns import NotAlike
 from .containers import Attributes, Snapshot
@@ -29,9 +30,6 @@ from .lists import ScriptDict, ScriptList, ScriptObject, adopt, plain
 from .operators import GENERAL, MATH, ON_CONTAINERS, PLAIN
 from .optionals import Maybe, concerns_optionals, on_optionals
 from .texts import WRITING, UnknownText, concerns_texts, on_texts, text_of
-
-if TYPE_CHECKING:
-    from ...record.tracer import Tracer
 
 _MOST_TURNS = 1000  # a loop with a known number of turns is written out up to here
 
@@ -150,7 +148,7 @@ class Interpreter:
             f"TorchScript's {kind} has no form in ONNX that onward knows",
             op=kind,
             source=self._tracer.where(),
-            module=self._tracer.scopes.current.path or None,
+            module=self._tracer.scopes.path or None,
             hint="write this part with tensor operations, or export the module that was scripted",
         )
 
@@ -159,7 +157,7 @@ class Interpreter:
             f"TorchScript's {kind} is given a text that depends on data or on a size",
             op=kind,
             source=self._tracer.where(),
-            module=self._tracer.scopes.current.path or None,
+            module=self._tracer.scopes.path or None,
             hint="a text has no form in ONNX: compare the number itself, or give the axis a fixed size",
         )
 
@@ -168,7 +166,7 @@ class Interpreter:
             f"TorchScript's {kind} is given a value that is None or not, depending on data",
             op=kind,
             source=self._tracer.where(),
-            module=self._tracer.scopes.current.path or None,
+            module=self._tracer.scopes.path or None,
             hint="ask `is not None` first, or give it a tensor before the branch or the loop",
         )
 
@@ -177,7 +175,7 @@ class Interpreter:
             f"TorchScript's {kind} is given a key of a dict that depends on data or on a size",
             op=kind,
             source=self._tracer.where(),
-            module=self._tracer.scopes.current.path or None,
+            module=self._tracer.scopes.path or None,
             hint="a dict has no form in ONNX: use keys that are known, or a list or a tensor with an index",
         )
 
@@ -186,7 +184,7 @@ class Interpreter:
             f"TorchScript's {kind} is given a list that has no form there: {error}",
             op=kind,
             source=self._tracer.where(),
-            module=self._tracer.scopes.current.path or None,
+            module=self._tracer.scopes.path or None,
             hint="keep tensors of one dtype and one number of axes in it, or collect them with torch.cat",
         )
 
@@ -272,7 +270,7 @@ class Interpreter:
 
     def _raise(self, node: Any, values: dict[int, Any]) -> None:
         text = str(values[next(iter(node.inputs())).unique()])
-        raise ScriptRaised(text, self._tracer.where(), self._tracer.scopes.current.path or None)
+        raise ScriptRaised(text, self._tracer.where(), self._tracer.scopes.path or None)
 
     def _python(self, node: Any, values: dict[int, Any]) -> None:
         """A function that TorchScript was told to leave to Python: it is traced like any Python."""

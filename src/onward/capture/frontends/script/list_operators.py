@@ -12,8 +12,9 @@ from ...bodies.traced_list import TracedList
 from ...ground.tree import flatten
 from ...memory.tensor import Traced
 from ...program.facts import Dim, SymDim, TensorFact
+from ...record.tracer import tracer_of
 from ...sizes.sizes import SYMBOLIC, is_from_data
-from .columns import NotAlike, tracer_of
+from .columns import NotAlike, tracer_among
 from .containers import Form, Place, element_in
 from .flow import Again
 from .lists import DTYPES, Element, Rows, ScriptList, adopt, list_with
@@ -63,8 +64,8 @@ def parted(x: Any, sizes: Any, axis: int = 0) -> ScriptList | None:
     if lengths is None:
         return None
     if not isinstance(x, Traced):
-        x = lengths.tracer.plain.lift(x)
-    return adopt(TracedList.split(x, lengths, axis))
+        x = tracer_of(lengths).plain.lift(x)
+    return adopt(TracedList.split(tracer_of(x), x, lengths, axis))
 
 
 def _parts_vary(dim: Dim, size: int | torch.SymInt) -> bool:
@@ -108,7 +109,7 @@ def _rows(items: ScriptList, index: Any = None) -> Rows:
         return items.rows
     if not items:
         raise IndexError("list index out of range")
-    return Rows.of(items, tracer_of(index))
+    return Rows.of(items, tracer_among(index))
 
 
 # --- changes ---------------------------------------------------------------------------------------------------------

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
-from ...bodies.levels import Level
 from ...bodies.traced_list import TracedList, TracedNumbers
 from ...ground.tree import Structure, flatten
+from ...memory.graph_levels import Level
 from ...program.facts import ListFact, TensorFact
+from ...record.tracer import Tracer
 from .columns import (
     Column,
     NotAlike,
@@ -36,13 +37,10 @@ from .columns import (
     shape_of,
     size_outside,
     sliced,
-    tracer_of,
+    tracer_among,
     without,
 )
 from .enumerations import ENUMERATED, number_of
-
-if TYPE_CHECKING:
-    from ...record.tracer import Tracer
 
 _KINDS: dict[type, type] = {torch.SymBool: bool, torch.SymInt: int, torch.SymFloat: float}
 DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64}
@@ -94,6 +92,11 @@ class Element:
     structure: Structure
     leaves: tuple[TensorFact | ListFact | type, ...]
 
+    @property
+    def is_single(self) -> bool:
+        """Whether an element is one value, in no container."""
+        return self.structure.paths == ((),)
+
     def __eq__(self, other: object) -> bool:
         """Alike enough to be in one list: shapes are compared when rows meet."""
         return isinstance(other, Element) and (self.structure.paths, self.kinds) == (other.structure.paths, other.kinds)
@@ -134,7 +137,7 @@ class Rows:
     columns: tuple[Column, ...]
 
     def __post_init__(self) -> None:
-        tracer = tracer_of(*self.columns)
+        tracer = tracer_among(*self.columns)
         if tracer is not None:
             tracer.copies_into_lists = True
 

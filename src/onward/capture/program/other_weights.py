@@ -11,7 +11,7 @@ import torch
 
 from ...errors import InputError
 from ..call.weights import Weight, Weights
-from .derived import rederive
+from .derived_constants import rederive
 from .facts import CapturedProgram
 
 _SOME = 5

@@ -9,22 +9,33 @@ import functools
 import itertools
 import operator
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 
-from ..sizes.queries import size_of
-from ..sizes.sizes import MemoryOf, Size, computed, constant
+from ..sizes.sizes import MemoryOf, Size, SizeRecorder, SizeTrace, computed, constant, symbol
 from .point_layouts import chain
-
-if TYPE_CHECKING:
-    from ..record.tracer import Tracer
-    from .tensor import Traced
+from .tensor import Traced
+from .tensor_queries import size_of
 
 _MOST_FACTORS = 3  # of a product of sizes that a stride may be
 
 
-def sizes_of(tracer: Tracer, tensor: Traced) -> list[Size]:
+class AskedRecorder(SizeRecorder, Protocol):
+    """A run that is explored, and which tensors Python asks for something in it."""
+
+    def asked(self, tensor: Traced) -> None:
+        """The model asks a tensor for its sizes."""
+
+
+class AskedTrace(SizeTrace, Protocol):
+    """What questions about memory need of their trace."""
+
+    @property
+    def recorder(self) -> AskedRecorder | None: ...
+
+
+def sizes_of(tracer: SizeTrace, tensor: Traced) -> list[Size]:
     """The sizes that differ between probes, of a tensor and of those that it is a view of, each once."""
     found: dict[tuple[Any, ...], Size] = {}
     for each in chain(tensor):
@@ -34,7 +45,7 @@ def sizes_of(tracer: Tracer, tensor: Traced) -> list[Size]:
     return list(found.values())
 
 
-def asked_sizes(tracer: Tracer, tensor: Traced) -> list[Size]:
+def asked_sizes(tracer: AskedTrace, tensor: Traced) -> list[Size]:
     """The same, where Python asks the tensor for something: a run that is explored notes which tensor was asked."""
     for each in chain(tensor):
         if tracer.recorder is not None:
@@ -112,15 +123,15 @@ def number(sizes: Sequence[Size], text: str, found: Sequence[int | None]) -> Any
         scale = max(values[0] // max(product.values[0], 1), 1)
         if table.live(tuple(scale * each for each in product.values)) == values:
             made = product if scale == 1 else computed(operator.mul, constant(tracer, scale), product)
-            return tracer.symbol(made.values, made.origin)
-    return tracer.symbol(values, MemoryOf(text))
+            return symbol(Size(tracer, made.values, made.origin))
+    return symbol(Size(tracer, values, MemoryOf(text)))
 
 
 def note_ones(size: Size) -> None:
     """Whether a size is 1 is a branch."""
     is_one = computed(operator.eq, size, constant(size.tracer, 1))
     if not is_one.is_uniform:
-        size.tracer.decisions.commit(is_one)
+        is_one.commit()
 
 
 def _products(sizes: Sequence[Size]) -> Iterator[Size]:

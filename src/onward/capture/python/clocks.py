@@ -19,6 +19,7 @@ from typing import Any
 from ..ground.source import is_library
 from ..ground.threads import current, later, seconds_later
 from ..program.facts import Source
+from ..record.tracer import Tracer
 from ..state.own_code import namespaces
 from .patches import Patch, patched
 
@@ -34,7 +35,7 @@ def _asked(name: str, answer: Callable[..., Any], *, when: Callable[[tuple, dict
     def make(original: Any) -> Any:
         @functools.wraps(original)
         def asked(*args: Any, **kwargs: Any) -> Any:
-            tracer = current()
+            tracer: Tracer | None = current()
             if tracer is not None and when(args, kwargs):
                 source = _asking_line()
                 if source is not None:

@@ -1,18 +1,15 @@
-"""In-place writes and views, made functional.
+"""What undoes a view, so that a write through it reaches its parent.
 
-A `Cell` is a piece of memory. Its base tensor and all views of it share the cell; a write through a view computes the
-new value of every tensor up the chain to the base (slice -> slice_scatter, transpose -> transpose back, ...) and
-advances the cell's version. Other views of the same cell notice that they are older and take themselves from the base
-again when somebody reads them.
+A write through a view computes the new value of every tensor up the chain to the base: slice -> slice_scatter,
+transpose -> transpose back, and so on.
 """
 
 from __future__ import annotations
 
 import functools
 import operator
-import weakref
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import fx
@@ -21,94 +18,7 @@ from torch._ops import OpOverload
 from ...tables import registrar
 from ..program.facts import TensorFact
 
-if TYPE_CHECKING:
-    from .tensor import Traced
-
 aten = torch.ops.aten
-
-
-class Origin:
-    """A piece of memory as it came into being, and the cells that may be this memory."""
-
-    __slots__ = ("cells", "level")
-
-    def __init__(self, cell: Cell) -> None:
-        self.level = cell.level
-        self.cells = weakref.WeakSet([cell])
-
-
-class Cell:
-    """A piece of memory; `version` counts the writes."""
-
-    __slots__ = (
-        "__weakref__",
-        "_mirrored",
-        "_origins",
-        "_views",
-        "borrowed",
-        "copies",
-        "doubt",
-        "level",
-        "shared",
-        "version",
-    )
-
-    def __init__(self, level: Any) -> None:
-        self.level = level  # the graph in which it came into being
-        self.version = 0
-        self.shared = False  # some view, or another tensor, reads the same real memory
-        self.borrowed: list[Traced] = []  # the tensors on this memory, base first, if the memory is the caller's
-        self.copies: list[tuple[weakref.ref[Cell], Callable[[], None]]] = []  # one memory with this at some sizes
-        self.doubt = ""  # where another one was written to that may be this memory or not: what this holds is unknown
-        self._origins: set[Origin] = set()
-        self._views: list[weakref.ref[Traced]] = []
-        self._mirrored: list[weakref.ref[Traced]] = []  # those of them whose example has memory of its own
-
-    def add_view(self, view: Traced) -> None:
-        self._views.append(weakref.ref(view))
-        if is_mirrored(view):
-            self._mirrored.append(weakref.ref(view))
-
-    def views_of(self, parent: Traced) -> Iterator[Traced]:
-        """The views that were taken from this very tensor, as far as somebody still has them."""
-        for reference in self._views:
-            view = reference()
-            if view is not None and view.parent is parent:
-                yield view
-
-    @property
-    def origins(self) -> set[Origin]:
-        """The memory that this may be: the result of a branch or a loop may be memory from outside, or new memory."""
-        if not self._origins:
-            self._origins.add(Origin(self))
-        return self._origins
-
-    def may_be(self, origins: Iterable[Origin]) -> None:
-        for each in origins:
-            self.origins.add(each)
-            each.cells.add(self)
-
-    def others(self) -> list[Cell]:
-        """The cells that may be one memory with this one."""
-        return [cell for each in self._origins for cell in each.cells if cell is not self]
-
-    def mirror(self) -> None:
-        """After a write: bring the examples of conjugates up to date."""
-        for reference in self._mirrored:
-            view = reference()
-            if view is not None and view.parent is not None:
-                view.example.copy_(mirrored(view, view.parent.example))
-
-    def give_back(self) -> None:
-        """Before a write: move every tensor on borrowed memory to a copy of it."""
-        if not self.borrowed:
-            return
-        base = self.borrowed[0].example
-        copy, start = base.detach().clone(), base.storage_offset()
-        for each in self.borrowed:
-            view = each.example
-            each.example = copy.as_strided(view.size(), view.stride(), view.storage_offset() - start)
-        self.borrowed = []
 
 
 # Views that PyTorch marks with a bit. A trace has no such bits, so their examples have memory of their own.
@@ -125,17 +35,6 @@ def resolves(op: OpOverload, tensor: Any) -> bool:
         count += tensor.step.op is _RESOLVING[op]
         tensor = tensor.parent
     return count % 2 == 1
-
-
-def is_mirrored(view: Traced) -> bool:
-    """Whether a tensor is a view of its parent, and its example is not."""
-    return view.step is not None and view.step.op in MIRRORED
-
-
-def mirrored(view: Traced, example: torch.Tensor) -> torch.Tensor:
-    """What a mirrored view sees where its parent's example is this one, or the other way round."""
-    assert view.step is not None
-    return view.step.op(example).resolve_conj().resolve_neg()
 
 
 class ViewStep(NamedTuple):

@@ -7,18 +7,17 @@ a tensor, are put back when the body ends.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 from torch import fx
 
 from ...errors import CaptureError
-
-if TYPE_CHECKING:
-    from ..memory.aliasing import Cell
-    from ..memory.tensor import Traced
-    from ..sizes.sizes import AxisOf
+from ..ground.source import ScopeStack
+from ..sizes.sizes import AxisOf, Size
+from .tensor import Cell, TensorTrace, Traced
 
 
 @dataclass(frozen=True)
@@ -112,6 +111,37 @@ class Level:
             cell.doubt = before_it
 
 
+class GraphTrace(TensorTrace, Protocol):
+    """A trace that writes nodes into graphs."""
+
+    @property
+    def levels(self) -> list[Level]:
+        """The program, and then the bodies of control flow that are being traced."""
+
+    @property
+    def graph(self) -> fx.Graph:
+        """The innermost graph."""
+
+    @property
+    def scopes(self) -> ScopeStack:
+        """The modules that are running."""
+
+    def make(self, target: Any, args: tuple, kwargs: dict[str, Any], fact: Any) -> fx.Node:
+        """A new node, and what is known of its result."""
+
+    def here(self, node: fx.Node) -> fx.Node:
+        """A node of an outer graph, as the present one has it."""
+
+    def node_of(self, tensor: Traced) -> fx.Node:
+        """The node that computes a tensor's present content."""
+
+    def size_node(self, size: Size) -> Any:
+        """The node that computes a size, or a plain number."""
+
+    def where(self) -> str | None:
+        """The user's line that is running."""
+
+
 def import_node(levels: list[Level], node: fx.Node) -> fx.Node:
     """A node as the innermost graph has it."""
     if node.graph is levels[-1].graph:
@@ -127,3 +157,10 @@ def import_node(levels: list[Level], node: fx.Node) -> fx.Node:
 def known_size(levels: list[Level], key: Any) -> fx.Node | AxisOf | None:
     """A number that some graph has already, the outermost that does."""
     return next((level.sizes[key] for level in levels if key in level.sizes), None)
+
+
+@functools.lru_cache(maxsize=1 << 10)
+def node_name(target: Any) -> str:
+    """What the nodes that call a function are called, before they are numbered: as PyTorch would call them."""
+    name: str = fx.Graph()._target_to_str(target)
+    return name

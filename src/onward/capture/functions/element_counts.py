@@ -6,7 +6,7 @@ can do with the size itself, so they are called past that place.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.nn import functional as F
@@ -14,10 +14,7 @@ from torch.nn import functional as F
 from ...tables import registrar
 from ..memory.tensor import Traced
 from ..sizes.sizes import SYMBOLIC
-from .intercepts import Intercept
-
-if TYPE_CHECKING:
-    from ..record.tracer import Tracer
+from .intercepts import FunctionTrace, Intercept
 
 INTERCEPTS: dict[Any, Intercept] = {}
 intercepts = registrar(INTERCEPTS)
@@ -31,7 +28,7 @@ def _count(value: Any) -> Any:
 
 
 @intercepts(torch.linspace)
-def linspace(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+def linspace(tracer: FunctionTrace, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     def call(start: Any, end: Any, steps: Any, *, out: Any = None, **rest: Any) -> Any:
         steps = _count(steps)
         if not isinstance(steps, SYMBOLIC) or out is not None:
@@ -44,7 +41,7 @@ def linspace(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> 
 
 
 @intercepts(torch.logspace)
-def logspace(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+def logspace(tracer: FunctionTrace, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     def call(start: Any, end: Any, steps: Any, base: float = 10.0, *, out: Any = None, **rest: Any) -> Any:
         if not isinstance(_count(steps), SYMBOLIC) or out is not None:
             return NotImplemented
@@ -60,7 +57,7 @@ def logspace(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> 
 
 
 @intercepts(torch.tril_indices, torch.triu_indices)
-def triangle_indices(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+def triangle_indices(tracer: FunctionTrace, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     op = aten.tril_indices.default if func is torch.tril_indices else aten.triu_indices.default
 
     def call(row: Any, col: Any, offset: Any = 0, **rest: Any) -> Any:
@@ -73,7 +70,7 @@ def triangle_indices(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, A
 
 
 @intercepts(F.one_hot)
-def one_hot(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+def one_hot(tracer: FunctionTrace, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """Without a number of classes there are as many as the data needs."""
 
     def call(tensor: torch.Tensor, num_classes: Any = -1) -> Any:
@@ -90,7 +87,7 @@ def one_hot(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> A
 
 
 @intercepts(torch.combinations)
-def combinations(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+def combinations(tracer: FunctionTrace, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """Pairs are what the indices of a triangle find."""
 
     def call(tensor: torch.Tensor, r: int = 2, with_replacement: bool = False) -> Any:

@@ -2,8 +2,8 @@
 
 Most operators hand sizes on: a dimension of the result is one of the arguments', and it is known by its values at the
 probes. Where several fit, and for operators that compute sizes, the values at the points are computed: by a formula
-(`extents.py`), or by asking the operator's kernel at every point. A point that the operator refuses is dead: the model
-refuses its sizes.
+(`shape_formulas.py`), or by asking the operator's kernel at every point. A point that the operator refuses is dead: the
+model refuses its sizes.
 """
 
 from __future__ import annotations
@@ -12,22 +12,20 @@ import contextlib
 import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch._ops import OpOverload
 
+from ..decisions.decisions import Decisions
 from ..functions.autograd_functions import function_layouts
 from ..memory.point_layouts import tensors_elsewhere
-from ..memory.tensor import Traced
+from ..memory.tensor import TensorTrace, Traced
 from ..program.facts import Dim, FunctionCall, SymDim
-from ..sizes.extents import Column, Extent, Shape, broadcast, formula_for, hands_on
+from ..sizes.layout_rules import rule_for
 from ..sizes.layouts import Layout, LayoutKernels, ProbeFailure
-from ..sizes.rules import rule_for
+from ..sizes.shape_formulas import Column, Extent, Shape, broadcast, formula_for, hands_on
 from ..sizes.sizes import SYMBOLIC
-
-if TYPE_CHECKING:
-    from .tracer import Tracer
 
 _MOST_ASKED = 40  # points, the smallest ones, at which a kernel is asked for sizes that nobody else knows
 _SCOUTS = 10  # points at which a kernel is asked whether a size is what it seems to be
@@ -37,8 +35,8 @@ _LARGEST_REAL_PROBE = 1 << 14  # elements: a kernel that needs data is asked at 
 class Formulas:
     """The dimensions of results in one trace."""
 
-    def __init__(self, tracer: Tracer, kernels: LayoutKernels) -> None:
-        self._tracer, self._kernels = tracer, kernels
+    def __init__(self, tracer: TensorTrace, decisions: Decisions, kernels: LayoutKernels) -> None:
+        self._tracer, self._decisions, self._kernels = tracer, decisions, kernels
         self._known: dict[Any, list[Shape] | None] = {}
 
     def dims(
@@ -73,7 +71,7 @@ class Formulas:
         made_from = list(dict.fromkeys(given))
         results = [tuple(self._dim(column, made_from) for column in shape) for shape in shapes]
         if not kwargs:
-            self._tracer.decisions.bounds.hand_on(op, args, results)
+            self._decisions.hand_on_bounds(op, args, results)
         return results
 
     def accepting(self, op: OpOverload, args: tuple, kwargs: dict[str, Any]) -> list[int]:
@@ -262,7 +260,7 @@ class Formulas:
         return sizes
 
 
-def _add_given(found: list[SymDim], tracer: Tracer, value: Any) -> None:
+def _add_given(found: list[SymDim], tracer: TensorTrace, value: Any) -> None:
     """Add the dimensions that an operator is given: those of tensors, and numbers."""
     kind = type(value)
     if kind is Traced:
@@ -309,7 +307,7 @@ class _Everywhere(NamedTuple):
     layouts: tuple[Layout, ...]
 
 
-def _laid_out(tracer: Tracer, value: Any) -> Any:
+def _laid_out(tracer: TensorTrace, value: Any) -> Any:
     """Arguments with tensors as they lie in memory: whether `view` works depends on it."""
     if isinstance(value, Traced):
         found = tensors_elsewhere(tracer, value)

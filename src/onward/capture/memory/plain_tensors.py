@@ -10,7 +10,7 @@ from then on: it is *promoted*.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 from torch import fx
@@ -18,27 +18,53 @@ from torch._ops import OpOverload
 
 from ..call.weights import Weight, Weights
 from ..ground.memory import MADE, Memories, Piece, geometry, leaves, storage
-from ..ground.source import user_source
-from ..ground.traits import Traits
-from ..program.derived import Derivations, LiveRead
+from ..ground.operator_schemas import Traits
+from ..ground.source import ScopeStack, user_source
+from ..program.derived_constants import Derivations, Derived, LiveRead
 from ..program.facts import Constant, Source, TensorFact
 from ..sizes.layouts import Layout
-from .aliasing import as_view_of
-from .tensor import Traced
-
-if TYPE_CHECKING:
-    from ..bodies.levels import Level
-    from ..record.tracer import Tracer
+from ..sizes.sizes import SizeDecisions
+from .graph_levels import Level
+from .tensor import TensorTrace, Traced
+from .view_inverses import as_view_of
 
 aten = torch.ops.aten
+
+
+class PlainDecisions(SizeDecisions, Protocol):
+    """What is told of weights whose content decides."""
+
+    def warn(self, what: str, means: str, instead: str) -> None:
+        """Warn of what happened, what it means for the file, and what to do instead."""
+
+
+class PlainTrace(TensorTrace, Protocol):
+    """What plain tensors need of their trace."""
+
+    @property
+    def decisions(self) -> PlainDecisions: ...
+
+    @property
+    def levels(self) -> list[Level]:
+        """The program, and then the bodies of control flow that are being traced."""
+
+    @property
+    def scopes(self) -> ScopeStack:
+        """The modules that are running."""
+
+    def wrap(self, real: torch.Tensor, layouts: tuple[Layout, ...]) -> Traced:
+        """A traced tensor that looks like this at the other probes."""
+
+    def record(self, op: OpOverload, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """Run an op on the example and write it down."""
 
 
 class PlainTensors:
     """The plain tensors of one trace."""
 
-    def __init__(self, tracer: Tracer, weights: Weights) -> None:
+    def __init__(self, tracer: PlainTrace, weights: Weights) -> None:
         self._tracer, self._weights = tracer, weights
-        self.derivations = Derivations(weights)
+        self._derivations = Derivations(weights)
         self.updated: dict[str, None] = {}  # modules whose running statistics the model updates
         self.constants: dict[str, Constant] = {}
         self._nodes: dict[Piece, fx.Node] = {}
@@ -61,10 +87,10 @@ class PlainTensors:
 
     def run(self, op: OpOverload, args: tuple, kwargs: dict[str, Any]) -> Any:
         """Nothing traced among the arguments: the op just runs, and what it returns is a constant."""
-        step = self.derivations.begin(op, args, kwargs, self._born)
+        step = self._derivations.begin(op, args, kwargs, self._born)
         result = op(*args, **kwargs)
         if step is not None:
-            self.derivations.finish(step, result, user_source)
+            self._derivations.finish(step, result, user_source)
         given = {storage(value) for value in leaves((args, *kwargs.values())) if isinstance(value, torch.Tensor)}
         for value in leaves(result):
             if isinstance(value, torch.Tensor) and (op is aten.lift_fresh.default or storage(value) not in given):
@@ -76,7 +102,7 @@ class PlainTensors:
 
     def note_read(self, op: Any, node: fx.Node, how: str, answer: Any) -> None:
         """A number was read out of live weights. That is a decision only if somebody can feed others."""
-        self.derivations.live_reads.append(LiveRead(_part_of_graph(node), op, answer, user_source()))
+        self._derivations.live_reads.append(LiveRead(_part_of_graph(node), op, answer, user_source()))
         if self._weights.fed:
             seen = "" if isinstance(answer, torch.Tensor) else f" ({answer!r})"
             self._tracer.decisions.warn(
@@ -84,6 +110,20 @@ class PlainTensors:
                 means="When other weights are fed, those that would give another answer are computed with wrongly",
                 instead="compute with the tensor itself, or leave the weights in the file",
             )
+
+    def note_whole_read(self, tensor: torch.Tensor) -> None:
+        """Python reads all of a plain tensor in a way that no op sees."""
+        self._derivations.read(torch.clone, tensor, user_source())
+
+    def made_of(self, memory: int) -> tuple[set[int], bool]:
+        """The memories with something in it that was computed from this one, and whether Python has read any of it."""
+        return self._derivations.made_of(memory)
+
+    def derived(self) -> Derived:
+        """How the constants of the graph were made of weights."""
+        return self._derivations.derived(
+            {name: each.tensor for name, each in self.constants.items() if each.kind == "constant"}
+        )
 
     def note_update(self, statistics: list[Any]) -> None:
         """Running statistics of the model's that an op would update, and a graph does not."""
@@ -93,7 +133,7 @@ class PlainTensors:
                 and node.op == "get_attr"
                 and self.constants[str(node.target)].kind == "buffer"
             ):
-                self.updated.setdefault(self._tracer.scopes.current.path or "the model")
+                self.updated.setdefault(self._tracer.scopes.path or "the model")
 
     def may_write(self, info: Traits, args: tuple, kwargs: dict[str, Any]) -> bool:
         """Only memory that this trace made, and that no recorded constant reads, is written for real.
@@ -144,7 +184,7 @@ class PlainTensors:
             fact = TensorFact(tensor.dtype, tuple(tensor.size()))
             node.meta.update(val=fact, scope=self._tracer.scopes.current, source=None)
             kind, live = weight.kind if weight else "constant", storage(tensor) in self._live and weight is not None
-            origin = None if weight else self.derivations.origin(tensor)
+            origin = None if weight else self._derivations.origin(tensor)
             self.constants[name] = Constant(name, tensor.detach(), kind, live, origin)
             self._nodes[key] = node
             self._kept.add(storage(tensor))

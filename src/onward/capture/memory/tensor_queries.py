@@ -4,48 +4,63 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 
-from ..ground.traits import SQUEEZES
-from .sizes import SYMBOLIC, AxisOf, Size, computed, constant, size_lines
-
-if TYPE_CHECKING:
-    from ..memory.tensor import Traced
-    from ..record.tracer import Tracer
+from ..ground.operator_schemas import SQUEEZES
+from ..sizes.shape_formulas import number_of_chunks, number_of_pieces
+from ..sizes.sizes import SYMBOLIC, AxisOf, Size, SizeDecisions, SizeTrace, computed, constant, size_lines, symbol
+from .tensor import Traced
 
 aten = torch.ops.aten
 
 
-def size_of(tracer: Tracer, tensor: Traced, axis: int) -> Size:
+class QueryDecisions(SizeDecisions, Protocol):
+    """What is told of operators whose results have another structure at some sizes."""
+
+    def assume(self, size: Size) -> None:
+        """All probes agree on a number, and points may not."""
+
+    def keep_number(self, size: Size) -> None:
+        """A number depends on how many elements data picks, and the file keeps the example's."""
+
+
+class QueryTrace(SizeTrace, Protocol):
+    """What questions about tensors need of their trace."""
+
+    @property
+    def decisions(self) -> QueryDecisions: ...
+
+
+def size_of(tracer: SizeTrace, tensor: Traced, axis: int) -> Size:
     """The size of one axis of a tensor."""
     dim = tensor.fact.shape[axis]
     values = (dim,) * tracer.dims.width if isinstance(dim, int) else dim.values
     return Size(tracer, values, AxisOf(tensor.node, axis % tensor.fact.rank))
 
 
-def _symbolic_size(tracer: Tracer, tensor: Traced, axis: int) -> Any:
+def _symbolic_size(tracer: QueryTrace, tensor: Traced, axis: int) -> Any:
     dim = tensor.fact.shape[axis]
     if isinstance(dim, int):
         return dim
-    return tracer.symbol(dim.values, AxisOf(tensor.node, axis % tensor.fact.rank))
+    return symbol(Size(tracer, dim.values, AxisOf(tensor.node, axis % tensor.fact.rank)))
 
 
-def sym_size(tracer: Tracer, tensor: Traced, axis: int | None = None) -> Any:
+def sym_size(tracer: QueryTrace, tensor: Traced, axis: int | None = None) -> Any:
     if axis is not None:
         return _symbolic_size(tracer, tensor, axis)
     return [_symbolic_size(tracer, tensor, i) for i in range(tensor.fact.rank)]
 
 
-def size(tracer: Tracer, tensor: Traced, axis: int | None = None) -> Any:
+def size(tracer: QueryTrace, tensor: Traced, axis: int | None = None) -> Any:
     """C++ code that cannot take symbolic sizes: the numbers are baked in, and the tracer knows."""
     if axis is not None:
         return tracer.decisions.commit(size_of(tracer, tensor, axis))
     return [tracer.decisions.commit(size_of(tracer, tensor, i)) for i in range(tensor.fact.rank)]
 
 
-def freeze_sizes(tracer: Tracer, tensor: Traced) -> None:
+def freeze_sizes(tracer: QueryTrace, tensor: Traced) -> None:
     """Python has the tensor as numbers: as many as in the example, whatever the dynamic axes are."""
     for axis in range(tensor.fact.rank):
         size = size_of(tracer, tensor, axis)
@@ -53,7 +68,7 @@ def freeze_sizes(tracer: Tracer, tensor: Traced) -> None:
             tracer.decisions.commit(size)
 
 
-def _note_squeeze(tracer: Tracer, tensor: Traced, axes: int | Sequence[int] | None = None) -> None:
+def _note_squeeze(tracer: QueryTrace, tensor: Traced, axes: int | Sequence[int] | None = None) -> None:
     """`squeeze` asks every axis that it is given, or all of them, whether its size is 1: a branch on sizes."""
     asked = range(tensor.fact.rank) if axes is None or not tensor.fact.rank else _as_list(axes)
     for axis in asked:
@@ -62,20 +77,10 @@ def _note_squeeze(tracer: Tracer, tensor: Traced, axes: int | Sequence[int] | No
             tracer.decisions.assume(computed(operator.eq, size, constant(tracer, 1)))
 
 
-def number_of_chunks(size: int, wanted: int) -> int:
-    """How many tensors `chunk` returns: fewer than wanted where the axis is too short, or divides badly."""
-    return number_of_pieces(size, max(1, -(-size // wanted))) if size else wanted
-
-
-def number_of_pieces(size: int, each: int) -> int:
-    """How many tensors `split` returns."""
-    return max(1, -(-size // each)) if each else 1
-
-
 def _note_pieces(count: Callable[[int, int], int]) -> Callable[..., None]:
     """`x.chunk(2)` returns one tensor for an axis of size 1: how many tensors there are is a number made of sizes."""
 
-    def note(tracer: Tracer, tensor: Traced, pieces: Any, axis: int = 0) -> None:
+    def note(tracer: QueryTrace, tensor: Traced, pieces: Any, axis: int = 0) -> None:
         size = size_of(tracer, tensor, axis)
         given = pieces.node if isinstance(pieces, SYMBOLIC) else constant(tracer, pieces)
         if size.is_uniform and given.is_uniform:
@@ -91,7 +96,7 @@ def _note_pieces(count: Callable[[int, int], int]) -> Callable[..., None]:
     return note
 
 
-def _note_unbind(tracer: Tracer, tensor: Traced, axis: int = 0) -> None:
+def _note_unbind(tracer: QueryTrace, tensor: Traced, axis: int = 0) -> None:
     """`x[:2].unbind()` gives one tensor where x has one row: how many there are is a number made of sizes."""
     size = size_of(tracer, tensor, axis)
     if not size.is_uniform and len(set(size.values[: tracer.probes])) == 1:  # else the other probes are refused
@@ -111,13 +116,13 @@ ASKS_SIZES: dict[Any, Callable[..., None]] = {
 }
 
 
-def sym_stride(tracer: Tracer, tensor: Traced, axis: int | None = None) -> Any:
+def sym_stride(tracer: QueryTrace, tensor: Traced, axis: int | None = None) -> Any:
     columns = zip(tensor.example.stride(), *(layout.stride for layout in tensor.layouts), strict=True)
-    strides = [tracer.symbol(_stride_at_points(tracer, tensor, values), None) for values in columns]
+    strides = [symbol(Size(tracer, _stride_at_points(tracer, tensor, values), None)) for values in columns]
     return strides if axis is None else strides[axis]
 
 
-def _stride_at_points(tracer: Tracer, tensor: Traced, values: tuple[int, ...]) -> tuple[int, ...]:
+def _stride_at_points(tracer: QueryTrace, tensor: Traced, values: tuple[int, ...]) -> tuple[int, ...]:
     """A stride at the points: the product of the axes that lie within, as at the probes; else the example's."""
     width = tracer.dims.width
     for first in range(tensor.fact.rank + 1):
@@ -129,21 +134,21 @@ def _stride_at_points(tracer: Tracer, tensor: Traced, values: tuple[int, ...]) -
     return (*values, *values[:1] * (width - tracer.probes))
 
 
-def stride(tracer: Tracer, tensor: Traced, axis: int | None = None) -> Any:
+def stride(tracer: QueryTrace, tensor: Traced, axis: int | None = None) -> Any:
     strides = list(tensor.example.stride())
     return strides if axis is None else strides[axis]
 
 
-def sym_numel(tracer: Tracer, tensor: Traced) -> Any:
+def sym_numel(tracer: QueryTrace, tensor: Traced) -> Any:
     total = constant(tracer, 1)
     for axis in range(tensor.fact.rank):
         each = size_of(tracer, tensor, axis)
         total = each if total.is_uniform and total.values[0] == 1 else computed(operator.mul, total, each)
-    return tracer.symbol(total.values, total.origin)
+    return symbol(Size(tracer, total.values, total.origin))
 
 
 def _ask_real(op: Callable[..., Any]) -> Callable[..., Any]:
-    def ask(tracer: Tracer, tensor: Traced, *args: Any, **kwargs: Any) -> Any:
+    def ask(tracer: QueryTrace, tensor: Traced, *args: Any, **kwargs: Any) -> Any:
         return op(tensor.example, *args, **kwargs)
 
     return ask
@@ -152,7 +157,7 @@ def _ask_real(op: Callable[..., Any]) -> Callable[..., Any]:
 def _ask_all(op: Callable[..., Any]) -> Callable[..., Any]:
     """An example with axes of size 1 may be contiguous by chance: the answer is yes if it is at all sizes."""
 
-    def ask(tracer: Tracer, tensor: Traced, *args: Any, **kwargs: Any) -> Any:
+    def ask(tracer: QueryTrace, tensor: Traced, *args: Any, **kwargs: Any) -> Any:
         if not op(tensor.example, *args, **kwargs):
             return False
         return tensor.fact.is_static or all(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..functions.ranges import FEW
+from ..functions.loop_turns import FEW
 from .items import Counter, Decision, Place, Raw
 from .recorder import Ways
 from .runs import Runs, answers_before

@@ -4,7 +4,7 @@ gradients."""
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
@@ -15,11 +15,8 @@ from ..call.weights import is_made_of_weights
 from ..ground.memory import leaves
 from ..ground.source import user_source
 from ..memory.tensor import Traced
-from ..sizes.checks import is_shown_at
-from .intercepts import Intercept
-
-if TYPE_CHECKING:
-    from ..record.tracer import Tracer
+from ..sizes.code_checks import is_shown_at
+from .intercepts import FunctionTrace, Intercept
 
 INTERCEPTS: dict[Any, Intercept] = {}
 intercepts = registrar(INTERCEPTS)
@@ -27,21 +24,21 @@ intercepts = registrar(INTERCEPTS)
 
 # --- texts -----------------------------------------------------------------------------------------------------------
 @intercepts(torch.Tensor.__repr__)
-def representation(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+def representation(tracer: FunctionTrace, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """`str(x)`, `repr(x)`, `print(x)`: the example's text, as PyTorch writes it."""
     tensor = args[0]
     return _text(tracer, tensor, repr) if isinstance(tensor, Traced) else NotImplemented
 
 
 @intercepts(torch.Tensor.__format__)
-def formatted(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+def formatted(tracer: FunctionTrace, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """`f"{x:.3f}"`, `"{}".format(x)`"""
     tensor, *rest = args
     spec = rest[0] if rest else kwargs.get("format_spec", "")
     return _text(tracer, tensor, lambda plain: format(plain, spec)) if isinstance(tensor, Traced) else NotImplemented
 
 
-def _text(tracer: Tracer, tensor: Traced, write: Any) -> str:
+def _text(tracer: FunctionTrace, tensor: Traced, write: Any) -> str:
     source = user_source()
     if is_made_of_weights(tracer.node_of(tensor)):
         tracer.plain.note_read(torch.clone, tracer.node_of(tensor), "str", tensor.example.detach().clone())
@@ -58,7 +55,7 @@ def _text(tracer: Tracer, tensor: Traced, write: Any) -> str:
 
 # --- copies ----------------------------------------------------------------------------------------------------------
 @intercepts(torch.Tensor.__deepcopy__)
-def deep_copy(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+def deep_copy(tracer: FunctionTrace, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """`copy.deepcopy(x)`: a clone. Tensors that share memory would share it as copies too, which clones do not."""
     tensor, memo = args if len(args) == 2 else (args[0], kwargs["memo"])
     if not isinstance(tensor, Traced):
@@ -77,7 +74,7 @@ def deep_copy(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) ->
 
 
 @intercepts(torch.Tensor.__reduce_ex__)
-def pickled(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+def pickled(tracer: FunctionTrace, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """`pickle.dumps(x)`, `torch.save(x, ...)`: a file has no content before the graph runs."""
     if not isinstance(args[0], Traced):
         return NotImplemented
@@ -89,13 +86,19 @@ def pickled(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> A
 
 
 @intercepts(torch.Tensor._version.__get__)  # type: ignore[attr-defined]
-def version(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+def version(tracer: FunctionTrace, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """`x._version`: how often x was written to. PyTorch does not count while a model is traced."""
     return args[0].cell.version if isinstance(args[0], Traced) else NotImplemented
 
 
 # --- gradients -------------------------------------------------------------------------------------------------------
-def _no_gradients(tracer: Tracer, what: str) -> Exception:
+class GradientTrace(FunctionTrace, Protocol):
+    """A trace that notes whether the model asks for gradients inside of itself."""
+
+    wants_gradients: bool
+
+
+def _no_gradients(tracer: FunctionTrace, what: str) -> Exception:
     return tracer.cannot(
         f"{what} asks for gradients inside the model, and a trace has no autograd graph",
         what,
@@ -104,7 +107,7 @@ def _no_gradients(tracer: Tracer, what: str) -> Exception:
 
 
 @intercepts(torch.autograd.grad, torch.autograd.backward, torch.Tensor.backward)
-def gradients(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+def gradients(tracer: FunctionTrace, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """`torch.autograd.grad(y, x)`, `y.backward()`. What `torch.func` calls is its own affair: it records by itself."""
     tensors = [each for each in leaves((args, tuple(kwargs.values()))) if isinstance(each, torch.Tensor)]
     if torch._C._functorch.peek_interpreter_stack() is not None or any(each.requires_grad for each in tensors):
@@ -114,7 +117,7 @@ def gradients(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) ->
 
 
 @intercepts(torch.Tensor.requires_grad_, torch.Tensor.requires_grad.__set__)  # type: ignore[attr-defined]
-def ask_for_gradients(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+def ask_for_gradients(tracer: GradientTrace, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """`x.requires_grad_()`: by itself it changes no number."""
     tensor, *rest = args
     wanted = rest[0] if rest else kwargs.get("requires_grad", True)
@@ -126,7 +129,7 @@ def ask_for_gradients(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, 
 
 
 @intercepts(torch.Tensor.requires_grad.__get__)  # type: ignore[attr-defined]
-def has_gradients(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+def has_gradients(tracer: GradientTrace, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """`y.requires_grad` after the model has asked for gradients: autograd would know, and a trace does not.
 
     `torch.autograd.functional` takes a tensor that has none for a constant. It may look at it in another mode than the
@@ -138,7 +141,7 @@ def has_gradients(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]
 
 
 @intercepts(torch.Tensor.register_hook, torch.Tensor.retain_grad, torch.Tensor.register_post_accumulate_grad_hook)
-def gradient_hook(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+def gradient_hook(tracer: FunctionTrace, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """A hook on a gradient is never called in a forward pass."""
     if not isinstance(args[0], Traced):
         return NotImplemented

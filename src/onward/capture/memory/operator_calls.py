@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch._ops import OpOverload
 
 from ..ground.memory import leaves, storage
+from ..sizes.layouts import Layout
 from .tensor import Traced
 
 
@@ -29,6 +31,19 @@ def is_hidden_view(result: Any, values: tuple) -> bool:
     )
 
 
+def is_view_elsewhere(tensor: Traced, results: Sequence[Layout]) -> bool:
+    """Whether a reshape is a view at the other probes too; an example with axes of size 1 is one by chance."""
+    return tensor.fact.is_static or all(map(_viewed, tensor.layouts, results))
+
+
+def _viewed(layout: Layout, result: Layout) -> bool:
+    try:
+        torch.empty_strided(layout.size, layout.stride, device="meta").view(result.size)
+    except RuntimeError:
+        return False
+    return True
+
+
 @functools.cache
 def is_made_of_others(op: Any) -> bool:
     return isinstance(op, OpOverload) and torch._C._dispatch_has_kernel_for_dispatch_key(
@@ -43,3 +58,12 @@ def conjugating() -> Any:
     for key in (tls.DispatchKey.Conjugate, tls.DispatchKey.Negative):
         excluded = excluded.remove(key)
     return tls._ForceDispatchKeyGuard(tls._dispatch_tls_local_include_set(), excluded)
+
+
+def unaliased(out: torch.Tensor, args: tuple) -> torch.Tensor:
+    """A result that lives in a constant's memory is copied, so that a write to it does not reach the constant."""
+    memory = storage(out)
+    for value in leaves(args):
+        if isinstance(value, torch.Tensor) and not isinstance(value, Traced) and storage(value) == memory:
+            return out.clone()
+    return out

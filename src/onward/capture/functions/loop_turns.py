@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import FrameType, GeneratorType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 
@@ -14,16 +14,42 @@ from ..ground.source import is_library
 from ..ground.threads import current
 from ..sizes.sizes import SYMBOLIC
 
-if TYPE_CHECKING:
-    from ..explore.recorder import Recorder
-
 FEW = 8  # turns of a loop over plain numbers that are written one by one
+
+
+class LoopRecorder(Protocol):
+    """What loops tell a run that is explored, and ask of it."""
+
+    @property
+    def is_off(self) -> bool:
+        """Whether what happens is no part of the run."""
+
+    def new_loop(self) -> int:
+        """A number for a loop that begins."""
+
+    def begin_pieces(self, pieces: Sequence[torch.Tensor]) -> int:
+        """A number for a loop over pieces of a tensor."""
+
+    def turn(self, loop: int, number: int, count: Any, *, is_end: bool = False) -> None:
+        """A turn of a loop begins, or there is none any more."""
+
+    def index(self, number: int, count: Any = None) -> Any:
+        """The number of a turn, as one that is followed."""
+
+    def turns_of(self, count: Any, natural: int) -> int:
+        """How many turns a loop is to have."""
+
+    def turns_here(self) -> int | None:
+        """How many turns the loop that begins here is to have, in place of those that are written."""
+
+    def count_of(self, pieces: Sequence[torch.Tensor]) -> Any:
+        """How many pieces an operator gave, as a number that follows the size."""
 
 
 def counting(plain: Any, *args: Any) -> Any:
     """Python's `range`, which says when a turn begins where a run is written down."""
     tracer = current()
-    recorder = None if tracer is None else tracer.recorder
+    recorder: LoopRecorder | None = None if tracer is None else tracer.recorder
     if recorder is None or recorder.is_off:
         return plain(*args)
     args = tuple(map(_bound, args))
@@ -53,7 +79,7 @@ def _bound(value: Any) -> Any:
 def numbered(plain: Any, items: Any, *args: Any) -> Any:
     """Python's `enumerate`, which counts the turns of such a loop with numbers that are followed."""
     tracer = current()
-    recorder = None if tracer is None else tracer.recorder
+    recorder: LoopRecorder | None = None if tracer is None else tracer.recorder
     if recorder is None or recorder.is_off or args:
         return plain(items, *args)
     turns = iter(items)
@@ -62,7 +88,7 @@ def numbered(plain: Any, items: Any, *args: Any) -> Any:
     return _numbered(recorder, turns, count) if is_loop else plain(turns)
 
 
-def _numbered(recorder: Recorder, turns: Iterator[Any], count: Any) -> Iterator[tuple[Any, Any]]:
+def _numbered(recorder: LoopRecorder, turns: Iterator[Any], count: Any) -> Iterator[tuple[Any, Any]]:
     for number, each in enumerate(turns):
         yield recorder.index(number, count), each
 
@@ -70,7 +96,7 @@ def _numbered(recorder: Recorder, turns: Iterator[Any], count: Any) -> Iterator[
 class Counting:
     """A range whose bounds follow sizes or data: it has as many turns as in the example."""
 
-    def __init__(self, plain: Any, recorder: Recorder, *args: Any) -> None:
+    def __init__(self, plain: Any, recorder: LoopRecorder, *args: Any) -> None:
         self._recorder = recorder
         self._start, self._stop, self._step = (0, args[0], 1) if len(args) == 1 else (*args, 1)[:3]
         self._plain = plain(*(each.node.values[0] if isinstance(each, SYMBOLIC) else each for each in args))
@@ -113,7 +139,7 @@ class Counting:
 class Fixed:
     """A range of plain numbers in a `for`, which may have fewer turns in a run that is explored."""
 
-    def __init__(self, plain: range, recorder: Recorder) -> None:
+    def __init__(self, plain: range, recorder: LoopRecorder) -> None:
         self._plain, self._recorder = plain, recorder
 
     def __iter__(self) -> Iterator[Any]:
@@ -129,7 +155,7 @@ class Fixed:
 class Pieces(tuple):
     """The tensors along an axis: going through them is a loop."""
 
-    recorder: Recorder
+    recorder: LoopRecorder
     count: Any
 
     def __iter__(self) -> Iterator[Any]:
@@ -162,7 +188,7 @@ class Numbers(list):
             yield each.item()
 
 
-def numbers_along(recorder: Recorder, tensor: Any) -> Numbers | None:
+def numbers_along(recorder: LoopRecorder, tensor: Any) -> Numbers | None:
     """The numbers in a tensor whose only axis varies; None if it has none, or others."""
     if recorder.is_off or tensor.dim() != 1:
         return None
@@ -175,7 +201,7 @@ def numbers_along(recorder: Recorder, tensor: Any) -> Numbers | None:
     return made
 
 
-def announced(recorder: Recorder, pieces: Any, count: Any) -> Any:
+def announced(recorder: LoopRecorder, pieces: Any, count: Any) -> Any:
     """The pieces as such a loop."""
     made = Pieces(pieces)
     made.recorder, made.count = recorder, count

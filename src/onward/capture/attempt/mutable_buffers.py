@@ -12,7 +12,7 @@ import contextlib
 import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -27,10 +27,8 @@ from ..ground.module_kinds import is_interpreted
 from ..memory.tensor import Traced
 from ..program.facts import Output, Results, Source, TensorFact, caution
 from ..python.fast_path import without_fast_path
+from ..record.tracer import Tracer
 from ..state.state import run_guarded
-
-if TYPE_CHECKING:
-    from ..record.tracer import Tracer
 
 
 def with_mutable_buffers(model: Any, call: Call) -> Call:
@@ -195,8 +193,9 @@ def note_lost_writes(tracer: Tracer, model: Any, call: Call, assigned: Sequence[
                 "export with mutable_buffers=True, which makes an output of it",
             )
         )
-    written = tracer.plain.written()
-    for name, constant in tracer.plain.constants.items():
+    plain = tracer.plain
+    written = plain.written()
+    for name, constant in plain.constants.items():
         changed = storage(constant.tensor) in written and not tracer.plain.is_born(constant.tensor)
         if constant.kind == "constant" and changed and _is_read(tracer, name):
             what = f"the model changes a tensor that is no buffer ({_attribute_of(model, constant.tensor)})"
@@ -223,8 +222,9 @@ def _is_used(tracer: Tracer, name: str, tensor: torch.Tensor) -> bool:
     `self.mean = self.mean * 0.9 + x.mean()` reads the product alone."""
     if name in tracer.plain.constants and _is_read(tracer, name):
         return True
-    made, is_read = tracer.plain.derivations.made_of(storage(tensor))
-    others = tracer.plain.constants.items()
+    plain = tracer.plain
+    made, is_read = plain.made_of(storage(tensor))
+    others = plain.constants.items()
     return is_read or any(
         storage(each.tensor) in made and each.kind == "constant" and _is_read(tracer, other) for other, each in others
     )

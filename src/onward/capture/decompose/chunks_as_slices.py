@@ -7,22 +7,20 @@ not at some size is an empty slice there.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from ..memory.tensor import Traced
-from ..sizes.queries import number_of_chunks, size_of
-from ..sizes.sizes import computed, constant
-
-if TYPE_CHECKING:
-    from ..record.tracer import Tracer
+from ..memory.tensor_queries import size_of
+from ..sizes.shape_formulas import number_of_chunks
+from ..sizes.sizes import SizeTrace, computed, constant
 
 aten = torch.ops.aten
 CHUNKS = frozenset({aten.chunk.default, aten.unsafe_chunk.default})
 
 
-def in_slices(tracer: Tracer, x: Any, wanted: Any, axis: int = 0) -> list[torch.Tensor] | Any:
+def in_slices(tracer: SizeTrace, x: Any, wanted: Any, axis: int = 0) -> list[torch.Tensor] | Any:
     """The chunks of a tensor; NotImplemented where their number is the same at all sizes, or another at the probes."""
     if not isinstance(x, Traced) or type(wanted) is not int:
         return NotImplemented

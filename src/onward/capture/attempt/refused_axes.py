@@ -17,7 +17,7 @@ from ...errors import CaptureError, FrozenAxisError, LoweringError
 from ..call.inputs import example_sizes
 from ..ground.axes import Formula
 from ..program.facts import caution
-from ..record.complaints import places_of
+from ..record.explained_errors import places_of
 from .run import Request
 
 Capture = Callable[[Request], Any]

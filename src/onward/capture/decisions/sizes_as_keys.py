@@ -11,20 +11,17 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..ground.lookups import UNSEEN, gathers, table_at
+from ..ground.lookup_tables import UNSEEN, gathers, table_at
 from ..ground.source import user_source
 from ..ground.threads import current
 from ..program.facts import Source, caution
 from ..sizes.sizes import Size, computed, constant
-from .journal import CannotThaw
-
-if TYPE_CHECKING:
-    from .decisions import Decisions
+from .cannot_thaw import CannotThaw
 
 _MOST_KEYS = 64  # of one table
 _MOST_GATHERED = 6  # sizes that one line makes a set of
@@ -42,8 +39,8 @@ class _Lookup:
 class Keys:
     """The sizes of one trace that were used as keys."""
 
-    def __init__(self, decisions: Decisions) -> None:
-        self._decisions = decisions
+    def __init__(self, assume: Callable[[Size, Source | None], None]) -> None:
+        self._assume = assume  # what notes a decision on sizes that was made on a line
         self._lookups: dict[tuple[Any, int, int], _Lookup] = {}
         self._last: tuple[int, CodeType, int] | None = None  # the instruction that last asked for a hash
 
@@ -73,12 +70,12 @@ class Keys:
         for lookup in lookups:
             if lookup.table is None:
                 for one, other in itertools.combinations(_different(lookup.sizes)[:_MOST_GATHERED], 2):
-                    self._decisions.assume(computed(operator.eq, one, other), lookup.source)
+                    self._assume(computed(operator.eq, one, other), lookup.source)
             elif lookup.table is not UNSEEN and not any(map(_is_ours, list(lookup.table))):  # others may write to it
                 for predicate in _predicates(lookup):
                     if predicate.values[0]:
                         raise CannotThaw(f"{lookup.source}: a table of fixed keys decides by the size")
-                    self._decisions.assume(predicate, lookup.source)
+                    self._assume(predicate, lookup.source)
         return [(_unseen(source), source) for source in unseen]
 
 

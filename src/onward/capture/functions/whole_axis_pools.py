@@ -7,17 +7,14 @@ dispatcher, where a number that Python made of it (`int(x.size(2))`) has been th
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.nn import functional
 
 from ...tables import registrar
 from ..memory.tensor import Traced
-from .intercepts import Intercept
-
-if TYPE_CHECKING:
-    from ..record.tracer import Tracer
+from .intercepts import FunctionTrace, Intercept
 
 INTERCEPTS: dict[Any, Intercept] = {}
 intercepts = registrar(INTERCEPTS)
@@ -47,7 +44,7 @@ def whole_axis(reduce: Callable[..., torch.Tensor], tensor: Any, window: Any, pa
 
 
 def _intercepted(reduce: Callable[..., torch.Tensor]) -> Intercept:
-    def pool(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+    def pool(tracer: FunctionTrace, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         names = ("input", "kernel_size", "stride", "padding", "dilation", "ceil_mode")
         bound = {**dict(zip(names, args, strict=False)), **kwargs}
         return whole_axis(reduce, bound["input"], bound["kernel_size"], bound.get("padding", 0))

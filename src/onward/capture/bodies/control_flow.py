@@ -1,8 +1,8 @@
 """Branches and loops, captured with both sides and with their body.
 
-A side or a body is traced into a graph of its own (`levels.py`); `regions.py` says what is recorded. Python runs every
-side and every body once, on the example: what a branch returns at the other probes is what its sides agree on, and
-fresh sizes where they do not. A loop's body is traced until what it is given and what it gives back have one form.
+A side or a body is traced into a graph of its own (`graph_levels.py`); `regions.py` says what is recorded. Python runs
+every side and every body once, on the example. At the other probes, a branch returns what its sides agree on, and fresh
+sizes where they do not agree. A loop's body is traced until what it is given and what it gives back have one form.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
 
 import torch
 from torch import fx
@@ -19,52 +19,41 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from ...errors import CaptureError
 from ..ground.tree import Structure, flatten
+from ..memory.graph_levels import Level
 from ..memory.tensor import Traced, computed
 from ..program.facts import Dim, ListFact, SizeFact, TensorFact
 from ..program.regions import FOREVER, Body, branch, dtype_of, loop
 from ..sizes.sizes import SYMBOLIC, NumberOf, Size, symbol
 from .carried_memory import CarriedMemory, note_origins, origins_of
-from .levels import Level
-from .traced_list import TracedList
-
-if TYPE_CHECKING:
-    from ..memory.aliasing import Cell
-    from ..record.tracer import Tracer
+from .sides import Leaf, Side
+from .traced_list import ListTrace, TracedList
 
 aten = torch.ops.aten
 NUMBERS = (bool, int, float, *SYMBOLIC)
 _ATTEMPTS = 6  # a body's carried values settle in two or three
 
 
-@dataclass(frozen=True)
-class Leaf:
-    """A value that a body takes or gives: what is known of it, and what it is for the example."""
+class BodyTrace(ListTrace, Protocol):
+    """What branches and loops need of their trace."""
 
-    fact: TensorFact | SizeFact | ListFact
-    example: Any
-    memory: Cell | None = None  # where it lies, inside or outside of the body
+    nested: bool  # whether there was any body
+    untaken: int  # how many sides of branches are being traced, inside of each other, that are not the example's
 
+    def write(self, target: Traced, result: Any, op: str) -> None:
+        """Make `result` the new content of `target`."""
 
-@dataclass
-class Side:
-    """A body that has been traced, and what Python got from it."""
-
-    level: Level
-    leaves: list[Any]  # tensors and lists of them as (node, Leaf); everything else as it is
-    structure: Structure
-    writes: dict[int, tuple[Traced, fx.Node, torch.Tensor]]  # memory from outside: by base, its new content
-    refused: set[int]  # points at which it cannot run
-    doubts: list[tuple[Cell, str]]  # memory from outside that may be what was written to, and where
+    def model_again(self) -> AbstractContextManager[Any]:
+        """Ops inside are the model's own."""
 
 
 # --- branches --------------------------------------------------------------------------------------------------------
-def capture_branch(tracer: Tracer, predicate: Any, yes: Callable[[], Any], no: Callable[[], Any]) -> Any:
+def capture_branch(tracer: BodyTrace, predicate: Any, yes: Callable[[], Any], no: Callable[[], Any]) -> Any:
     """`yes() if predicate else no()`, with both kept. The predicate is a traced tensor with one element or a number."""
     with _disable_current_modes():
         return _capture_branch(tracer, predicate, yes, no)
 
 
-def _capture_branch(tracer: Tracer, predicate: Any, yes: Callable[[], Any], no: Callable[[], Any]) -> Any:
+def _capture_branch(tracer: BodyTrace, predicate: Any, yes: Callable[[], Any], no: Callable[[], Any]) -> Any:
     taken = bool(predicate.example) if isinstance(predicate, Traced) else bool(predicate.node.values[0])
     answers = None if isinstance(predicate, Traced) or predicate.node.from_data else predicate.node.values
     sides = []
@@ -119,7 +108,7 @@ def _refused(sides: Sequence[Side], answers: Sequence[Any] | None) -> set[int]:
     return {place for place in yes if answers[place]} | {place for place in no if not answers[place]}
 
 
-def _merged(tracer: Tracer, first: Leaf, second: Leaf, taken: bool, answers: Sequence[Any] | None) -> Leaf:
+def _merged(tracer: BodyTrace, first: Leaf, second: Leaf, taken: bool, answers: Sequence[Any] | None) -> Leaf:
     """What is known of a value that comes from either side; `answers` say from which, where sizes alone decide."""
     chosen = first if taken else second
     if isinstance(first.fact, SizeFact) or isinstance(second.fact, SizeFact):
@@ -147,7 +136,7 @@ def _merged(tracer: Tracer, first: Leaf, second: Leaf, taken: bool, answers: Seq
     return Leaf(TensorFact(first.fact.dtype, shape), chosen.example)
 
 
-def _either(tracer: Tracer, example: int, first: Dim, second: Dim, answers: Sequence[Any] | None) -> Dim:
+def _either(tracer: BodyTrace, example: int, first: Dim, second: Dim, answers: Sequence[Any] | None) -> Dim:
     """A dimension that is one or the other: at every probe and point, that of the side which is taken there."""
     dims = tracer.dims
     if answers is None or any(not isinstance(each, int) and dims.is_of_data(each.values) for each in (first, second)):
@@ -156,7 +145,7 @@ def _either(tracer: Tracer, example: int, first: Dim, second: Dim, answers: Sequ
     return dims.dim(tuple(a if answer else b for answer, a, b in zip(answers, one, other, strict=True)))
 
 
-def _joined(tracer: Tracer, first: Any, second: Any, what: str) -> ListFact:
+def _joined(tracer: BodyTrace, first: Any, second: Any, what: str) -> ListFact:
     """What is known of a list that is one or the other."""
     if type(first) is not type(second) or first.dtype is not second.dtype or first.rank != second.rank:
         raise _cannot(
@@ -172,7 +161,7 @@ Step = Callable[[Any, Any], tuple[Any, Any, Sequence[torch.Tensor]]]
 
 
 def capture_loop(
-    tracer: Tracer, limit: Any, condition: Any, carried: Any, step: Step, *, watched: bool = False
+    tracer: BodyTrace, limit: Any, condition: Any, carried: Any, step: Step, *, watched: bool = False
 ) -> tuple[Any, list[Traced]]:
     """A loop: `step(turn, carried) -> (go on, carried, slices)`, while the condition holds, at most `limit` times.
 
@@ -185,7 +174,7 @@ def capture_loop(
 
 
 def _capture_loop(
-    tracer: Tracer, limit: Any, condition: Any, carried: Any, step: Step, watched: bool
+    tracer: BodyTrace, limit: Any, condition: Any, carried: Any, step: Step, watched: bool
 ) -> tuple[Any, list[Traced]]:
     given, structure = flatten(carried)
     initial = [_leaf(tracer, each) for each in given]
@@ -238,7 +227,7 @@ def _capture_loop(
 
 
 def _trace_turn(
-    tracer: Tracer,
+    tracer: BodyTrace,
     limit: Any,
     structure: Structure,
     inputs: list[Leaf],
@@ -270,7 +259,7 @@ def _trace_turn(
     return side, [*found[: 1 + count], *kept, *found[1 + count :]]
 
 
-def _is_positive(tracer: Tracer, number: Any) -> bool:
+def _is_positive(tracer: BodyTrace, number: Any) -> bool:
     if isinstance(number, torch.SymInt) and not number.node.from_data:
         return all(each > 0 for each in tracer.dims.live(number.node.values))
     return type(number) is int and number > 0
@@ -284,7 +273,7 @@ class Free(dict[tuple[int, int], tuple[Any, ...]]):
         self.loop = object()
 
 
-def _widen(tracer: Tracer, inputs: list[Leaf], outputs: list[tuple[fx.Node, Leaf]], free: Free) -> bool:
+def _widen(tracer: BodyTrace, inputs: list[Leaf], outputs: list[tuple[fx.Node, Leaf]], free: Free) -> bool:
     """Free the axes of carried tensors that a turn changes; whether any were.
 
     Axes that begin alike and are alike after a turn are taken for one size, until a turn makes them differ.
@@ -320,7 +309,7 @@ def _widen(tracer: Tracer, inputs: list[Leaf], outputs: list[tuple[fx.Node, Leaf
     return changed
 
 
-def _untie(tracer: Tracer, inputs: list[Leaf], outputs: list[tuple[fx.Node, Leaf]], free: Free) -> bool:
+def _untie(tracer: BodyTrace, inputs: list[Leaf], outputs: list[tuple[fx.Node, Leaf]], free: Free) -> bool:
     """Give axes that were taken for one size, and are not one after a turn, sizes of their own; whether any were."""
     given: dict[tuple[int, int], Dim] = {}
     for place, axis in free:
@@ -338,7 +327,7 @@ def _untie(tracer: Tracer, inputs: list[Leaf], outputs: list[tuple[fx.Node, Leaf
     return bool(parted)
 
 
-def _after(tracer: Tracer, leaf: Leaf, end: Any, free: dict[int, tuple[Any, ...]]) -> Leaf:
+def _after(tracer: BodyTrace, leaf: Leaf, end: Any, free: dict[int, tuple[Any, ...]]) -> Leaf:
     """A carried value after the last turn."""
     if isinstance(leaf.fact, SizeFact):
         return Leaf(leaf.fact, end.item() if isinstance(end, torch.Tensor) else end)
@@ -351,7 +340,7 @@ def _after(tracer: Tracer, leaf: Leaf, end: Any, free: dict[int, tuple[Any, ...]
     return Leaf(TensorFact(leaf.fact.dtype, shape), end)
 
 
-def _turns(tracer: Tracer, limit: Any, end: torch.Tensor, key: Any) -> Dim:
+def _turns(tracer: BodyTrace, limit: Any, end: torch.Tensor, key: Any) -> Dim:
     """The axis over which slices are stacked."""
     if type(limit) is int:
         return limit
@@ -373,13 +362,13 @@ class _Tensor(tuple):
     __slots__ = ()
 
 
-def _with_mode(tracer: Tracer, function: Callable[[], Any]) -> Any:
+def _with_mode(tracer: BodyTrace, function: Callable[[], Any]) -> Any:
     """The model's own code sees the tracer in every op; ours does not."""
     with tracer.model_again():
         return function()
 
 
-def _trace_side(tracer: Tracer, function: Callable[[], Any]) -> Side:
+def _trace_side(tracer: BodyTrace, function: Callable[[], Any]) -> Side:
     level = Level(fx.Graph())
     tracer.levels.append(level)
     tracer.nested = True
@@ -416,7 +405,7 @@ def _close(side: Side, nodes: list[fx.Node], inputs: int = 0) -> Body:
     return Body(graph, inputs)
 
 
-def _as_result(tracer: Tracer, side: Side, leaf: Any) -> tuple[fx.Node, Leaf]:
+def _as_result(tracer: BodyTrace, side: Side, leaf: Any) -> tuple[fx.Node, Leaf]:
     """A result of a body as a node of its graph; numbers become tensors without axes."""
     if isinstance(leaf, _Tensor):
         return leaf
@@ -434,7 +423,7 @@ def _as_result(tracer: Tracer, side: Side, leaf: Any) -> tuple[fx.Node, Leaf]:
     return node, Leaf(fact, values[0])
 
 
-def _written(tracer: Tracer, side: Side, key: int, base: Traced) -> tuple[fx.Node, Leaf]:
+def _written(tracer: BodyTrace, side: Side, key: int, base: Traced) -> tuple[fx.Node, Leaf]:
     """The content of memory from outside at the end of a body, changed or not."""
     if key in side.writes:
         _, node, example = side.writes[key]
@@ -446,14 +435,14 @@ def _written(tracer: Tracer, side: Side, key: int, base: Traced) -> tuple[fx.Nod
         tracer.levels.pop()
 
 
-def _put_writes(tracer: Tracer, bases: Sequence[Traced], contents: Sequence[Any], *sides: Side) -> None:
+def _put_writes(tracer: BodyTrace, bases: Sequence[Traced], contents: Sequence[Any], *sides: Side) -> None:
     for base, content in zip(bases, contents, strict=True):
         tracer.write(base, content, "branch")
     for cell, where in (each for side in sides for each in side.doubts):
         tracer.levels[-1].doubt(cell, where)
 
 
-def results_of(tracer: Tracer, operation: Any, args: tuple, leaves: list[Leaf]) -> list[Any]:
+def results_of(tracer: BodyTrace, operation: Any, args: tuple, leaves: list[Leaf]) -> list[Any]:
     """Record the operation; its results as tensors and numbers."""
     node = tracer.make(operation, args, {}, tuple(_tensor_fact(leaf.fact) for leaf in leaves))
     made: list[Any] = []
@@ -466,28 +455,28 @@ def results_of(tracer: Tracer, operation: Any, args: tuple, leaves: list[Leaf]) 
     return made
 
 
-def _value(tracer: Tracer, node: fx.Node, leaf: Leaf) -> Traced | TracedList:
+def _value(tracer: BodyTrace, node: fx.Node, leaf: Leaf) -> Traced | TracedList:
     if isinstance(leaf.fact, ListFact):
         return TracedList(tracer, node, leaf.fact, leaf.example)
     assert isinstance(leaf.fact, TensorFact)
     return computed(tracer, node, leaf.fact, leaf.example)
 
 
-def _input(tracer: Tracer, name: str, leaf: Leaf) -> Any:
+def _input(tracer: BodyTrace, name: str, leaf: Leaf) -> Any:
     """An input of the body that is being traced."""
     node = tracer.levels[-1].placeholder(name, leaf.fact)
     if isinstance(leaf.fact, SizeFact):
         values = leaf.fact.values
         if leaf.fact.kind is int:
-            values = (leaf.example, *tracer.elsewhere.data_sizes.numbers(leaf.example))
+            values = (leaf.example, *tracer.data_sizes.numbers(leaf.example))
             node.meta["val"] = SizeFact(values)
         return symbol(Size(tracer, values, NumberOf(node)))
     return _value(tracer, node, leaf)
 
 
-def _turn(tracer: Tracer, limit: Any) -> Any:
+def _turn(tracer: BodyTrace, limit: Any) -> Any:
     """The number of the turn, an input of the body that is being traced."""
-    data_sizes = tracer.elsewhere.data_sizes
+    data_sizes = tracer.data_sizes
     if isinstance(limit, torch.SymInt) and not limit.node.from_data:
         values = (0, *data_sizes.turn_numbers(0, limit.node.values))
     else:
@@ -496,7 +485,7 @@ def _turn(tracer: Tracer, limit: Any) -> Any:
     return symbol(Size(tracer, values, NumberOf(node)))
 
 
-def _leaf(tracer: Tracer, value: Any) -> tuple[Any, Leaf]:
+def _leaf(tracer: BodyTrace, value: Any) -> tuple[Any, Leaf]:
     """A value outside: its node and what is known of it."""
     value = tracer.plain.stand_in(value)
     if isinstance(value, torch.Tensor):
@@ -511,7 +500,7 @@ def _leaf(tracer: Tracer, value: Any) -> tuple[Any, Leaf]:
     raise _cannot(tracer, f"a loop carries {value!r}", "carry tensors and numbers")
 
 
-def _number(tracer: Tracer, value: Any) -> tuple[Any, Any]:
+def _number(tracer: BodyTrace, value: Any) -> tuple[Any, Any]:
     """A limit, a condition or a carried number: as an argument of a node, and for the example."""
     if isinstance(value, Traced):
         return tracer.node_of(value), value.example
@@ -520,7 +509,7 @@ def _number(tracer: Tracer, value: Any) -> tuple[Any, Any]:
     return value, value
 
 
-def _examples(tracer: Tracer, level: Level) -> list[Any]:
+def _examples(tracer: BodyTrace, level: Level) -> list[Any]:
     """What a body takes from outside, for the example."""
     found: list[Any] = []
     for origin in level.origins:
@@ -536,8 +525,8 @@ def _copied(example: torch.Tensor | Sequence[torch.Tensor]) -> Any:
     return example.clone() if isinstance(example, torch.Tensor) else example
 
 
-def _fresh(tracer: Tracer, example: int, stem: str, key: Any = None) -> Dim:
-    return tracer.dims.at_probes((example, *tracer.elsewhere.data_sizes.fresh(key or object(), example, stem)))
+def _fresh(tracer: BodyTrace, example: int, stem: str, key: Any = None) -> Dim:
+    return tracer.dims.at_probes((example, *tracer.data_sizes.fresh(key or object(), example, stem)))
 
 
 def _tensor_fact(fact: TensorFact | SizeFact | ListFact) -> TensorFact | ListFact:
@@ -555,5 +544,5 @@ def _text(fact: TensorFact | ListFact) -> str:
     return f"a list of {text}" if isinstance(fact, ListFact) else text
 
 
-def _cannot(tracer: Tracer, what: str, hint: str) -> CaptureError:
-    return CaptureError(what, source=tracer.where(), module=tracer.scopes.current.path or None, hint=hint)
+def _cannot(tracer: BodyTrace, what: str, hint: str) -> CaptureError:
+    return CaptureError(what, source=tracer.where(), module=tracer.scopes.path or None, hint=hint)

@@ -17,7 +17,6 @@ from torch._ops import OpOverload
 
 from ...tables import registrar
 from ..program.facts import length_of_slice
-from .queries import number_of_chunks
 
 aten = torch.ops.aten
 Column = int | tuple[Any, ...]
@@ -35,6 +34,16 @@ class Extent(NamedTuple):
     def shape(self) -> Shape:
         """The size, under the name that tensors have for it."""
         return self.size
+
+
+def number_of_chunks(size: int, wanted: int) -> int:
+    """How many tensors `chunk` returns: fewer than wanted where the axis is too short, or divides badly."""
+    return number_of_pieces(size, max(1, -(-size // wanted))) if size else wanted
+
+
+def number_of_pieces(size: int, each: int) -> int:
+    """How many tensors `split` returns."""
+    return max(1, -(-size // each)) if each else 1
 
 
 def each(function: Callable[..., Any], *columns: Any) -> Column:

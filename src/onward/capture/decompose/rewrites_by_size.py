@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
 
 from torch._ops import OpOverload
 
-from ..functions.pools import POOLS, whole_axis
-from ..sizes.queries import ASKS_SIZES
-from .empties import refuses_empties, with_a_row
-from .pieces import CHUNKS, in_slices
-
-if TYPE_CHECKING:
-    from ..record.tracer import Tracer
+from ..functions.whole_axis_pools import POOLS, whole_axis
+from ..memory.tensor_queries import ASKS_SIZES, QueryTrace
+from .chunks_as_slices import CHUNKS, in_slices
+from .empty_tensors import refuses_empties, with_a_row
 
 
-def rewritten(tracer: Tracer, op: OpOverload, args: tuple, kwargs: dict[str, Any]) -> Any:
+class RewriteTrace(QueryTrace, Protocol):
+    """What operators that are written in another way need of the trace."""
+
+    def mode_again(self) -> AbstractContextManager[Any]:
+        """Ops inside come to the trace one by one."""
+
+
+def rewritten(tracer: RewriteTrace, op: OpOverload, args: tuple, kwargs: dict[str, Any]) -> Any:
     """The operator's result, computed in another way; NotImplemented where there is no reason for that."""
     if op in POOLS:
         with tracer.mode_again():

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 from torch import fx
 from torch._ops import OpOverload
 
 from ...errors import CaptureError
+from ..bodies.control_flow import BodyTrace
+from ..decisions.decisions import Decisions
+from ..decisions.journal import Comparison, Journal
 from ..functions.autograd_functions import function_layouts
-from ..ground.attempts import may_survive, surviving_try
 from ..ground.source import user_source
+from ..ground.try_blocks import may_survive, surviving_try
 from ..memory.tensor import Traced
+from ..memory.tensor_queries import size_of
 from ..program.facts import Dim, FunctionCall, Source
 from ..sizes.arithmetic import is_astray
-from ..sizes.data_sizes import DataSizes, Freedom, is_data_sized
+from ..sizes.data_sizes import Freedom, is_data_sized
 from ..sizes.layouts import Layout, LayoutKernels, ProbeFailure, dense_like
-from ..sizes.queries import size_of
 from ..sizes.shape_tensors import RESHAPE, DependsOnData, sizes_at
-from ..sizes.sizes import SYMBOLIC, is_from_data, size_lines
-from .following import Formulas
-
-if TYPE_CHECKING:
-    from .tracer import Tracer
+from ..sizes.sizes import SYMBOLIC, Size, is_from_data, size_lines, symbol
+from .result_dims import Formulas
 
 aten = torch.ops.aten
 _RESHAPES = (aten.reshape.default, aten.view.default, aten._unsafe_view.default, aten.unflatten.int)
@@ -40,13 +40,23 @@ class ProbeRejected(Exception):
         self.is_the_models = False  # whether the model itself comes here at these sizes, and is refused
 
 
-class Elsewhere:
+class OtherSizesTrace(BodyTrace, Protocol):
+    """What the results at other probes need of their trace."""
+
+    @property
+    def decisions(self) -> Decisions: ...
+
+    @property
+    def pen(self) -> Journal | Comparison | None:
+        """What runs at several sizes are written into."""
+
+
+class OtherSizes:
     """Asks PyTorch's kernels, through layouts, and answers itself where a size depends on data."""
 
-    def __init__(self, tracer: Tracer, kernels: LayoutKernels, freedom: Freedom) -> None:
-        self._tracer, self._kernels = tracer, kernels
-        self.data_sizes = DataSizes(tracer, freedom)
-        self.formulas = Formulas(tracer, kernels)
+    def __init__(self, tracer: OtherSizesTrace, kernels: LayoutKernels) -> None:
+        self._tracer, self._kernels, self._data_sizes = tracer, kernels, tracer.data_sizes
+        self.formulas = Formulas(tracer, tracer.decisions, kernels)
         self._is_followed = True
         self.swallowed: Exception | None = None  # an error of ours that a `try` of the model's has survived
 
@@ -58,7 +68,7 @@ class Elsewhere:
         if isinstance(error, (ProbeRejected, CaptureError)):
             self.swallowed = error
         else:
-            self._tracer.decisions.branches.note_try(survivor, self.formulas.accepting(op, args, kwargs), works=False)
+            self._tracer.decisions.note_try(survivor, self.formulas.accepting(op, args, kwargs), works=False)
 
     def number_failed(self, error: Exception, failing: set[int]) -> None:
         """Python's arithmetic fails at these probes and points. Raises ProbeRejected if it works in the example."""
@@ -66,9 +76,9 @@ class Elsewhere:
         if 0 in failing:
             if survivor is not None:
                 works = [place for place in range(1, dims.width) if place not in failing | dims.dead]
-                self._tracer.decisions.branches.note_try(survivor, works, works=False)
+                self._tracer.decisions.note_try(survivor, works, works=False)
         elif min(failing) < dims.probes:
-            rejected = ProbeRejected("arithmetic on sizes", user_source(), self._tracer.scopes.current.path, str(error))
+            rejected = ProbeRejected("arithmetic on sizes", user_source(), self._tracer.scopes.path, str(error))
             self.swallowed = rejected if survivor is not None else self.swallowed
             raise rejected from error
 
@@ -78,7 +88,7 @@ class Elsewhere:
         if survivor is not None:
             alive = [place for place in range(1, dims.width) if place not in dims.dead]
             other = [place for place in alive if (place in places) is not (0 in places)]
-            self._tracer.decisions.branches.note_try(survivor, other, works=0 not in places)
+            self._tracer.decisions.note_try(survivor, other, works=0 not in places)
 
     def results(
         self, op: OpOverload, args: tuple, kwargs: dict[str, Any], nodes: tuple, out: Any
@@ -99,7 +109,7 @@ class Elsewhere:
         columns = zip(
             *(sizes_at(node, place, tracer.plain.constants) for place in range(tracer.dims.width)), strict=True
         )
-        return [tracer.symbol(values, None) for values in columns]
+        return [symbol(Size(tracer, values, None)) for values in columns]
 
     def _layouts(self, op: OpOverload, args: tuple, kwargs: dict[str, Any], nodes: tuple, out: Any) -> tuple[Any, ...]:
         if op is aten.masked_select.default:  # tensor and mask must fit together, wherever its size comes from
@@ -108,7 +118,7 @@ class Elsewhere:
         if is_data_sized(op, nodes):
             self._is_followed = False
             asked = fx.map_arg(nodes, self._tracer.here)
-            return self.data_sizes.layouts(
+            return self._data_sizes.layouts(
                 self._tracer.graph, op, asked, lambda place, probe: _at_probe(args[place], probe), out
             )
         if op is aten.slice.Tensor and any(self._lines(each) for each in args[2:4]):
@@ -165,8 +175,8 @@ class Elsewhere:
         data: so far all questions had the same answer at all of them, and in the example it works without data."""
         tracer = self._tracer
         decisions = tracer.decisions
-        is_asked = bool(decisions.freezes or decisions.by_data or decisions.branches.sides())
-        if is_asked or tracer.recorder is not None or tracer.pen is not None or self.data_sizes.has_sizes:
+        is_asked = bool(decisions.freezes or decisions.by_data or decisions.sides())
+        if is_asked or tracer.recorder is not None or tracer.pen is not None or self._data_sizes.has_sizes:
             return False
         if isinstance(op, FunctionCall) or may_survive():
             return False
@@ -178,10 +188,10 @@ class Elsewhere:
 
     def _rejected(self, op: Any, args: Any, reason: str) -> ProbeRejected:
         name = op.__name__ if isinstance(op, FunctionCall) else str(op)
-        data = self.data_sizes
+        data = self._data_sizes
         lines = self._lines(args) or self._tracer.dims.data_lines()
         less = data.freedom.less(lines, has_slices=data.has_slices, has_sizes=data.has_sizes)
-        return ProbeRejected(name, user_source(), self._tracer.scopes.current.path, reason, less)
+        return ProbeRejected(name, user_source(), self._tracer.scopes.path, reason, less)
 
     def _lines(self, value: Any) -> frozenset[Any]:
         """The lines at which data was asked that a value's sizes depend on."""
@@ -213,15 +223,15 @@ class Elsewhere:
 
     def _sliced_by_data(self, args: tuple, nodes: tuple, out: torch.Tensor) -> tuple[Layout, ...]:
         """`x[:n]` with n from a tensor is as long as n, or as x if that is shorter: a size of its own."""
-        if self.data_sizes.freedom.slices_fit:
+        if self._data_sizes.slices_fit:
             self._is_followed = True
             self._refuse_unfitting(args)
             return self.probe(aten.slice.Tensor, args, {}, out)
-        self.data_sizes.has_slices = True
+        self._data_sizes.has_slices = True
         axis = args[1] % args[0].dim()
-        key = (aten.slice.Tensor, args[0].fact.shape[axis], self.data_sizes.form(self._tracer.graph, nodes[2:]))
+        key = (aten.slice.Tensor, args[0].fact.shape[axis], self._data_sizes.form(self._tracer.graph, nodes[2:]))
         layouts = self.probe(aten.slice.Tensor, (*args[:2], 0, 1), {}, out.narrow(axis, 0, min(out.size(axis), 1)))
-        fresh = self.data_sizes.fresh(key, out.size(axis), "slice")
+        fresh = self._data_sizes.fresh(key, out.size(axis), "slice")
         return tuple(
             dense_like((*layout.size[:axis], size, *layout.size[axis + 1 :]), out)
             for layout, size in zip(layouts, fresh, strict=True)
@@ -238,8 +248,8 @@ class Elsewhere:
     def _reshaped_by_data(self, args: tuple, nodes: tuple, out: torch.Tensor) -> tuple[Layout, ...]:
         """`x.reshape(n, -1)`: numbers that stand for n need not divide x. What is left to -1 is a size of its own."""
         left = [axis for axis, size in enumerate(_asked_sizes(args, 0)) if size == -1]
-        key = (aten.reshape.default, args[0].fact.shape, self.data_sizes.form(self._tracer.graph, nodes[1:]))
-        rest = self.data_sizes.fresh(key, out.size(left[0]), "reshape") if left else (0,) * (self._tracer.probes - 1)
+        key = (aten.reshape.default, args[0].fact.shape, self._data_sizes.form(self._tracer.graph, nodes[1:]))
+        rest = self._data_sizes.fresh(key, out.size(left[0]), "reshape") if left else (0,) * (self._tracer.probes - 1)
         sizes = [_asked_sizes(args, 1 + place) for place in range(len(rest))]
         return tuple(
             dense_like(tuple(other if size == -1 else size for size in asked), out)

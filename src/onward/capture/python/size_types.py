@@ -13,9 +13,10 @@ from typing import Any
 
 import torch
 
-from ..ground.attempts import OF_KEYS, surviving_try
 from ..ground.source import is_library
 from ..ground.threads import current
+from ..ground.try_blocks import OF_KEYS, surviving_try
+from ..record.tracer import Tracer
 from ..sizes.sizes import SYMBOLIC, Size
 from .patches import Patch
 
@@ -35,9 +36,9 @@ def _without_hash(original: Callable[..., Any]) -> Callable[..., Any]:
     """A size is no key. The model is run again with numbers that are, also where it survives the error."""
 
     def __hash__(number: Any) -> int:
-        tracer = current()
+        tracer: Tracer | None = current()
         if tracer is not None and isinstance(number.node, Size) and surviving_try(OF_KEYS) is not None:
-            tracer.elsewhere.swallowed = TypeError("unhashable type: non-nested SymInt")
+            tracer.other_sizes.swallowed = TypeError("unhashable type: non-nested SymInt")
         return int(original(number))
 
     return __hash__

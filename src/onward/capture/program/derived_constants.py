@@ -1,6 +1,6 @@
 """How constants were made of weights, so that they can be made again of other weights.
 
-Ops on plain tensors just run (`plain.py`). Those that a weight has a part in are also written down, in order: a
+Ops on plain tensors just run (`plain_tensors.py`). Those that a weight has a part in are also written down, in order: a
 straight line of PyTorch calls on pieces of memory, in-place writes included. Run again on other weights, it gives what
 the constants would have been. What Python read out of the weights on the way (`if self.scale > 1`) is asked again as
 well, and must be answered alike: the graph has been made for that answer.
@@ -10,19 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import fx
 from torch._ops import OpOverload
 
 from ...errors import CaptureError
+from ..call.weights import Weights
 from ..ground.memory import Piece, geometry, leaves, storage
-from ..ground.traits import traits
-
-if TYPE_CHECKING:
-    from ..call.weights import Weights
-    from .facts import Constant, Source
+from ..ground.operator_schemas import traits
+from ..ground.source_places import Source
 
 
 @dataclass(frozen=True)
@@ -152,13 +150,9 @@ class Derivations:
             return geometry(value)
         return value.detach().clone() if storage(value) in born else value
 
-    def derived(self, constants: Mapping[str, Constant]) -> Derived:
-        """What the constants of the finished graph need."""
-        results = {
-            name: geometry(constant.tensor)
-            for name, constant in constants.items()
-            if constant.kind == "constant" and storage(constant.tensor) in self._origins
-        }
+    def derived(self, constants: Mapping[str, torch.Tensor]) -> Derived:
+        """What the constants of the finished graph need, those that are no weights."""
+        results = {name: geometry(tensor) for name, tensor in constants.items() if storage(tensor) in self._origins}
         needed = {piece.memory for piece in results.values()}
         steps = []
         for step in reversed(self._steps):

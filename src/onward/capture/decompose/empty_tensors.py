@@ -7,15 +7,13 @@ of zeros is added in front of the operator, and taken off its result.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from ..memory.tensor import Traced
 from ..program.facts import SymDim
-
-if TYPE_CHECKING:
-    from ..record.tracer import Tracer
+from ..sizes.sizes import SizeTrace
 
 aten = torch.ops.aten
 
@@ -40,7 +38,7 @@ def refuses_empties(op: Any) -> bool:
     return op in _ALONG or op in _CHANNELS_TOO or op in _RECURRENT
 
 
-def with_a_row(tracer: Tracer, op: Any, args: tuple, call: Callable[..., Any]) -> Any:
+def with_a_row(tracer: SizeTrace, op: Any, args: tuple, call: Callable[..., Any]) -> Any:
     """The result of an operator on a tensor that may be empty; NotImplemented where it never is."""
     if op in _RECURRENT:
         return _with_a_sequence(tracer, args, call)
@@ -62,7 +60,7 @@ def with_a_row(tracer: Tracer, op: Any, args: tuple, call: Callable[..., Any]) -
     return NotImplemented
 
 
-def _with_a_sequence(tracer: Tracer, args: tuple, call: Callable[..., Any]) -> Any:
+def _with_a_sequence(tracer: SizeTrace, args: tuple, call: Callable[..., Any]) -> Any:
     """A recurrent layer of a batch that may be empty; NotImplemented where it never is."""
     if len(args) != 9 or not isinstance(args[0], Traced) or args[0].fact.rank != 3:
         return NotImplemented
@@ -76,7 +74,7 @@ def _with_a_sequence(tracer: Tracer, args: tuple, call: Callable[..., Any]) -> A
     return (_first(output, axis, size), *(_first(each, 1, size) for each in last))
 
 
-def _may_be_empty(tracer: Tracer, dim: Any) -> bool:
+def _may_be_empty(tracer: SizeTrace, dim: Any) -> bool:
     return isinstance(dim, SymDim) and 0 in tracer.dims.live(dim.values)
 
 
@@ -90,7 +88,7 @@ def _first(x: torch.Tensor, axis: int, size: Any) -> torch.Tensor:
     return x.narrow(axis, 0, size).clone()
 
 
-def _with_a_step(tracer: Tracer, args: tuple, spatial: int, call: Callable[..., Any]) -> Any:
+def _with_a_step(tracer: SizeTrace, args: tuple, spatial: int, call: Callable[..., Any]) -> Any:
     """A transposed convolution whose result may be empty: a step of zeros behind the tensor makes it longer, and
     changes nothing of what it was before; NotImplemented where the result never is empty."""
     x, weight, numbers = args[0], args[1], args[3:]

@@ -14,7 +14,7 @@ from ..decisions.decisions import Freeze
 from ..ground.axes import Formula
 from ..ground.source import is_library
 from ..sizes.probes import Plan
-from .elsewhere import ProbeRejected
+from .other_sizes import ProbeRejected
 
 
 def places_of(label: str | Collection[str], axes: dict[str, AxisNames]) -> str:
