@@ -22,7 +22,7 @@ from .capture.python import ReplacedForGood
 from .errors import InputError
 from .options import check_flag
 from .quant import QuantConfig, initialise
-from .quant.config_file import given_config
+from .quant.config.files import given_config
 
 Model = TypeVar("Model", bound=torch.nn.Module)
 

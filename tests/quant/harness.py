@@ -22,7 +22,7 @@ from torch import nn
 
 import onward
 from onward.quant import QuantConfig, calibration, initialise, native
-from onward.quant.session import Session
+from onward.quant.run.session import Session
 
 
 @dataclass(frozen=True)

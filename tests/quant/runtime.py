@@ -15,7 +15,7 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor
 
-from onward.quant.grid import Grid
+from onward.quant.grids.grid import Grid
 
 _ONNX = {
     torch.uint8: TensorProto.UINT8,

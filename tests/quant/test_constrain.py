@@ -18,7 +18,7 @@ import onward
 from onward import Clamp, QuantConfig, Rule
 from onward.errors import InputError
 from onward.quant import initialise
-from onward.quant.constrain import is_constrained
+from onward.quant.setup.constrain import is_constrained
 
 
 class Net(nn.Module):

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from onward.quant import QuantConfig, Rule
-from onward.quant.modules import is_one_function
-from onward.quant.sites import ranges_of
+from onward.quant.grids.sites import ranges_of
+from onward.quant.run.whole_modules import is_one_function
 
 from .harness import quantised, through_onnxruntime
 

@@ -23,9 +23,9 @@ from onward.quant import (
     register_calibrate_method,
     unregister_calibrate_method,
 )
-from onward.quant.grid import grid_from_range, weight_grid
-from onward.quant.histogram import Histogram, MeanSquaredError
-from onward.quant.ranges import calibrate_methods, make_observer, weight_range
+from onward.quant.grids.grid import grid_from_range, weight_grid
+from onward.quant.ranges.histogram import Histogram, MeanSquaredError
+from onward.quant.ranges.methods import calibrate_methods, make_observer, weight_range
 
 METHODS = ("minmax", "moving_average", "percentile", "topk", "entropy", "mse")
 ORDER_FREE = ("minmax", "percentile", "topk", "entropy", "mse")

@@ -11,8 +11,8 @@ from torch import nn
 
 import onward
 from onward.quant import Activations, QuantConfig, Weights
-from onward.quant.caution import largest_sum
-from onward.quant.grid import Grid
+from onward.quant.grids.grid import Grid
+from onward.quant.run.overflow import largest_sum
 
 from .harness import left_in_float, quantised, through_onnxruntime
 from .test_exact import CONFIGS, with_statistics

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 import onward
 from onward.quant import Activations, QuantConfig, Weights
-from onward.quant.sites import ranges_of
+from onward.quant.grids.sites import ranges_of
 
 from .harness import left_in_float, quantised, through_onnxruntime
 

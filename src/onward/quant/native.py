@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad
 
 if TYPE_CHECKING:
-    from .config import Activations
-    from .steps import Bounds
+    from .config.settings import Activations
+    from .training.plain_grids import Bounds
 
 _INTERFACE = 4  # of the loops that are called here: older ones take other arguments
 

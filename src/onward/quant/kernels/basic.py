@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..grid import Grid, dtype_bounds
+from ..grids.grid import Grid, dtype_bounds
 
 
 def quantize(x: Tensor, grid: Grid) -> Tensor:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ..grid import Grid
+from ..grids.grid import Grid
 from .basic import clip, dequantize, quantize
 
 

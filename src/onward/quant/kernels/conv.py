@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..grid import Grid
+from ..grids.grid import Grid
 from .basic import centred, in_int32, requantize, sum_type
 from .parts import in_parts, is_wide, parts_fit
 

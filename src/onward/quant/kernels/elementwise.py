@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from ..grid import Grid, dtype_bounds
+from ..grids.grid import Grid, dtype_bounds
 from ._fma import fma
 from .basic import centred, dequantize, quantize
 

@@ -18,7 +18,7 @@ import torch
 from onnx import helper
 from torch import Tensor
 
-from ..grid import Grid, dtype_bounds
+from ..grids.grid import Grid, dtype_bounds
 from ._fma import fma
 from .basic import dequantize, quantize
 

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..grid import Grid
+from ..grids.grid import Grid
 from .basic import dequantize, quantize
 from .functions import is_elsewhere, runtime_function
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ...errors import InputError
-from ..grid import Grid
+from ..grids.grid import Grid
 
 _LARGEST = float(np.finfo(np.float32).max)
 

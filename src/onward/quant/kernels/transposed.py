@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ...errors import InputError
-from ..grid import Grid
+from ..grids.grid import Grid
 from .basic import centred, in_int32, requantize
 from .parts import is_wide
 

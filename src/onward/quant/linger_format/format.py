@@ -10,8 +10,8 @@ import onnx_ir as ir
 
 from ...errors import LoweringError
 from ...lower.formats import Format, register_format
-from ..controller import ATTRIBUTE
 from ..lowerings.core import ROUNDING_IS_TOLD
+from ..run.controller import ATTRIBUTE
 from .rewrite import rewrite
 from .sides import HINT
 

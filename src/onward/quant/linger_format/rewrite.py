@@ -18,8 +18,8 @@ import torch
 from ...errors import LoweringError
 from ...passes.nodes import take_place
 from ...passes.weights import add_constant, as_torch
-from ..caution import QuantizationWarning
 from ..lowerings.core import LINGER
+from ..run.overflow import QuantizationWarning
 from .boundaries import keep_boundaries
 from .operators import CONVERTERS, Chip, int_of, sorted_attributes
 from .sides import given, side_of, side_of_readers

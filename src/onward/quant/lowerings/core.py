@@ -9,7 +9,7 @@ import torch
 
 from ...lower import lowers
 from ...lower.emitter import Emitter, Value
-from ..grid import dtype_bounds, torch_dtype
+from ..grids.grid import dtype_bounds, torch_dtype
 from . import wide
 from .half_up import added_up_in_integers, quantized_half_up
 

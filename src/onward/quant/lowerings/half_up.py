@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from ...lower.emitter import Emitter, Value
-from ..grid import torch_dtype
+from ..grids.grid import torch_dtype
 
 _MIDDLE = 128
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from .. import kernels
-from ..grid import Grid, torch_dtype
+from ..grids.grid import Grid, torch_dtype
 
 _LIBRARY = torch.library.Library("onward", "DEF")
 

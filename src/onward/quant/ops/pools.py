@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from .. import kernels
-from ..grid import Grid
+from ..grids.grid import Grid
 from .core import GRID, define, fields
 
 

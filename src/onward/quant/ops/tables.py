@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from .. import kernels
-from ..grid import Grid, dtype_bounds
+from ..grids.grid import Grid, dtype_bounds
 from .core import define
 
 FIRST = {torch.uint8: 0, torch.int8: -128, torch.uint16: 0, torch.int16: -(1 << 15)}

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from .. import kernels
-from ..grid import Grid
+from ..grids.grid import Grid
 from .core import define, grid_of
 
 

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from .. import kernels
-from ..grid import Grid
+from ..grids.grid import Grid
 from .core import define
 
 

@@ -10,7 +10,7 @@ from ...lower.formats import finish_format
 from ...passes.drop_dead_nodes import drop_dead_nodes
 from ...passes.drop_unused_weights import drop_unused_weights
 from ...passes.pipeline import run_passes
-from ..controller import ATTRIBUTE
+from ..run.controller import ATTRIBUTE
 from .keep_rows import keep_rows
 from .last_state import last_state
 from .own_scales import own_scales

@@ -1,0 +1,210 @@
+"""A product of an activation with a weight, computed in whatever way the phase asks for.
+
+Convolutions and linear layers differ in the functions that they call and in nothing else: weights onto their grid, the
+bias onto the grid of the sums, the product, and a result that waits for what follows it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .. import ops
+from ..config.settings import Resolved
+from ..grids.grid import Grid, weight_grid, with_room_for_bias
+from ..ranges.methods import RangeError, weight_range
+from ..run.overflow import warn_of_overflow
+from ..run.session import Call, Phase, Session
+from ..run.study_requests import is_rounded, show_weight
+from ..training.rounded import fake_quantize_weight
+
+_TINY = 1e-6  # a channel that batch norm switches off
+
+
+@dataclass(eq=False, slots=True)
+class Product:
+    """Its operands, and the functions that compute it.
+
+    x            the activation, on its grid
+    weight       as the module has it, or with a batch norm folded in
+    channels     the axis of the weight that counts output channels
+    result_axis  the axis of the result that counts them, from the end if negative
+    in_float     f(x, weight, bias) with torch's own function
+    in_integers  f(x, x_grid, weight, weight_grid, bias) -> sums, or None where the runtime has no integer kernel
+    exact        f(x, x_grid, weight, weight_grid, bias) -> values, for those without a kernel
+    spread       where a channel of the result is several of the sums: what it has (a scale, a bias) for all of these
+    woven        and what makes the result of them
+    """
+
+    x: Tensor
+    weight: Tensor
+    bias: Tensor | None
+    channels: int
+    result_axis: int
+    in_float: Callable[[Tensor, Tensor, Tensor | None], Tensor]
+    in_integers: Callable[[Tensor, Grid, Tensor, Grid, Tensor | None], Tensor] | None = None
+    exact: Callable[[Tensor, Grid, Tensor, Grid, Tensor | None], Tensor] | None = None
+    spread: Callable[[Tensor], Tensor] = lambda each: each
+    woven: Callable[[Tensor], Tensor] = lambda sums: sums
+
+    def scaled(self, factor: Tensor, bias: Tensor | None) -> Product:
+        """The same with every output channel multiplied, and another bias."""
+        shape = [1] * self.weight.dim()
+        shape[self.channels] = -1
+        return replace(self, weight=self.weight * factor.reshape(shape), bias=bias)
+
+
+@dataclass(eq=False, slots=True)
+class BatchNorm:
+    """The tensors of a batch norm: what a product that it follows has to know."""
+
+    mean: Tensor
+    variance: Tensor
+    weight: Tensor | None
+    bias: Tensor | None
+    epsilon: float
+
+    def is_same(self, other: BatchNorm) -> bool:
+        """Whether it is the batch norm of the same module, and nothing of that was replaced since."""
+        mine, others = ((each.mean, each.variance, each.weight, each.bias) for each in (self, other))
+        return self.epsilon == other.epsilon and all(one is two for one, two in zip(mine, others, strict=True))
+
+    def factor(self) -> Tensor:
+        """What every channel is multiplied with, by the running statistics."""
+        factor = torch.rsqrt(self.variance + self.epsilon)
+        return factor if self.weight is None else factor * self.weight
+
+    def shift(self, factor: Tensor) -> Tensor:
+        """What is added then."""
+        shift = -self.mean * factor
+        return shift if self.bias is None else shift + self.bias
+
+
+def fold(product: Product, norm: BatchNorm) -> Product:
+    """The product and the batch norm after it as one product, by the running statistics."""
+    factor = norm.factor().detach()
+    shift = norm.shift(factor).detach()
+    bias = shift if product.bias is None else product.bias.detach() * factor + shift
+    return product.scaled(factor, bias)
+
+
+def compute(session: Session, call: Call, product: Product) -> Tensor:
+    """The product in this phase. It waits for its grid."""
+    norm = session.controller.followers.get(call.label)
+    rounds = session.phase is Phase.TRAIN or is_rounded(session, call.path)
+    if session.phase is Phase.CALIBRATE and not rounds:
+        y = product.in_float(product.x, product.weight, product.bias)
+        return session.wait(y, call, product=product)
+    if rounds:
+        return session.wait(in_training(call, product, norm), call, product=product)
+    if norm is not None:
+        return compute_exactly(session, call, fold(product, norm), before=product, folded=norm)
+    return compute_exactly(session, call, product)
+
+
+def in_training(call: Call, product: Product, norm: BatchNorm | None) -> Tensor:
+    """With rounded weights. Where a batch norm follows they are rounded as they will be once it is folded in, that is
+    multiplied by its factor, and divided by it again: what the batch norm sees, and takes its statistics of, is the
+    result of the rounded weights. A scale for every channel that follows the weights cancels the factor."""
+    spec, weight = call.settings.weights, product.weight
+    if norm is None or (spec.per_channel and not spec.power_of_two):
+        return product.in_float(product.x, fake_quantize_weight(weight, spec, axis=product.channels), product.bias)
+    factor = norm.factor().detach()
+    factor = torch.where(factor.abs() < _TINY, torch.ones_like(factor), factor)
+    rounded = fake_quantize_weight(product.scaled(factor, None).weight, spec, axis=product.channels)
+    return product.in_float(product.x, replace(product, weight=rounded).scaled(1 / factor, None).weight, product.bias)
+
+
+def compute_exactly(
+    session: Session,
+    call: Call,
+    product: Product,
+    before: Product | None = None,
+    folded: BatchNorm | None = None,
+) -> Tensor:
+    """In integers where the runtime does. `before` is the product without the batch norm that was folded in."""
+    before = before or product
+    found = session.integers(product.x)
+    weight, w_grid = quantized_weight(product, call.settings, None if found is None else found[1])
+    rounded = functools.partial(ops.dequantize, weight, w_grid)
+    show_weight(session, call.path, call.name, product.weight, rounded, product.channels)
+    if found is None:  # weight-only, or an activation without a grid
+        y = product.in_float(product.x, ops.stored(weight, w_grid, product.x), product.bias)
+        return session.wait(y, call, product=before, folded=folded)
+    x, x_grid = found
+    bias = None if product.bias is None else _quantized_bias(product.bias, x_grid, w_grid)
+    wide = x_grid.dtype not in ("uint8", "int8")
+    if product.in_integers is None or (wide and session.for_a_chip):
+        # For a chip its own file says what integers stand for, and no runtime takes them for a part of the product.
+        values = ops.dequantize(x, x_grid) if session.for_a_chip else torch.mul(ops.centred(x, x_grid), x_grid.scale)
+        y = _in_values(product, x, x_grid, weight, w_grid, bias, values)
+        return session.wait(y, call, product=before, folded=folded)
+    warn_of_overflow(session, call, x_grid, weight, bias, w_scale=w_grid.scale)
+    bias = None if bias is None else product.spread(bias)
+    w_grid = replace(w_grid, scale=product.spread(w_grid.scale)) if w_grid.per_channel else w_grid
+    axis = None if w_grid.axis is None else product.result_axis
+
+    def in_two_parts(q: Tensor, q_grid: Grid) -> Tensor:
+        sums = product.in_integers(q, q_grid, weight, w_grid, None)  # type: ignore[misc]
+        return product.woven(ops.wide_values(sums, q_grid, w_grid, bias, product.result_axis))
+
+    if wide:
+        return session.wait(in_two_parts(x, x_grid), call, product=before, folded=folded)
+    sums = product.in_integers(x, x_grid, weight, w_grid, bias)
+
+    def requantise(grid: Grid) -> Tensor:
+        if grid.dtype in ("uint16", "int16") and not session.for_a_chip:  # no kernel gives these
+            return ops.quantize(in_two_parts(*ops.widened(x, x_grid)), grid, call.settings.rounding)
+        return product.woven(ops.requantize(sums, x_grid, w_grid, axis, grid, call.settings.rounding))
+
+    return session.wait(product.woven(ops.rescale(sums, x_grid, w_grid, axis)), call, requantise, before, folded)
+
+
+def _in_values(
+    product: Product, x: Tensor, x_grid: Grid, weight: Tensor, w_grid: Grid, bias: Tensor | None, values: Tensor
+) -> Tensor:
+    if product.exact is not None:
+        return product.exact(x, x_grid, weight, w_grid, bias)
+    added = None if bias is None else ops.stored(bias, _bias_grid(x_grid, w_grid), x)
+    return product.in_float(values, ops.stored(weight, w_grid, x), added)
+
+
+def quantized_weight(product: Product, settings: Resolved, x_grid: Grid | None = None) -> tuple[Tensor, Grid]:
+    """The integers of the weight, halves to even whatever the activations do (linger's too), and their grid."""
+    weight, spec = product.weight.detach(), settings.weights
+    high = weight_range(weight, spec, product.channels)
+    grid = weight_grid(high, spec, product.channels)
+    if x_grid is not None and product.bias is not None:
+        bias = product.bias.detach()
+        bad = int((~bias.isfinite()).sum())
+        if bad:
+            raise RangeError(f"{bad} of {bias.numel()} values of the bias are NaN or infinite")
+        grid = with_room_for_bias(grid, high, bias, x_grid, spec)
+        _check_sums(x_grid, grid)
+    return ops.quantize(weight, grid), grid
+
+
+def _check_sums(x_grid: Grid, w_grid: Grid) -> None:
+    """Refuse scales whose products float32 does not have, as those of a training that has diverged."""
+    sums = x_grid.scale * w_grid.scale
+    if not bool(((sums > 0) & sums.isfinite()).all()):
+        steps = f"{float(x_grid.scale):g} in its input and up to {float(w_grid.scale.amax()):g} in its weights"
+        raise RangeError(f"steps of {steps} have no products in float32, in which its bias could be counted")
+
+
+def _bias_grid(x_grid: Grid, w_grid: Grid) -> Grid:
+    return Grid(x_grid.scale * w_grid.scale, 0, "int32", axis=None if w_grid.axis is None else 0)
+
+
+def _quantized_bias(bias: Tensor, x_grid: Grid, w_grid: Grid) -> Tensor:
+    return ops.quantize(bias.detach(), _bias_grid(x_grid, w_grid))
+
+
+def pair(value: Any, rank: int) -> list[int]:
+    """One number for each of so many axes."""
+    return [value] * rank if isinstance(value, int) else list(value) * (rank if len(value) == 1 else 1)

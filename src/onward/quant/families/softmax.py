@@ -1,0 +1,95 @@
+"""Softmax: its results lie between 0 and 1, so its grid is known without looking."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from .. import ops
+from ..config.settings import Activations, Resolved
+from ..grids.grid import is_power_of_two
+from ..run.handlers import handles
+from ..run.session import Phase, Session
+from ..run.tags import Pending
+
+
+@handles(F.softmax, torch.softmax, Tensor.softmax)
+def softmax(
+    session: Session, func: Any, input: Tensor, dim: int | None = None, *args: Any, dtype: Any = None, **kwargs: Any
+) -> Any:
+    if dim is None or args or dtype not in (None, torch.float32) or input.dtype is not torch.float32:
+        return NotImplemented
+    call = session.call("softmax")
+    return onto_grid_of_shares(session, shares(session)(_entered(session, input), dim), call.settings)
+
+
+@handles(F.log_softmax, torch.log_softmax, Tensor.log_softmax)
+def log_softmax(
+    session: Session, func: Any, input: Tensor, dim: int | None = None, *args: Any, dtype: Any = None, **kwargs: Any
+) -> Any:
+    if dim is None or args or dtype not in (None, torch.float32) or input.dtype is not torch.float32:
+        return NotImplemented
+    call = session.call("log_softmax")
+    compute = ops.log_softmax if _is_exact(session) else torch.log_softmax
+    return session.finish(compute(_entered(session, input), dim), call.site("output"))
+
+
+def shares(session: Session) -> Callable[[Tensor, int], Tensor]:
+    """The softmax of a tensor along an axis. Where it is put on 65536 steps, one element in ten thousand would be
+    another step in onnxruntime, on 256 steps one in a million, so that it is computed by its kernel."""
+    return ops.softmax if _is_exact(session) else torch.softmax
+
+
+def _is_exact(session: Session) -> bool:
+    return session.phase is Phase.EXACT and not session.for_a_chip
+
+
+def _entered(session: Session, x: Tensor) -> Tensor:
+    """What a softmax computes with. A sum is taken as it is: a mask of -10000 is part of it more often than not, and a
+    grid as wide as that would have room for nothing else. A product of activations too: onnxruntime gives its sums as
+    floats, for less than it costs to round them and to make floats of that."""
+    tag = session.tag(x)
+    taken = ("add",) if session.for_a_chip else ("add", "matmul")
+    if isinstance(tag, Pending) and tag.settled is None and tag.call.name.startswith(taken):
+        return x
+    return values_for_softmax(session, session.settle(x))
+
+
+def values_for_softmax(session: Session, x: Tensor, factor: float = 1.0, *, alone: bool = True) -> Tensor:
+    """x * factor; `alone` says that nothing is added to it before the softmax.
+
+    Then the multiplication by the scale stands apart from DequantizeLinear: directly behind that, Softmax is made a
+    QLinearSoftmax, which in onnxruntime 1.31 takes twice the time of the float kernel and gives zero for an axis of
+    one element."""
+    found = session.integers(x)
+    if found is None:
+        return x if factor == 1 else x * factor
+    q, grid = found
+    scale = grid.scale * factor
+    if session.for_a_chip and not is_power_of_two(factor):
+        return torch.mul(ops.dequantize(q, grid), factor)
+    if (alone and not session.for_a_chip) or factor <= 0:
+        return torch.mul(ops.centred(q, grid), scale)
+    return ops.dequantize(q, replace(grid, scale=scale))
+
+
+def onto_grid_of_shares(session: Session, y: Tensor, settings: Resolved) -> Tensor:
+    """Numbers between 0 and 1 in steps of 1/256, 1/65536 where activations have 16 bits; 1 itself is the last step.
+    Fewer bits do not make the steps wider: shares of a sequence of twenty would be zero or 1/16, and they are stored
+    as uint8 whatever they are.
+
+    NaN, what is left of a row in which everything is masked, is 0 there."""
+    spec = _grid_of_shares(settings.activations, session.for_a_chip)
+    return session.finish_within(y, 0.0, 1 - 0.5 ** (spec.bits - spec.symmetric), spec, settings.rounding)
+
+
+@functools.cache
+def _grid_of_shares(given: Activations, for_a_chip: bool) -> Activations:
+    symmetric = for_a_chip and given.symmetric  # no zero point there, whatever it costs
+    return replace(given, symmetric=symmetric, learned=False, bits=given.bits if for_a_chip else max(8, given.bits))

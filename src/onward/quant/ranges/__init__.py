@@ -1,0 +1,1 @@
+"""How the range of an activation or a weight is found."""

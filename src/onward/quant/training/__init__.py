@@ -1,0 +1,1 @@
+"""Quantization in training: values that are rounded to a grid, with gradients."""
