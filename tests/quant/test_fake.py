@@ -11,14 +11,14 @@ from torch import Tensor, nn
 
 import onward
 from onward.quant import Activations, Weights, native
+from onward.quant.exact.integers import dequantize, quantize
+from onward.quant.grids import rounded as fake
 from onward.quant.grids.grid import grid_from_range, scale_and_zero_point, weight_grid
+from onward.quant.grids.learned import fake_quantize_learned
+from onward.quant.grids.plain_grids import UNBOUNDED, Bounds, follow_, plain_scale_and_zero_point
+from onward.quant.grids.ranges import weight_range
+from onward.quant.grids.rounded import fake_quantize_weight
 from onward.quant.grids.sites import Site
-from onward.quant.kernels import dequantize, quantize
-from onward.quant.ranges.methods import weight_range
-from onward.quant.training import rounded as fake
-from onward.quant.training.learned import fake_quantize_learned
-from onward.quant.training.plain_grids import UNBOUNDED, Bounds, follow_, plain_scale_and_zero_point
-from onward.quant.training.rounded import fake_quantize_weight
 
 from .harness import check_compiled
 

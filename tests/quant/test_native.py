@@ -16,10 +16,10 @@ from torch import Tensor, nn
 
 import onward
 from onward.quant import Activations, Weights, native
+from onward.quant.grids.learned import fake_quantize_learned
+from onward.quant.grids.plain_grids import Bounds, follow, steps_between, steps_of
+from onward.quant.grids.rounded import fake_quantize, fake_quantize_following, fake_quantize_weight
 from onward.quant.grids.sites import Site
-from onward.quant.training.learned import fake_quantize_learned
-from onward.quant.training.plain_grids import Bounds, follow, steps_between, steps_of
-from onward.quant.training.rounded import fake_quantize, fake_quantize_following, fake_quantize_weight
 
 from .harness import check_compiled
 

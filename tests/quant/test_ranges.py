@@ -24,8 +24,8 @@ from onward.quant import (
     unregister_calibrate_method,
 )
 from onward.quant.grids.grid import grid_from_range, weight_grid
-from onward.quant.ranges.histogram import Histogram, MeanSquaredError
-from onward.quant.ranges.methods import calibrate_methods, make_observer, weight_range
+from onward.quant.grids.histogram import Histogram, MeanSquaredError
+from onward.quant.grids.ranges import calibrate_methods, make_observer, weight_range
 
 METHODS = ("minmax", "moving_average", "percentile", "topk", "entropy", "mse")
 ORDER_FREE = ("minmax", "percentile", "topk", "entropy", "mse")

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from onward.quant import Activations, QuantConfig, Rule
-from onward.quant.kernels.parts import in_parts, parts_fit
+from onward.quant.exact.sums import in_parts, parts_fit
 
 from .harness import IN_FLOAT, Outcome, quantised, through_onnxruntime
 from .test_transformers import MODELS, Hidden

@@ -19,7 +19,7 @@ from torch.autograd import forward_ad
 
 if TYPE_CHECKING:
     from .config.settings import Activations
-    from .training.plain_grids import Bounds
+    from .grids.plain_grids import Bounds
 
 _INTERFACE = 4  # of the loops that are called here: older ones take other arguments
 

@@ -14,7 +14,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from ...errors import InputError
-from ..ranges.methods import calibrate_methods
+from ..grids.ranges import calibrate_methods
 from ..run.overflow import QuantizationWarning
 from .checks import listed, nearest, unknown_field
 from .settings import PLATFORMS, Activations, Clamp, QuantConfig, Rule, Weights

@@ -25,7 +25,7 @@ from torch import nn
 from torch.nn.utils.parametrize import ParametrizationList
 
 from ...errors import InputError
-from ..ranges.methods import calibrate_methods
+from ..grids.ranges import calibrate_methods
 from .checks import check_choice, check_flag, check_number, check_share, check_whole, nearest, unknown_field
 
 WEIGHT_RANGES = ("minmax", "mse")

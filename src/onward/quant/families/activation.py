@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -10,9 +11,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .. import ops
+from ..exact.integers import dequantize, lookup, quantize, rounded, table_of
 from ..grids.grid import Grid
-from ..run.handlers import handles
+from ..run.handlers import SWITCHED_OFF, WEIGHT_ONLY, handles
 from ..run.session import Phase, Session, writes
 from ..run.tags import OnGrid, Overwritten, Pending, Tag, is_made, mark_made
 
@@ -138,7 +139,7 @@ def bounded(session: Session, name: str, x: Tensor, low: float | None, high: flo
         session.joined(waiting.call, site)
         if session.phase is not Phase.EXACT:
             return session.finish(x, site, None, (low, high))
-        requantise = waiting.requantise or (lambda grid: ops.quantize(x, grid, site.rounding))
+        requantise = waiting.requantise or (lambda grid: quantize(x, grid, site.rounding))
         return session.finish(x, site, lambda grid: requantise(_bounds(grid, low, high)), (low, high))
     y = torch.relu(x) if (low, high) == (0, None) else torch.clamp(x, low, high)  # a ReLU keeps its result, a clamp x
     if session.phase is not Phase.EXACT:
@@ -152,7 +153,7 @@ def bounded(session: Session, name: str, x: Tensor, low: float | None, high: flo
         return session.on_grid(q, grid)
     if grid.dtype in ("uint8", "int8"):
         return session.on_grid(torch.clamp(q, inside.low, inside.high), inside)
-    return session.on_grid(ops.quantize(ops.dequantize(q, grid), inside), inside)
+    return session.on_grid(quantize(dequantize(q, grid), inside), inside)
 
 
 def _is_read_elsewhere(session: Session, tag: Pending) -> bool:
@@ -165,11 +166,30 @@ def _is_read_elsewhere(session: Session, tag: Pending) -> bool:
 
 def _bounds(grid: Grid, low: float | None, high: float | None) -> Grid:
     """The grid between two values; each is rounded as a value of the tensor would be."""
-    low_q, high_q = (
-        None if value is None else int(ops.kernels.quantize(torch.tensor(float(value)), grid)) for value in (low, high)
-    )
+    low_q, high_q = (None if value is None else int(rounded(torch.tensor(float(value)), grid)) for value in (low, high))
     return grid.bounded(low_q, high_q)
 
+
+# Where weights alone are quantized, and where a module stays in float
+
+
+def _behind_floats(handler: Callable[..., Any]) -> Callable[..., Any]:
+    """For modules that are switched off: what lies on a grid, or waits for one, is bounded in float."""
+
+    @functools.wraps(handler)
+    def handle(session: Session, func: Any, input: Tensor, *args: Any, **kwargs: Any) -> Any:
+        return NotImplemented if session.has_grid(input) else handler(session, func, input, *args, **kwargs)
+
+    return handle
+
+
+for _bound, _functions in (
+    (relu, (F.relu, torch.relu, Tensor.relu)),
+    (hardtanh, (F.relu6, F.hardtanh)),
+    (clamp, (torch.clamp, Tensor.clamp, torch.clip, Tensor.clip)),
+):
+    handles(*_functions, table=WEIGHT_ONLY)(_bound)
+    handles(*_functions, table=SWITCHED_OFF)(_behind_floats(_bound))
 
 # Functions that are computed in float, between two grids
 
@@ -234,7 +254,7 @@ def from_grid_to_grid(session: Session, name: str, function: Callable[[Tensor], 
         return session.finish(function(settled), site)
     q, x_grid = found
     if session.wide_integers(settled, call.settings) is not None:
-        return session.finish(function(settled), site, lambda grid: ops.lookup(q, ops.table_of(function, x_grid, grid)))
+        return session.finish(function(settled), site, lambda grid: lookup(q, table_of(function, x_grid, grid)))
     if site.range is None:
         return session.finish(function(settled), site)
     return session.finish(clear_of_ties(function, settled, x_grid, site.grid(), name), site)

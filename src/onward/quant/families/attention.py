@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..run.handlers import handles
+from ..run.handlers import WEIGHT_ONLY, handles
 from ..run.session import Call, Phase, Session
 from .linear import of_activations
 from .softmax import onto_grid_of_shares, shares, values_for_softmax
@@ -87,6 +87,7 @@ def _shares(
 
 
 @handles(F.multi_head_attention_forward)
+@handles(F.multi_head_attention_forward, table=WEIGHT_ONLY)
 def multi_head_attention_forward(session: Session, func: Any, *args: Any, **kwargs: Any) -> Any:
     """What it calls passes through the session again, which `func` itself would keep to itself."""
     return _multi_head_attention(session, *args, **kwargs)

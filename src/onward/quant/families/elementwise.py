@@ -1,4 +1,12 @@
-"""Sums and products, element by element."""
+"""Sums, differences, products and quotients, element by element.
+
+    Add(DequantizeLinear(a), DequantizeLinear(b)) -> QuantizeLinear     -> QLinearAdd (com.microsoft)
+    Mul(DequantizeLinear(a), DequantizeLinear(b)) -> QuantizeLinear     -> QLinearMul (com.microsoft)
+
+onnxruntime fuses these where all three are uint8 or all three int8, with one scale each; either operand may be a
+constant. Other operations stay in float between DequantizeLinear and QuantizeLinear: one operation that IEEE 754 rounds
+is the same number everywhere.
+"""
 
 from __future__ import annotations
 
@@ -10,17 +18,140 @@ import torch
 from torch import Tensor
 
 from ...errors import QuantizationError
-from .. import ops
-from ..grids.grid import Grid, is_power_of_two
+from ...lower.emitter import Emitter, Value
+from ..exact.declare import GridValues, exact
+from ..exact.integers import (
+    ROUNDING_IS_TOLD,
+    around_zero,
+    check_type,
+    dequantized,
+    quantize,
+    quantized,
+    to_grid,
+    values_of,
+)
+from ..grids.grid import Grid, dtype_bounds, is_power_of_two, torch_dtype
 from ..run.float_values import before_rounding, is_float, was_read_in_float
 from ..run.handlers import HANDLERS, handles
 from ..run.session import Call, Phase, Session
 from ..run.tags import OnGrid, Pending, is_made
 from .activation import in_place
 
+# Exact steps
+
+
+@exact
+def add(x: Tensor, x_grid: Grid, y: Tensor, y_grid: Grid, grid: Grid) -> Tensor:
+    """x + y, broadcast.
+
+    The runtime does not center the integers: it folds both zero points into one float32 number and then adds the two
+    scaled operands with fused multiply-adds, the second operand first. Where a single element of the first operand
+    meets a row of the second, the operands change places.
+    """
+    if _changes_places(x.shape, y.shape):
+        x, x_grid, y, y_grid = y, y_grid, x, x_grid
+    low, high = dtype_bounds(x_grid.dtype)
+    if max(x.numel(), y.numel()) <= (high - low + 1) ** 2:
+        return _sum(x.to(torch.float32), x_grid, y.to(torch.float32), y_grid, grid)
+    every = torch.arange(low, high + 1, dtype=torch.float32, device=x.device)  # fewer pairs than elements: a table
+    return _sum(every[:, None], x_grid, every, y_grid, grid)[x.to(torch.int64) - low, y.to(torch.int64) - low]
+
+
+@exact
+def mul(x: Tensor, x_grid: Grid, y: Tensor, y_grid: Grid, grid: Grid) -> Tensor:
+    """x * y, broadcast. The zero point is added before rounding: with an odd one, half to even rounds other ties up."""
+    ratio = x_grid.scale * y_grid.scale / grid.scale
+    products = (around_zero(x, x_grid) * around_zero(y, y_grid)).to(torch.float32)
+    return _bounded(products * ratio + grid.zero_point, grid)
+
+
+@exact
+def add_half_up(x: Tensor, x_grid: Grid, y: Tensor, y_grid: Grid, grid: Grid) -> Tensor:
+    """x + y as linger's chips add: each operand is brought to the scale of the result first, floor(x + 0.5)."""
+    values = (values_of(x, x_grid), values_of(y, y_grid))
+    first, second = (torch.floor(each / grid.scale + 0.5) for each in values)
+    return to_grid(first + second, grid)
+
+
+for _step in (add, mul, add_half_up):
+
+    @_step.shape
+    def _(x: Tensor, x_grid: GridValues, y: Tensor, y_grid: GridValues, grid: GridValues) -> Tensor:
+        return x.new_empty(torch.broadcast_shapes(x.shape, y.shape), dtype=torch_dtype(grid.dtype))
+
+
+def _between_grids(op: str) -> Callable[..., Value]:
+    def lower(g: Emitter, x: Value, x_grid: GridValues, y: Value, y_grid: GridValues, grid: GridValues) -> Value:
+        operands = [dequantized(g, q, each.scale, each.zero_point) for q, each in ((x, x_grid), (y, y_grid))]
+        check_type(g, grid.dtype)
+        return quantized(g, g.node(op, operands), grid, "half_even")
+
+    return lower
+
+
+add.lowers()(_between_grids("Add"))
+mul.lowers()(_between_grids("Mul"))
+
+
+@add_half_up.lowers()
+def _(g: Emitter, x: Value, x_grid: GridValues, y: Value, y_grid: GridValues, grid: GridValues) -> Value:
+    if ROUNDING_IS_TOLD.get():
+        return _between_grids("Add")(g, x, x_grid, y, y_grid, grid)
+    operands = [dequantized(g, q, each.scale, each.zero_point) for q, each in ((x, x_grid), (y, y_grid))]
+    check_type(g, grid.dtype)
+    steps = [g.op.Floor(g.op.Add(g.op.Div(each, grid.scale), g.like(each, 0.5))) for each in operands]
+    total = g.op.Add(g.op.Add(*steps), g.like(steps[0], grid.zero_point))
+    return g.cast(g.clip(total, grid.low, grid.high), torch_dtype(grid.dtype))
+
+
+def _sum(a: Tensor, ga: Grid, b: Tensor, gb: Grid, gy: Grid) -> Tensor:
+    ratio_a, ratio_b = ga.scale / gy.scale, gb.scale / gy.scale
+    zero = torch.tensor(float(ga.zero_point), device=a.device)
+    fixed = gy.zero_point - fma(ratio_a, zero, ratio_b * gb.zero_point)
+    return _bounded(fma(a, ratio_a, fma(b, ratio_b, fixed)), gy)
+
+
+def _changes_places(a: torch.Size, b: torch.Size) -> bool:
+    """Whether, in the runtime's innermost loop, the first operand stands still.
+
+    The loop is over the innermost axis that both have and that is not 1 in both, or else the outermost both have.
+    """
+    common = min(len(a), len(b))
+    if common == 0:
+        return not a or a[-1] == 1
+    pairs = [(a[-1 - each], b[-1 - each]) for each in range(common)]
+    return next((pair for pair in pairs if max(pair) > 1), pairs[-1])[0] == 1
+
+
+def _bounded(total: Tensor, grid: Grid) -> Tensor:
+    """The integers for float32 numbers that have the zero point in them already."""
+    return total.round().clamp(grid.low, grid.high).to(torch.int32).to(grid.torch_dtype)
+
+
+def fma(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
+    """float32(a * b + c) for float32 tensors.
+
+    The product of two float32 is exact in float64. The sum may not be, and rounding it twice can end on the wrong
+    side of a tie, so it is rounded to odd in float64 first: of the two float64 next to the exact sum the one whose
+    last bit is set, which stands on no float32 and no midpoint between two.
+    """
+    product, wide = a.double() * b.double(), c.double()
+    total = product + wide
+    back = total - product
+    error = (product - (total - back)) + (wide - back)  # Knuth: total + error is the exact sum
+    if not bool(error.any()):  # by far the usual case: both had room in float64
+        return total.to(torch.float32)
+    bits = total.view(torch.int64)
+    step = torch.where((error > 0) == (total > 0), 1, -1)  # in magnitude, as the bits count
+    odd = torch.where((error != 0) & ((bits & 1) == 0), bits + step, bits)
+    return odd.view(torch.float64).to(torch.float32)
+
+
+# Functions
+
 
 @handles(torch.add, Tensor.add, Tensor.__add__, Tensor.__radd__)
-def add(session: Session, func: Any, input: Any, other: Any, *, alpha: Any = 1) -> Any:
+def sum_of_two(session: Session, func: Any, input: Any, other: Any, *, alpha: Any = 1) -> Any:
     if alpha != 1:
         return _with_factor(session, torch.add, input, other, alpha)
     return _binary(session, func, "add", input, other)
@@ -34,7 +165,7 @@ def _with_factor(session: Session, func: Any, input: Any, other: Any, factor: An
 
 
 @handles(torch.mul, Tensor.mul, Tensor.__mul__, Tensor.__rmul__, torch.multiply, Tensor.multiply)
-def mul(session: Session, func: Any, input: Any, other: Any) -> Any:
+def product_of_two(session: Session, func: Any, input: Any, other: Any) -> Any:
     return _binary(session, func, "mul", input, other)
 
 
@@ -196,14 +327,14 @@ def _requantise(session: Session, call: Call, name: str, a: Tensor, b: Tensor) -
     (x, x_grid), (y, y_grid) = one, two
     if call.settings.rounding != "half_even":
         # A product has one rounding of what is exact, which needs no kernel of its own; a sum rounds its operands.
-        return (lambda grid: ops.binary("add_half_up", x, x_grid, y, y_grid, grid)) if name == "add" else None
+        return (lambda grid: add_half_up(x, x_grid, y, y_grid, grid)) if name == "add" else None
     if x_grid.dtype != y_grid.dtype or x_grid.dtype not in ("uint8", "int8"):
         return None
 
     def requantise(grid: Grid) -> Tensor:
         if grid.dtype != x_grid.dtype:
-            return ops.quantize(getattr(torch, name)(a, b), grid, call.settings.rounding)
-        return ops.binary(name, x, x_grid, y, y_grid, grid)
+            return quantize(getattr(torch, name)(a, b), grid, call.settings.rounding)
+        return (add if name == "add" else mul)(x, x_grid, y, y_grid, grid)
 
     return requantise
 

@@ -9,18 +9,20 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .. import native, ops
+from .. import native
 from ..config.settings import Activations, Resolved
+from ..exact.integers import dequantize, quantize
 from ..grids.grid import grid_from_range
-from ..ranges.observers import RangeError
-from ..run.handlers import handles
+from ..grids.observers import RangeError
+from ..grids.rounded import fake_quantize
+from ..run.handlers import WEIGHT_ONLY, handles
 from ..run.session import Phase, Session
 from ..run.study_requests import is_rounded, show_weight
 from ..run.tags import OnGrid
-from ..training.rounded import fake_quantize
 
 
 @handles(F.embedding)
+@handles(F.embedding, table=WEIGHT_ONLY)
 def embedding(
     session: Session,
     func: Any,
@@ -51,10 +53,10 @@ def embedding(
         y = looked_up(fake_quantize(weight, *_ends(weight), spec, rounding=settings.rounding))
         return y if settings.weight_only else session.put(y, OnGrid())
     grid = grid_from_range(*_ends(weight), spec, settings.rounding)
-    table = ops.quantize(weight.detach(), grid, settings.rounding)
-    show_weight(session, call.path, call.name, weight, functools.partial(ops.dequantize, table, grid))
+    table = quantize(weight.detach(), grid, settings.rounding)
+    show_weight(session, call.path, call.name, weight, functools.partial(dequantize, table, grid))
     q = looked_up(table)
-    return ops.dequantize(q, grid) if settings.weight_only else session.on_grid(q, grid)
+    return dequantize(q, grid) if settings.weight_only else session.on_grid(q, grid)
 
 
 @handles(F.embedding_bag)

@@ -13,11 +13,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .. import ops
+from ..exact.integers import quantize
 from ..grids.grid import Grid, grid_from_range
 from ..run.handlers import handles
 from ..run.session import Call, Phase, Session
 from .activation import clear_of_ties, from_grid_to_grid, grid_clear_of_ties, in_place
+from .elementwise import add, mul
 
 _SHARES = {F.silu: torch.sigmoid, F.hardswish: F.hardsigmoid}
 
@@ -41,7 +42,7 @@ def _gated(session: Session, func: Any, input: Tensor) -> Any:
     y = x * part
     if one is None or two is None:
         return session.finish(y, site)
-    return session.finish(y, site, lambda grid: ops.binary("mul", *one, *two, grid))
+    return session.finish(y, site, lambda grid: mul(*one, *two, grid))
 
 
 def _in_eight_bits(session: Session) -> bool:
@@ -78,15 +79,15 @@ def share(session: Session, call: Call, func: Any, x: Tensor) -> Tensor:
     if func is F.hardsigmoid and not spec.power_of_two:
         return session.on_grid(_hard(q, x_grid, grid), grid)
     if spec.power_of_two:
-        return session.on_grid(ops.quantize(clear_of_ties(func, x, x_grid, grid, func.__name__), grid), grid)
+        return session.on_grid(quantize(clear_of_ties(func, x, x_grid, grid, func.__name__), grid), grid)
     grid = grid_clear_of_ties(func, x_grid, grid, func.__name__)
-    return session.on_grid(ops.quantize(func(x), grid), grid)
+    return session.on_grid(quantize(func(x), grid), grid)
 
 
 def _hard(q: Tensor, x_grid: Grid, grid: Grid) -> Tensor:
     """min(max(x + 3, 0), 6) as a sum of integers, whose type is the bound; its steps are sixths of the share's."""
     three = torch.ones((1,) * q.dim(), dtype=torch.uint8)
-    return ops.binary("add", q, x_grid, three, Grid(torch.tensor(3.0)), replace(grid, scale=grid.scale * 6))
+    return add(q, x_grid, three, Grid(torch.tensor(3.0)), replace(grid, scale=grid.scale * 6))
 
 
 @handles(F.glu)

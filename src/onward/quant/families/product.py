@@ -14,14 +14,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .. import ops
-from ..config.settings import Resolved
+from ..config.settings import Resolved, Weights
+from ..exact.integers import centered, dequantize, quantize, stored
+from ..exact.sums import requantize, rescale, wide_values, widened
 from ..grids.grid import Grid, weight_grid, with_room_for_bias
-from ..ranges.methods import RangeError, weight_range
+from ..grids.ranges import RangeError, weight_range
+from ..grids.rounded import fake_quantize_weight
 from ..run.overflow import warn_of_overflow
 from ..run.session import Call, Phase, Session
 from ..run.study_requests import is_rounded, show_weight
-from ..training.rounded import fake_quantize_weight
 
 _TINY = 1e-6  # a channel that batch norm switches off
 
@@ -131,17 +132,17 @@ def compute_exactly(
     before = before or product
     found = session.integers(product.x)
     weight, w_grid = quantized_weight(product, call.settings, None if found is None else found[1])
-    rounded = functools.partial(ops.dequantize, weight, w_grid)
+    rounded = functools.partial(dequantize, weight, w_grid)
     show_weight(session, call.path, call.name, product.weight, rounded, product.channels)
     if found is None:  # weight-only, or an activation without a grid
-        y = product.in_float(product.x, ops.stored(weight, w_grid, product.x), product.bias)
+        y = product.in_float(product.x, stored(weight, w_grid, product.x), product.bias)
         return session.wait(y, call, product=before, folded=folded)
     x, x_grid = found
     bias = None if product.bias is None else _quantized_bias(product.bias, x_grid, w_grid)
     wide = x_grid.dtype not in ("uint8", "int8")
     if product.in_integers is None or (wide and session.for_a_chip):
         # For a chip its own file says what integers stand for, and no runtime takes them for a part of the product.
-        values = ops.dequantize(x, x_grid) if session.for_a_chip else torch.mul(ops.centred(x, x_grid), x_grid.scale)
+        values = dequantize(x, x_grid) if session.for_a_chip else torch.mul(centered(x, x_grid), x_grid.scale)
         y = _in_values(product, x, x_grid, weight, w_grid, bias, values)
         return session.wait(y, call, product=before, folded=folded)
     warn_of_overflow(session, call, x_grid, weight, bias, w_scale=w_grid.scale)
@@ -151,7 +152,7 @@ def compute_exactly(
 
     def in_two_parts(q: Tensor, q_grid: Grid) -> Tensor:
         sums = product.in_integers(q, q_grid, weight, w_grid, None)  # type: ignore[misc]
-        return product.woven(ops.wide_values(sums, q_grid, w_grid, bias, product.result_axis))
+        return product.woven(wide_values(sums, q_grid, w_grid, bias, product.result_axis))
 
     if wide:
         return session.wait(in_two_parts(x, x_grid), call, product=before, folded=folded)
@@ -159,10 +160,10 @@ def compute_exactly(
 
     def requantise(grid: Grid) -> Tensor:
         if grid.dtype in ("uint16", "int16") and not session.for_a_chip:  # no kernel gives these
-            return ops.quantize(in_two_parts(*ops.widened(x, x_grid)), grid, call.settings.rounding)
-        return product.woven(ops.requantize(sums, x_grid, w_grid, axis, grid, call.settings.rounding))
+            return quantize(in_two_parts(*widened(x, x_grid)), grid, call.settings.rounding)
+        return product.woven(requantize(sums, x_grid, w_grid, axis, grid, call.settings.rounding))
 
-    return session.wait(product.woven(ops.rescale(sums, x_grid, w_grid, axis)), call, requantise, before, folded)
+    return session.wait(product.woven(rescale(sums, x_grid, w_grid, axis)), call, requantise, before, folded)
 
 
 def _in_values(
@@ -170,8 +171,8 @@ def _in_values(
 ) -> Tensor:
     if product.exact is not None:
         return product.exact(x, x_grid, weight, w_grid, bias)
-    added = None if bias is None else ops.stored(bias, _bias_grid(x_grid, w_grid), x)
-    return product.in_float(values, ops.stored(weight, w_grid, x), added)
+    added = None if bias is None else stored(bias, _bias_grid(x_grid, w_grid), x)
+    return product.in_float(values, stored(weight, w_grid, x), added)
 
 
 def quantized_weight(product: Product, settings: Resolved, x_grid: Grid | None = None) -> tuple[Tensor, Grid]:
@@ -186,7 +187,7 @@ def quantized_weight(product: Product, settings: Resolved, x_grid: Grid | None =
             raise RangeError(f"{bad} of {bias.numel()} values of the bias are NaN or infinite")
         grid = with_room_for_bias(grid, high, bias, x_grid, spec)
         _check_sums(x_grid, grid)
-    return ops.quantize(weight, grid), grid
+    return quantize(weight, grid), grid
 
 
 def _check_sums(x_grid: Grid, w_grid: Grid) -> None:
@@ -202,9 +203,46 @@ def _bias_grid(x_grid: Grid, w_grid: Grid) -> Grid:
 
 
 def _quantized_bias(bias: Tensor, x_grid: Grid, w_grid: Grid) -> Tensor:
-    return ops.quantize(bias.detach(), _bias_grid(x_grid, w_grid))
+    return quantize(bias.detach(), _bias_grid(x_grid, w_grid))
 
 
 def pair(value: Any, rank: int) -> list[int]:
     """One number for each of so many axes."""
     return [value] * rank if isinstance(value, int) else list(value) * (rank if len(value) == 1 else 1)
+
+
+# Where activations stay in float
+
+
+def with_stored_weight(
+    session: Session,
+    func: Any,
+    input: Tensor,
+    weight: Tensor,
+    args: Any,
+    kwargs: Any,
+    spec: Weights,
+    turn: Callable[[Tensor], Tensor] = lambda weight: weight,
+) -> Any:
+    """Call a function with a weight that is stored as integers. `turn` gives the weight its output channels first, and
+    turns a weight with its output channels first back into its own form."""
+    if input.dtype is not torch.float32 or session.has_grid(weight):
+        return NotImplemented
+    x = session.apart(input)
+    return func(x, turn(stored_weight(session, turn(weight), spec, x)), *args, **kwargs)
+
+
+def stored_weight(session: Session, weight: Tensor, spec: Weights, near: Tensor) -> Tensor:
+    """The values of a weight on its grid; a bias stays as it is. `near` as in `stored`."""
+    spec, frame = replace(spec, block_size=None), session.frames[-1]
+    rounds = session.phase is Phase.TRAIN or is_rounded(session, frame.path)
+    if weight.dim() < 2 or (session.phase is Phase.CALIBRATE and not rounds):
+        return weight
+    if rounds:
+        return fake_quantize_weight(weight, spec, axis=0)
+    values = weight.detach()
+    grid = weight_grid(weight_range(values, spec, 0), spec, 0)
+    q = quantize(values, grid)
+    name = next((name for name, each in frame.parameters.items() if each is weight), "weight")
+    show_weight(session, frame.path, name, values, functools.partial(dequantize, q, grid))
+    return stored(q, grid, near)

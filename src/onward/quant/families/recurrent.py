@@ -1,31 +1,77 @@
-"""Recurrent layers: weights are integers with a scale for every row, what goes out lies on a grid (for chips what comes
-in too), and the recurrence runs in float (or, with `lstm="dynamic"`, as onnxruntime's DynamicQuantizeLSTM has it)."""
+"""Recurrent layers. Weights are integers with a scale for every row. What goes out lies on a grid, and for chips what
+comes in does, too. The recurrence runs in float or, with `lstm="dynamic"`, as onnxruntime's DynamicQuantizeLSTM."""
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from .. import ops
+from ...lower.emitter import Emitter, Value
+from ...lower.ops.rnn import is_zero
 from ..config.settings import Weights
+from ..exact.declare import exact
+from ..exact.integers import quantize
 from ..grids.grid import weight_grid
-from ..ranges.methods import weight_range
+from ..grids.ranges import weight_range
 from ..run.float_values import remember, unrounded
-from ..run.handlers import handles
+from ..run.handlers import WEIGHT_ONLY, handles
 from ..run.session import Phase, Session
-from ..run.study_requests import is_rounded, show_weight
-from ..training.rounded import fake_quantize_weight
+from .product import stored_weight
+
+
+@exact
+def dynamic_lstm(
+    x: Tensor, h: Tensor, c: Tensor, w: Tensor, w_scale: Tensor, r: Tensor, r_scale: Tensor, bias: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """One layer, as com.microsoft's DynamicQuantizeLSTM computes it: it quantizes activations as it runs.
+
+    x is [length, batch, inputs], h and c are [directions, batch, hidden]. Weights are int8, [directions, inputs,
+    4 * hidden] and [directions, hidden, 4 * hidden], with scales [directions, 4 * hidden]. Gates are in ONNX's order
+    (input, output, forget, cell), also in the bias [directions, 8 * hidden]. The output is [length, directions, batch,
+    hidden].
+    """
+    from ...backend.ops.contrib_rnn import dynamic_quantize_lstm
+
+    w_zero, r_zero = (torch.zeros(each.shape, dtype=torch.int8) for each in (w_scale, r_scale))
+    direction = "bidirectional" if w.shape[0] == 2 else "forward"
+    hidden = r.shape[1]
+    result: tuple[Tensor, Tensor, Tensor] = dynamic_quantize_lstm(
+        x, w, r, bias, None, h, c, None, w_scale, w_zero, r_scale, r_zero, hidden_size=hidden, direction=direction
+    )
+    return result
+
+
+@dynamic_lstm.shape
+def _(x: Tensor, h: Tensor, c: Tensor, w: Tensor, *_: object) -> tuple[Tensor, Tensor, Tensor]:
+    return x.new_empty(x.shape[0], w.shape[0], x.shape[1], h.shape[-1]), torch.empty_like(h), torch.empty_like(c)
+
+
+@dynamic_lstm.lowers()
+def _(
+    g: Emitter, x: Value, h: Value, c: Value, w: Value, w_scale: Value, r: Value, r_scale: Value, bias: Value | None
+) -> tuple[Value, ...]:
+    directions, hidden, gates = (int(each) for each in g.known_dims(r))  # type: ignore[arg-type]
+    zero = g.const_tensor(torch.zeros(directions, gates, dtype=torch.int8))
+    settings = {"hidden_size": hidden, "direction": "bidirectional" if directions == 2 else "forward"}
+    states = [None, None] if is_zero(g, h) and is_zero(g, c) else [h, c]
+    inputs = [x, w, r, bias, None, *states, None, w_scale, zero, r_scale, zero]
+    made: tuple[Value, ...] = g.node("DynamicQuantizeLSTM", inputs, settings, domain="com.microsoft", outputs=3)
+    length, batch, _ = g.known_dims(x)
+    end = (directions, batch, hidden)
+    for value, dims in zip(made, ((length, directions, batch, hidden), end, end), strict=True):
+        g.annotate(value, dims, torch.float32)
+    return made
+
 
 LAYERS = {torch.lstm: "lstm", torch.gru: "gru", torch.rnn_tanh: "rnn", torch.rnn_relu: "rnn"}
 CELLS = (torch.lstm_cell, torch.gru_cell, torch.rnn_tanh_cell, torch.rnn_relu_cell)
 
 
 @handles(*LAYERS)
+@handles(*LAYERS, table=WEIGHT_ONLY)
 def layers(session: Session, func: Any, input: Tensor, *args: Any) -> Any:
     """(input, state, weights, has_biases, ...); those of packed sequences have their batch sizes in between, and stay
     in float but for the weights: what is packed is no tensor of the model's."""
@@ -46,10 +92,10 @@ def layers(session: Session, func: Any, input: Tensor, *args: Any) -> Any:
     if is_dynamic and isinstance(states, tuple) and session.phase is Phase.EXACT and _is_plain(states):
         if session.study is not None:  # it sees the same weights, rounded in the same way
             for each in args[place]:
-                rounded(session, each, spec, x)
+                stored_weight(session, each, spec, x)
         result = _dynamic_lstm(x, states, args[place], spec, *args[place + 1 :])
     else:
-        weights = [rounded(session, each, spec, x) for each in args[place]]
+        weights = [stored_weight(session, each, spec, x) for each in args[place]]
         result = list(func(x, *args[: place - 1], states, weights, *args[place + 1 :]))
     if not is_packed and not call.settings.weight_only:  # the last state is part of the output
         site, bits = call.site("output"), call.settings.activations.bits
@@ -84,7 +130,7 @@ def _dynamic_lstm(
         h, c = (state[first : first + directions] for state in states)
         bias = torch.stack([torch.cat([_in_order(row[2]), _in_order(row[3])]) for row in rows]) if has_biases else None
         of_input, of_state = (_turned([row[place] for row in rows], spec) for place in (0, 1))
-        y, *end = ops.dynamic_lstm(x, h, c, *of_input, *of_state, bias)
+        y, *end = dynamic_lstm(x, h, c, *of_input, *of_state, bias)
         x = y.squeeze(1) if directions == 1 else y.transpose(1, 2).flatten(2)
         ends.append((end[0], end[1]))
     x = x.transpose(0, 1) if batch_first else x
@@ -102,11 +148,12 @@ def _turned(rows: Sequence[Tensor], spec: Weights) -> tuple[Tensor, Tensor]:
     found = []
     for row in map(_in_order, rows):
         grid = weight_grid(weight_range(row, spec, 0), spec, 0)
-        found.append((ops.quantize(row, grid).T, grid.scale.expand(row.shape[0])))
+        found.append((quantize(row, grid).T, grid.scale.expand(row.shape[0])))
     return torch.stack([q for q, _ in found]), torch.stack([scale for _, scale in found])
 
 
 @handles(*CELLS)
+@handles(*CELLS, table=WEIGHT_ONLY)
 def cells(session: Session, func: Any, input: Tensor, states: Any, *weights: Tensor | None) -> Any:
     """One step, called for each element of a sequence. States that are rounded at every step would drift:
     only the weights are integers."""
@@ -115,21 +162,4 @@ def cells(session: Session, func: Any, input: Tensor, states: Any, *weights: Ten
     spec = session.call("cell").settings.weights
     x = session.values(input)
     states = session.values(states) if isinstance(states, Tensor) else tuple(map(session.values, states))
-    return func(x, states, *(each if each is None else rounded(session, each, spec, x) for each in weights))
-
-
-def rounded(session: Session, weight: Tensor, spec: Weights, near: Tensor) -> Tensor:
-    """The values of a weight on its grid; a bias stays as it is."""
-    spec, path = replace(spec, block_size=None), session.frames[-1].path
-    rounds = session.phase is Phase.TRAIN or is_rounded(session, path)
-    if weight.dim() < 2 or (session.phase is Phase.CALIBRATE and not rounds):
-        return weight
-    if rounds:
-        return fake_quantize_weight(weight, spec, axis=0)
-    values = weight.detach()
-    grid = weight_grid(weight_range(values, spec, 0), spec, 0)
-    q = ops.quantize(values, grid)
-    held = session.frames[-1].module._parameters.items()
-    name = next((name for name, each in held if each is weight), "weight")
-    show_weight(session, path, name, values, functools.partial(ops.dequantize, q, grid))
-    return ops.stored(q, grid, near)
+    return func(x, states, *(each if each is None else stored_weight(session, each, spec, x) for each in weights))

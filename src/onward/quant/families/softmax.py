@@ -1,4 +1,9 @@
-"""Softmax: its results lie between 0 and 1, so its grid is known without looking."""
+"""Softmax: its results lie between 0 and 1, so its grid is known without looking.
+
+The runtime's sums and exponentials are not torch's to the last bit, and where results are rounded to a grid, a few
+elements in 100,000 of 16 bits, and 256 times fewer of 8, would lie on the other side of a tie. So evaluation lets
+onnxruntime compute them. Every row is computed for itself: neither the batch nor the threads matter; the processor
+does, by the length of its vectors. On other devices than the processor a softmax is torch's."""
 
 from __future__ import annotations
 
@@ -11,16 +16,51 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .. import ops
+from ...lower.emitter import Emitter, Value
 from ..config.settings import Activations, Resolved
+from ..exact.declare import exact
+from ..exact.integers import centered, dequantize
+from ..exact.runtime import is_elsewhere, runtime_function
 from ..grids.grid import is_power_of_two
 from ..run.handlers import handles
 from ..run.session import Phase, Session
 from ..run.tags import Pending
 
 
+@exact
+def softmax(x: Tensor, dim: int) -> Tensor:
+    """torch.softmax as onnxruntime computes it on this machine."""
+    return torch.softmax(x, dim) if is_elsewhere(x) else runtime_function("Softmax", 13, axis=dim)(x)
+
+
+@softmax.shape
+def _(x: Tensor, dim: int) -> Tensor:
+    return torch.empty_like(x, memory_format=torch.contiguous_format)
+
+
+@softmax.lowers()
+def _(g: Emitter, x: Value, dim: int) -> Value:
+    return g.softmax(x, dim)
+
+
+@exact
+def log_softmax(x: Tensor, dim: int) -> Tensor:
+    """torch.log_softmax as onnxruntime computes it on this machine."""
+    return torch.log_softmax(x, dim) if is_elsewhere(x) else runtime_function("LogSoftmax", 13, axis=dim)(x)
+
+
+@log_softmax.shape
+def _(x: Tensor, dim: int) -> Tensor:
+    return torch.empty_like(x, memory_format=torch.contiguous_format)
+
+
+@log_softmax.lowers()
+def _(g: Emitter, x: Value, dim: int) -> Value:
+    return g.log_softmax(x, dim)
+
+
 @handles(F.softmax, torch.softmax, Tensor.softmax)
-def softmax(
+def softmax_onto_grid(
     session: Session, func: Any, input: Tensor, dim: int | None = None, *args: Any, dtype: Any = None, **kwargs: Any
 ) -> Any:
     if dim is None or args or dtype not in (None, torch.float32) or input.dtype is not torch.float32:
@@ -30,20 +70,20 @@ def softmax(
 
 
 @handles(F.log_softmax, torch.log_softmax, Tensor.log_softmax)
-def log_softmax(
+def log_softmax_onto_grid(
     session: Session, func: Any, input: Tensor, dim: int | None = None, *args: Any, dtype: Any = None, **kwargs: Any
 ) -> Any:
     if dim is None or args or dtype not in (None, torch.float32) or input.dtype is not torch.float32:
         return NotImplemented
     call = session.call("log_softmax")
-    compute = ops.log_softmax if _is_exact(session) else torch.log_softmax
+    compute = log_softmax if _is_exact(session) else torch.log_softmax
     return session.finish(compute(_entered(session, input), dim), call.site("output"))
 
 
 def shares(session: Session) -> Callable[[Tensor, int], Tensor]:
     """The softmax of a tensor along an axis. Where it is put on 65536 steps, one element in ten thousand would be
     another step in onnxruntime, on 256 steps one in a million, so that it is computed by its kernel."""
-    return ops.softmax if _is_exact(session) else torch.softmax
+    return softmax if _is_exact(session) else torch.softmax
 
 
 def _is_exact(session: Session) -> bool:
@@ -73,16 +113,16 @@ def values_for_softmax(session: Session, x: Tensor, factor: float = 1.0, *, alon
     q, grid = found
     scale = grid.scale * factor
     if session.for_a_chip and not is_power_of_two(factor):
-        return torch.mul(ops.dequantize(q, grid), factor)
+        return torch.mul(dequantize(q, grid), factor)
     if (alone and not session.for_a_chip) or factor <= 0:
-        return torch.mul(ops.centred(q, grid), scale)
-    return ops.dequantize(q, replace(grid, scale=scale))
+        return torch.mul(centered(q, grid), scale)
+    return dequantize(q, replace(grid, scale=scale))
 
 
 def onto_grid_of_shares(session: Session, y: Tensor, settings: Resolved) -> Tensor:
-    """Numbers between 0 and 1 in steps of 1/256, 1/65536 where activations have 16 bits; 1 itself is the last step.
-    Fewer bits do not make the steps wider: shares of a sequence of twenty would be zero or 1/16, and they are stored
-    as uint8 whatever they are.
+    """Put numbers between 0 and 1 on a grid with steps of 1/256, 1/65536 where activations have 16 bits; 1 itself is
+    the last step. Fewer bits do not make the steps wider: shares of a sequence of twenty would be zero or 1/16, and
+    they are stored as uint8 whatever they are.
 
     NaN, what is left of a row in which everything is masked, is 0 there."""
     spec = _grid_of_shares(settings.activations, session.for_a_chip)

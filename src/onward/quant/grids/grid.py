@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from ...errors import InputError
-from ..ranges.observers import RangeError
+from .observers import RangeError
 
 if TYPE_CHECKING:
     from ..config.settings import Activations, Weights

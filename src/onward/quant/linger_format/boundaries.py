@@ -21,7 +21,7 @@ import torch
 from ...errors import LoweringError
 from ...passes.nodes import take_place
 from ...passes.weights import add_constant, as_torch
-from ..lowerings.core import LINGER
+from ..exact.integers import LINGER
 from .operators import ROUNDING
 
 Make = Callable[[str, list[ir.Value | None], dict[str, Any]], ir.Node]

@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from ...errors import LoweringError
 from ...lower.formats import Format, register_format
-from ..lowerings.core import ROUNDING_IS_TOLD
+from ..exact.integers import ROUNDING_IS_TOLD
 from ..run.controller import ATTRIBUTE
 from .rewrite import rewrite
 from .sides import HINT

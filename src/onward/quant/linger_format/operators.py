@@ -10,7 +10,7 @@ from typing import Any
 import numpy
 import onnx_ir as ir
 
-from ..lowerings.core import LINGER
+from ..exact.integers import LINGER
 from .sides import Side, operand
 
 ROUNDING = {"quant_mode": "floor_add"}

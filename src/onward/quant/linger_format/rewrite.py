@@ -18,7 +18,7 @@ import torch
 from ...errors import LoweringError
 from ...passes.nodes import take_place
 from ...passes.weights import add_constant, as_torch
-from ..lowerings.core import LINGER
+from ..exact.integers import LINGER
 from ..run.overflow import QuantizationWarning
 from .boundaries import keep_boundaries
 from .operators import CONVERTERS, Chip, int_of, sorted_attributes

@@ -103,6 +103,16 @@ class Frame:
         self.given: tuple[Tensor, Grid] | None = None
         self._counts: dict[str, int] = {}
 
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The parameters that the module itself has."""
+        return self.module._parameters
+
+    @property
+    def buffers(self) -> dict[str, Any]:
+        """The buffers that the module itself has."""
+        return self.module._buffers
+
     def call(self, name: str) -> Call:
         """The next call of a function. A module without settings never gets to a handler, and one that is a whole has
         no calls but the one for its result."""

@@ -71,7 +71,7 @@ class Controller:
 
     def observe(self, site: Site, x: Tensor) -> None:
         """Calibration: a site looks at what passes."""
-        from ..ranges.methods import make_observer
+        from ..grids.ranges import make_observer
 
         assert self.observers is not None
         held = self.observers.get(site.label)

@@ -27,14 +27,14 @@ from torch.utils import _pytree as pytree
 
 from ...capture.attempt.session import is_capturing
 from ...errors import QuantizationError
-from .. import ops
 from ..config.settings import Activations, Resolved
+from ..exact.integers import centered, dequantize, quantize
 from ..grids.grid import Grid, grid_from_range
+from ..grids.learned import fake_quantize_learned
+from ..grids.observers import RangeError
+from ..grids.plain_grids import UNBOUNDED, Bounds
+from ..grids.rounded import fake_quantize, fake_quantize_following, within
 from ..grids.sites import MASK, Site, ranges_of
-from ..ranges.observers import RangeError
-from ..training.learned import fake_quantize_learned
-from ..training.plain_grids import UNBOUNDED, Bounds
-from ..training.rounded import fake_quantize, fake_quantize_following, within
 from . import whole_modules as modules
 from .autocast import in_full, is_autocast, leave_autocast, no_autocast
 from .calls import Call, Frame, Known
@@ -130,7 +130,7 @@ class Session(Tagged, TorchFunctionMode):
         """The values of a tensor, computed from its integers in two steps, so that no DequantizeLinear gives them."""
         x = self.values(x)
         found = self.integers(x)
-        return x if found is None else torch.mul(ops.centred(*found), found[1].scale)
+        return x if found is None else torch.mul(centered(*found), found[1].scale)
 
     @contextlib.contextmanager
     def _paused(self) -> Iterator[None]:
@@ -367,7 +367,7 @@ class Session(Tagged, TorchFunctionMode):
         if self._holds_masks(site, y):
             return y
         grid = site.grid()
-        q = ops.quantize(y, grid, site.rounding) if requantise is None else requantise(grid)
+        q = quantize(y, grid, site.rounding) if requantise is None else requantise(grid)
         result = self.on_grid(q, grid)
         if self.study is not None and self.study.saw is not None:
             self.study.saw(site, result, q, grid)
@@ -381,7 +381,7 @@ class Session(Tagged, TorchFunctionMode):
         if rounds:
             return self.put(fake_quantize(y, low, high, spec, rounding=rounding), OnGrid())
         grid = grid_from_range(torch.tensor(low), torch.tensor(high), spec, rounding)
-        return self.on_grid(ops.quantize(y, grid, rounding), grid)
+        return self.on_grid(quantize(y, grid, rounding), grid)
 
     def _from_integers(self, tag: OnGrid) -> Tensor:
         """The values of integers that were moved: computed from these, so that the same moves are not made twice."""
@@ -392,7 +392,7 @@ class Session(Tagged, TorchFunctionMode):
 
     def on_grid(self, integers: Tensor, grid: Grid) -> Tensor:
         """The values of integers on a grid, as a tensor that knows about both."""
-        return self.put(ops.dequantize(integers, grid), OnGrid(grid, integers))
+        return self.put(dequantize(integers, grid), OnGrid(grid, integers))
 
     def wait(
         self,
@@ -465,8 +465,8 @@ class Session(Tagged, TorchFunctionMode):
             return y
         if held is None:
             held = self._first_range(site, y, bounds)
-        quantize = fake_quantize_learned if spec.learned and not site.follows else fake_quantize_following
-        out = quantize(y, held, site, bounds)
+        fake = fake_quantize_learned if spec.learned and not site.follows else fake_quantize_following
+        out = fake(y, held, site, bounds)
         return within(y, bounds) if out is None else self.put(out, OnGrid())
 
     def _first_range(self, site: Site, y: Tensor, bounds: Bounds) -> Tensor:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
-from .. import ops
+from ..exact.integers import lookup, table_of
 from ..grids.grid import Grid
 from ..grids.sites import PREFIX
 
@@ -38,4 +38,4 @@ def by_table(module: nn.Module, q: Tensor, grid: Grid, result: Tensor) -> Callab
     held = [name for name in (*module._parameters, *module._buffers) if not name.startswith(PREFIX)]
     if found is None or found["norm"] or result.shape != q.shape or held:
         return None
-    return lambda y: ops.lookup(q, ops.table_of(module.forward, grid, y))
+    return lambda y: lookup(q, table_of(module.forward, grid, y))

@@ -13,14 +13,11 @@ from torch import nn
 from ...errors import InputError, QuantizationError
 from ...lower.formats import CHECKS
 from ...options import ExportOptions, TrainingMode
-from .. import families as functions
-from .. import linger_format, lowerings, passes
+from .. import linger_format, passes
 from ..config.settings import QuantConfig, Rule
 from ..run.controller import ATTRIBUTE, Controller, Enter, Leave, LoadRanges, quantised_parameters
 from ..run.error_hints import refuse_script
 from .computed_weights import watch_made_weights
-
-__all__ = ["functions", "initialise", "is_initialised", "lowerings"]
 
 linger_format.register()
 passes.register()

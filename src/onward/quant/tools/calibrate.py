@@ -12,8 +12,8 @@ from torch import nn
 
 from ...capture.frontends.model import set_training
 from ...errors import QuantizationError
+from ..grids.ranges import Observer, RangeError
 from ..grids.sites import Site
-from ..ranges.methods import Observer, RangeError
 from ..run.controller import Controller
 from ..run.overflow import QuantizationWarning
 from ..setup.initialize import check_types, controller_of

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ...capture.frontends.model import set_training
-from .. import ops
+from ..exact.integers import dequantize, quantize
 from ..grids.grid import Grid
 from ..grids.sites import Site
 from ..setup.initialize import controller_of
@@ -49,7 +49,7 @@ class Study:
         if site.label not in self.only or site.range is None:
             return values
         grid = site.grid()
-        return ops.dequantize(ops.quantize(values, grid, site.rounding), grid)
+        return dequantize(quantize(values, grid, site.rounding), grid)
 
 
 @contextlib.contextmanager

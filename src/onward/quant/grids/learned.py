@@ -14,7 +14,7 @@ from .rounded import as_float32, round_to_steps, within
 
 if TYPE_CHECKING:
     from ..config.settings import Activations
-    from ..grids.sites import Site
+    from .sites import Site
 
 _TINY = torch.finfo(torch.float32).tiny
 _hardtanh_backward = torch.ops.aten.hardtanh_backward.default

@@ -20,13 +20,13 @@ from torch import Tensor
 from torch.nn import functional
 
 from .. import native
-from ..grids.grid import weight_scale, weight_steps
-from ..ranges.methods import weight_range
+from .grid import weight_scale, weight_steps
 from .plain_grids import UNBOUNDED, Bounds, follow, steps_between
+from .ranges import weight_range
 
 if TYPE_CHECKING:
     from ..config.settings import Activations, Weights
-    from ..grids.sites import Site
+    from .sites import Site
 
 _TINY = torch.finfo(torch.float32).tiny
 _LARGE = 1 << 17  # values from which on one pass less is worth a function for autograd that is written in Python

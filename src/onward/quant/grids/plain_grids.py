@@ -14,12 +14,12 @@ import torch
 from torch import Tensor
 
 from .. import native
-from ..grids.sites import MASK
 from ..native import Steps
+from .sites import MASK
 
 if TYPE_CHECKING:
     from ..config.settings import Activations
-    from ..grids.sites import Site
+    from .sites import Site
 
 _TINY = torch.finfo(torch.float32).tiny
 _NEARLY = 1 - 2.0**-22  # four units in the last place of a float32

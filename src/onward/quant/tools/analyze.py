@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
 from ...errors import InputError
-from .. import kernels
+from ..exact.integers import rounded, values_of
 from ..grids.grid import Grid
 from ..grids.sites import MASK, Site
 from ..run.study_requests import siteless
@@ -60,7 +60,7 @@ class _Seen:
         if exact.shape != values.shape:
             return
         self.grid = grid
-        alone = kernels.dequantize(kernels.quantize(exact, grid), grid)
+        alone = values_of(rounded(exact, grid), grid)
         steps = exact / grid.scale + grid.zero_point
         self.signal += float(exact.double().square().sum())
         self.noise += float((values.double() - exact.double()).square().sum())

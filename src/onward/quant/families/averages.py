@@ -1,7 +1,14 @@
-"""Maxima of integers, and averages by the runtime's integer kernels or by sums of whole numbers."""
+"""Averages and sums: by the runtime's integer kernels, or by sums of whole numbers.
+
+    AveragePool(DequantizeLinear(x)) -> QuantizeLinear          -> QLinearAveragePool (com.microsoft)
+    GlobalAveragePool(DequantizeLinear(x)) -> QuantizeLinear    -> QLinearGlobalAveragePool (com.microsoft)
+
+onnxruntime fuses these where both are uint8 or both int8.
+"""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,120 +17,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .. import ops
+from ...lower.emitter import Emitter, Value
+from ...lower.ops import pool as float_pools
+from ..exact.declare import GridValues, exact
+from ..exact.integers import around_zero, centered, dequantize, dequantized, quantize, quantized, to_grid, values_of
+from ..exact.sums import requantize
 from ..grids.grid import Grid, is_power_of_two
-from ..kernels.pool import pads_for_ceil
 from ..run.handlers import handles
 from ..run.session import Call, Session
 from ..run.tags import Pending
+from .convolution import Sliding, conv
 from .product import pair
-from .shape import moved
-
-_MAX = {torch.max_pool1d: F.max_pool1d, torch.max_pool2d: F.max_pool2d, torch.max_pool3d: F.max_pool3d}
-
-
-@handles(F.max_pool1d, F.max_pool2d, F.max_pool3d, torch.max_pool1d, torch.max_pool2d, torch.max_pool3d)
-def max_pool(
-    session: Session,
-    func: Any,
-    input: Tensor,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    dilation: Any = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Any:
-    if return_indices:
-        return NotImplemented
-    pool = _MAX.get(func, func)
-    return _largest_of(session, pool, input, kernel_size, stride or None, padding, dilation, ceil_mode)
-
-
-def _largest_of(session: Session, pool: Any, x: Tensor, *how: Any) -> Any:
-    """Windows of integers. Torch has those of one axis only together with the indices, and fails with the channels
-    last: it counts places with the type of the values."""
-
-    def of_integers(q: Tensor, _: Grid) -> Tensor:
-        q = q.contiguous()
-        found: Tensor = F.max_pool1d_with_indices(q, *how)[0] if pool is F.max_pool1d else pool(q, *how)
-        return found
-
-    return moved(session, x, lambda x: pool(x, *how), of_integers)
-
-
-@handles(F.adaptive_max_pool1d, F.adaptive_max_pool2d, F.adaptive_max_pool3d)
-def adaptive_max_pool(
-    session: Session, func: Any, input: Tensor, output_size: Any, return_indices: bool = False
-) -> Any:
-    if return_indices or not session.has_grid(input):
-        return NotImplemented
-    rank = _rank(func)
-    windows = _even_windows(input, output_size, rank)
-    given = _given(output_size, rank)
-    if windows is None and all(count in (None, 1) for count in given):  # torch has no None of a size that varies
-        axes = [axis for axis, count in enumerate(given, -rank) if count == 1]
-        return moved(session, input, lambda x: torch.amax(x, axes, keepdim=True))
-    if windows is None and None in given:
-        return moved(session, input, lambda x: _by_axes(x, given), lambda q, grid: _by_values(_by_axes, q, grid, given))
-    if windows is None:
-        return moved(
-            session, input, lambda x: func(x, output_size), lambda q, grid: _by_values(func, q, grid, output_size)
-        )
-    pool = (F.max_pool1d, F.max_pool2d, F.max_pool3d)[len(windows) - 1]
-    return _largest_of(session, pool, input, windows, windows)
-
-
-def _by_axes(x: Tensor, sizes: list[Any]) -> Tensor:
-    """One axis after the other, without those that stay as they are: torch would make a number of their size."""
-    for axis, count in enumerate(sizes, -len(sizes)):
-        if count is not None:
-            rows = x.movedim(axis, -1)
-            x = F.adaptive_max_pool1d(rows.flatten(0, -2), count).unflatten(0, rows.shape[:-1]).movedim(-1, axis)
-    return x
-
-
-def _by_values(func: Any, q: Tensor, grid: Grid, size: Any) -> Tensor:
-    return ops.quantize(func(ops.dequantize(q, grid), size), grid)
-
-
-@handles(torch.amax, torch.amin, Tensor.amax, Tensor.amin)
-def extreme(session: Session, func: Any, input: Tensor, dim: Any = (), keepdim: bool = False) -> Any:
-    return moved(session, input, lambda x: func(x, dim, keepdim))
-
-
-@handles(torch.max, torch.min, Tensor.max, Tensor.min)
-def max_or_min(session: Session, func: Any, input: Tensor, *args: Any, **kwargs: Any) -> Any:
-    """Of all, along an axis (with indices), or of two tensors."""
-    is_max = func in (torch.max, Tensor.max)
-    other = args[0] if args else kwargs.get("other")
-    if isinstance(other, Tensor):
-        return larger_or_smaller(session, torch.maximum if is_max else torch.minimum, input, other)
-    reduce = torch.amax if is_max else torch.amin
-    if not args and not kwargs:
-        return moved(session, input, lambda x: reduce(x))
-    values = moved(session, input, lambda x: reduce(x, *args, **kwargs))
-    if values is NotImplemented:
-        return values
-    result = func(session.settle(input), *args, **kwargs)
-    return type(result)((values, result.indices))
-
-
-@handles(torch.maximum, torch.minimum, Tensor.maximum, Tensor.minimum)
-def larger_or_smaller(session: Session, func: Any, input: Tensor, other: Tensor) -> Any:
-    """On the integers where both have one grid, otherwise from grid to grid."""
-    if not (session.has_grid(input) and session.has_grid(other)):
-        return NotImplemented
-    call = session.call("maximum" if func in (torch.maximum, Tensor.maximum) else "minimum")
-    a, b = session.settle(input), session.settle(other)
-    one, two = session.integers(a), session.integers(b)
-    if one is not None and two is not None and one[1].same_as(two[1]) and one[1].dtype == "uint8":
-        wide = replace(one[1], low=min(one[1].low, two[1].low), high=max(one[1].high, two[1].high))
-        return session.on_grid(func(one[0], two[0]), wide)
-    return session.wait(func(a, b), call)
-
-
-# Averages
 
 
 @dataclass(frozen=True)
@@ -136,26 +40,125 @@ class Windows:
     ceil_mode: bool = False
     counted: bool = False
 
-    def average(self, q: Tensor, x_grid: Grid, grid: Grid, by_convolution: bool) -> Tensor:
-        """By the runtime's kernel. With ceil_mode it would count what lies beyond the padding, too: what counts is
-        made part of the image then."""
-        at = self
-        if self.ceil_mode and self.counted:
-            begins, ends = pads_for_ceil(q.shape[2:], self.kernel, self.stride, self.padding)
-            pads = [each for both in zip(reversed(begins), reversed(ends), strict=True) for each in both]
-            q = F.pad(q, pads, value=x_grid.zero_point)
-            at = replace(self, padding=[0] * len(self.padding), counted=False)
-        elif by_convolution and not self.ceil_mode and (self.counted or not any(self.padding)):
-            return self._by_convolution(q, x_grid, grid)
-        return ops.average_pool(q, x_grid, grid, at.kernel, at.stride, at.padding, at.ceil_mode, at.counted)
 
-    def _by_convolution(self, q: Tensor, x_grid: Grid, grid: Grid) -> Tensor:
-        """The average as a convolution with ones, a group for each channel. QLinearAveragePool computes in float: it
-        takes three to five times as long in onnxruntime 1.31."""
-        channels, ones = q.shape[1], [1] * len(self.kernel)
-        weight, w_grid = ops.kernels.averaging_weights(channels, self.kernel)
-        sums = ops.conv(q, x_grid, weight, w_grid, None, self.stride, self.padding * 2, ones, channels)
-        return ops.requantize(sums, x_grid, w_grid, None, grid, "half_even")
+@exact
+def global_average_pool(x: Tensor, x_grid: Grid, grid: Grid) -> Tensor:
+    """The averages over all axes behind the second, which stay as 1; x of rank 3 or more. The sum is exact, the factor
+    sx / (sy * count). The runtime refuses factors outside 2**-32 .. 256."""
+    count = 1
+    for size in x.shape[2:]:
+        count *= size
+    total = around_zero(x, x_grid).sum(list(range(2, x.dim())), keepdim=True, dtype=torch.int32)
+    return to_grid(total.to(torch.float32) * (x_grid.scale / (grid.scale * count)), grid)
+
+
+@global_average_pool.shape
+def _(x: Tensor, *_: object) -> Tensor:
+    return x.new_empty([*x.shape[:2], *[1] * (x.dim() - 2)])
+
+
+@global_average_pool.lowers()
+def _(g: Emitter, x: Value, x_grid: GridValues, grid: GridValues) -> Value:
+    y = g.op.GlobalAveragePool(dequantized(g, x, x_grid.scale, x_grid.zero_point))
+    return quantized(g, y, grid, "half_even")
+
+
+@exact
+def average_pool(x: Tensor, x_grid: Grid, grid: Grid, at: Windows) -> Tensor:
+    """The averages of windows on another grid of the same type.
+
+    The runtime sums float32 numbers one after the other, in the order of the window; only where the window is the whole
+    image and nothing is padded does it sum integers. With ceil_mode and counted padding it divides by the whole kernel
+    even where a window reaches over the padding's end, and torch does not: see `average_by_kernel`.
+    """
+    if list(x.shape[2:]) == list(at.kernel) and not any(at.padding):
+        return global_average_pool.kernel(x, x_grid, grid)
+    total, count = _sums_of_windows(values_of(x, x_grid), at)
+    if at.counted:
+        count = torch.full_like(count, torch.Size(at.kernel).numel())
+    steps = total / count / grid.scale + grid.zero_point
+    return steps.round().clamp(grid.low, grid.high).to(torch.int32).to(grid.torch_dtype)
+
+
+@average_pool.shape
+def _(x: Tensor, x_grid: GridValues, grid: GridValues, at: Windows) -> Tensor:
+    pool = (F.avg_pool1d, F.avg_pool2d, F.avg_pool3d)[len(at.kernel) - 1]
+    return pool(x.to(torch.float32), at.kernel, at.stride, at.padding, at.ceil_mode, at.counted).to(x.dtype)
+
+
+@average_pool.lowers()
+def _(g: Emitter, x: Value, x_grid: GridValues, grid: GridValues, at: Windows) -> Value:
+    windows = float_pools.windows(len(at.kernel), at.kernel, at.stride, at.padding, ceil=at.ceil_mode)
+    y = float_pools.average_pool(g, dequantized(g, x, x_grid.scale, x_grid.zero_point), windows, at.counted)
+    return quantized(g, y, grid, "half_even")
+
+
+def _sums_of_windows(values: Tensor, at: Windows) -> tuple[Tensor, Tensor]:
+    """The float32 sum of each window in the runtime's order, and how many of its elements are in the image."""
+    shape = values.shape[2:]
+    axes = list(zip(shape, at.kernel, at.stride, at.padding, strict=True))
+    sizes = [_windows(*each, at.ceil_mode) for each in axes]
+    pads = []
+    for count, (size, k, s, p) in reversed(list(zip(sizes, axes, strict=True))):
+        pads += [p, max((count - 1) * s + k - size - p, 0)]
+    inside = F.pad(torch.ones(shape, device=values.device), pads)
+    values = F.pad(values, pads)  # a zero more does not change a float32 sum
+    total, elements = torch.zeros((), device=values.device), torch.zeros((), device=values.device)
+    for offset in itertools.product(*map(range, at.kernel)):
+        window = tuple(slice(o, o + (n - 1) * s + 1, s) for o, n, s in zip(offset, sizes, at.stride, strict=True))
+        total, elements = total + values[(slice(None), slice(None)) + window], elements + inside[window]
+    return total, elements
+
+
+def pads_for_ceil(
+    sizes: Sequence[int], kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int]
+) -> tuple[list[int], list[int]]:
+    """How far to pad the integers at the beginning and end, so that there are torch's windows and no more."""
+    ends = []
+    for size, k, s, p in zip(sizes, kernel, stride, padding, strict=True):
+        last = (_windows(size, k, s, p, True) - 1) * s + k
+        ends.append(torch.sym_max(torch.sym_min(p, last - size - p), 0))  # of sizes that vary, too
+    return list(padding), ends
+
+
+def _windows(size: int, kernel: int, stride: int, padding: int, ceil_mode: bool) -> int:
+    """How many windows there are; one that starts in the padding behind the image does not count."""
+    room = size + 2 * padding - kernel
+    if not ceil_mode:
+        return room // stride + 1
+    return torch.sym_min(-(-room // stride), (size + padding - 1) // stride) + 1
+
+
+def average_by_kernel(q: Tensor, x_grid: Grid, grid: Grid, at: Windows, by_convolution: bool) -> Tensor:
+    """The averages by one of the runtime's kernels. With ceil_mode it would count what lies beyond the padding, too:
+    what counts is made part of the image then."""
+    if at.ceil_mode and at.counted:
+        begins, ends = pads_for_ceil(q.shape[2:], at.kernel, at.stride, at.padding)
+        pads = [each for both in zip(reversed(begins), reversed(ends), strict=True) for each in both]
+        q = F.pad(q, pads, value=x_grid.zero_point)
+        at = replace(at, padding=[0] * len(at.padding), counted=False)
+    elif by_convolution and not at.ceil_mode and (at.counted or not any(at.padding)):
+        return _average_by_convolution(q, x_grid, grid, at)
+    return average_pool(q, x_grid, grid, at)
+
+
+def _average_by_convolution(q: Tensor, x_grid: Grid, grid: Grid, at: Windows) -> Tensor:
+    """The average as a convolution with ones, a group for each channel. QLinearAveragePool computes in float, with one
+    rounding more: it takes three to five times as long in onnxruntime 1.31."""
+    channels, ones = q.shape[1], [1] * len(at.kernel)
+    weight, w_grid = averaging_weights(channels, at.kernel)
+    sums = conv(q, x_grid, weight, w_grid, None, Sliding(at.stride, at.padding * 2, ones, channels))
+    return requantize(sums, x_grid, w_grid, None, grid, "half_even")
+
+
+def averaging_weights(channels: int, kernel: Sequence[int]) -> tuple[Tensor, Grid]:
+    """Weights that make a convolution with a group for each channel the average over windows. They serve windows that
+    count the padding, or have none, without ceil_mode."""
+    weights = torch.ones(channels, 1, *kernel, dtype=torch.int8)
+    return weights, Grid(torch.tensor(1 / torch.Size(kernel).numel(), dtype=torch.float32), 0, "int8")
+
+
+# Functions
 
 
 def has_kernel(call: Call, x_grid: Grid, grid: Grid) -> bool:
@@ -180,7 +183,7 @@ def avg_pool(
         return NotImplemented
     call = session.call("avg_pool")
     x = session.settle(input)
-    rank = _rank(func)
+    rank = rank_of(func)
     extra = () if rank == 1 else (divisor_override,)
     y = func(x, kernel_size, stride, padding, ceil_mode, count_include_pad, *extra)
     found = session.integers(x)
@@ -204,8 +207,8 @@ def avg_pool(
 def adaptive_avg_pool(session: Session, func: Any, input: Tensor, output_size: Any) -> Any:
     if not session.has_grid(input):
         return NotImplemented
-    rank = _rank(func)
-    if all(each is None for each in _given(output_size, rank)):
+    rank = rank_of(func)
+    if all(each is None for each in sizes_given(output_size, rank)):
         return input  # whatever waits goes on waiting
     call = session.call("adaptive_avg_pool")
     x = session.settle(input)
@@ -222,7 +225,7 @@ def adaptive_avg_pool(session: Session, func: Any, input: Tensor, output_size: A
         y = _by_sums(x, sizes)
     if found is None:
         return session.wait(y, call)
-    windows = _even_windows(x, output_size, rank) if x.dim() == rank + 2 else None
+    windows = even_windows(x, output_size, rank) if x.dim() == rank + 2 else None
     pooled = _adaptive_average(session, call, y, x, sizes, windows)
     tag = session.tag(pooled)
     assert isinstance(tag, Pending) and tag.requantise is not None
@@ -248,10 +251,10 @@ def _adaptive_average(
 
     def requantise(grid: Grid) -> Tensor:
         if kernel is not None and has_kernel(call, x_grid, grid):
-            return Windows(kernel, kernel, [0] * rank).average(q, x_grid, grid, by_convolution=True)
-        sums, counts = _window_sums(ops.centred(q, x_grid), sizes)
+            return average_by_kernel(q, x_grid, grid, Windows(kernel, kernel, [0] * rank), by_convolution=True)
+        sums, counts = _sums_up_to(centered(q, x_grid), sizes)
         steps = sums * (x_grid.scale * (1 / counts) / grid.scale)
-        return ops.quantize(steps, replace(grid, scale=torch.ones_like(grid.scale)), call.settings.rounding)
+        return quantize(steps, replace(grid, scale=torch.ones_like(grid.scale)), call.settings.rounding)
 
     return session.wait(y, call, requantise)
 
@@ -305,10 +308,10 @@ def _averaged(
 
     def requantise(grid: Grid) -> Tensor:
         if windows is not None and has_kernel(call, x_grid, grid):
-            return windows.average(q, x_grid, grid, by_convolution=not session.for_a_chip)
+            return average_by_kernel(q, x_grid, grid, windows, by_convolution=not session.for_a_chip)
         numbers, onto = for_exact_sums(session, q, x_grid, grid)
         wide = in_sums and not session.for_a_chip and _may_be_large(numbers, x_grid, y)
-        return ops.quantize(_in_float64(average, numbers) if wide else average(numbers), onto, call.settings.rounding)
+        return quantize(_in_float64(average, numbers) if wide else average(numbers), onto, call.settings.rounding)
 
     return session.wait(y, call, requantise)
 
@@ -318,8 +321,8 @@ def for_exact_sums(session: Session, q: Tensor, x_grid: Grid, grid: Grid) -> tup
     whole ones, whose scale is left to the QuantizeLinear behind. For a chip, whose scales are powers of two, the values
     are as good, and its file says the scales that they have."""
     if session.for_a_chip and all(is_power_of_two(float(each.scale)) for each in (x_grid, grid)):
-        return ops.dequantize(q, x_grid), grid
-    return ops.centred(q, x_grid), replace(grid, scale=grid.scale / x_grid.scale)
+        return dequantize(q, x_grid), grid
+    return centered(q, x_grid), replace(grid, scale=grid.scale / x_grid.scale)
 
 
 def _global_average(
@@ -334,12 +337,12 @@ def _global_average(
 
     def requantise(grid: Grid) -> Tensor:
         if has_kernel(call, x_grid, grid) and q.dim() == rank + 2:
-            pooled = ops.global_average_pool(q, x_grid, grid)
+            pooled = global_average_pool(q, x_grid, grid)
         else:
             numbers, onto = for_exact_sums(session, q, x_grid, grid)
             wide = not session.for_a_chip and _may_be_large(numbers, x_grid, y)
             means = _in_float64(average, numbers) if wide else average(numbers)
-            pooled = ops.quantize(means, onto, call.settings.rounding)
+            pooled = quantize(means, onto, call.settings.rounding)
         return pooled if shaped is None else shaped(pooled)
 
     return session.wait(y, call, requantise)
@@ -359,11 +362,11 @@ def _may_be_large(x: Tensor, grid: Grid, y: Tensor) -> bool:
 
 
 def _by_sums(x: Tensor, sizes: Sequence[Any]) -> Tensor:
-    sums, counts = _window_sums(x, sizes)
+    sums, counts = _sums_up_to(x, sizes)
     return sums / counts
 
 
-def _window_sums(x: Tensor, sizes: Sequence[Any]) -> tuple[Tensor, Tensor]:
+def _sums_up_to(x: Tensor, sizes: Sequence[Any]) -> tuple[Tensor, Tensor]:
     """The sums of the windows of an adaptive pooling of whole numbers, and how many each adds up.
 
     They are differences of sums from the beginning on, which are exact in float64 and want no product of matrices."""
@@ -379,29 +382,29 @@ def _window_sums(x: Tensor, sizes: Sequence[Any]) -> tuple[Tensor, Tensor]:
     return x.to(torch.float32), counts.to(torch.float32)
 
 
-def _rank(func: Any) -> int:
+def rank_of(func: Any) -> int:
     return int(func.__name__[-2])
 
 
-def _given(size: Any, rank: int) -> list[Any]:
+def sizes_given(size: Any, rank: int) -> list[Any]:
     return [size] * rank if isinstance(size, int) or size is None else list(size)
 
 
 def _sizes(x: Tensor, size: Any, rank: int) -> list[Any]:
     """The size asked for along each axis; None is that of x."""
-    given = _given(size, rank)
+    given = sizes_given(size, rank)
     return [x.shape[each - rank] if given[each] is None else given[each] for each in range(rank)]
 
 
 def _is_there(wanted: Any, sizes: Sequence[Any]) -> bool:
     """Whether an image has the size that is asked for, and always will: None is whatever size it has."""
-    pairs = zip(_given(wanted, len(sizes)), sizes, strict=True)
+    pairs = zip(sizes_given(wanted, len(sizes)), sizes, strict=True)
     return all(one is None or (isinstance(size, int) and one == size) for one, size in pairs)
 
 
-def _even_windows(x: Tensor, size: Any, rank: int) -> list[int] | None:
+def even_windows(x: Tensor, size: Any, rank: int) -> list[int] | None:
     """The window of an adaptive pooling, where it is the same everywhere, and in every run of a file."""
-    given = _given(size, rank)
+    given = sizes_given(size, rank)
     pairs = [(count, length) for count, length in zip(given, x.shape[-rank:], strict=True) if count is not None]
     if any(type(count) is not int or type(length) is not int or length % count for count, length in pairs):
         return None

@@ -17,7 +17,7 @@ from torch.nn import functional
 from ...capture.memory.tensor import Traced
 from ...errors import InputError
 from ..config.checks import nearest
-from ..grids.grid import weight_scale, weight_steps
+from .grid import weight_scale, weight_steps
 from .histogram import Entropy, MeanSquaredError, Percentile
 from .observers import MinMax, MovingAverage, Observer, RangeError, TopK
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from ..grids.grid import scale_and_zero_point
+from .grid import scale_and_zero_point
 from .observers import Observer
 
 if TYPE_CHECKING:

@@ -1,1 +1,0 @@
-"""How the range of an activation or a weight is found."""

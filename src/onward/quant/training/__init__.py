@@ -1,1 +1,0 @@
-"""Quantization in training: values that are rounded to a grid, with gradients."""
