@@ -173,7 +173,8 @@ class Program(TorchNames):
         failed = verification.first_failed
         if failed is not None:
             self._check_weights(failed)
-        if explain is not False and (explain or not verification.ok):
+        other_results = failed is not None and not failed.expected  # no operator is at fault, so none is searched for
+        if explain is not False and (explain or not verification.ok) and not other_results:
             found = self.explain(f, failed.inputs, failed.expected) if failed else self.explain(f)
             verification = self._verification = replace(verification, explanation=found)
         verification.raise_unless_ok()

@@ -443,6 +443,15 @@ def test_a_text_that_follows_a_size_is_an_error() -> None:
         onward.export(lambda x: (x, f"{int(x.shape[0])} rows"), (X,), dynamic_axes={"x": {0: "n"}})
 
 
+def test_a_text_from_data_is_an_error_that_blames_no_operator() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", onward.CaptureWarning)
+        program = onward.export(lambda x: (x * 2, f"{x.mean():.3f}"), (X,))
+    with pytest.raises(VerifyError, match="PyTorch returns '.*' at '1', and the file keeps") as caught:
+        program.verify()
+    assert caught.value.explanation is None and "no reason was found" not in str(caught.value)
+
+
 # --- the verdict -----------------------------------------------------------------------------------------------------
 def test_the_program_keeps_the_verdict() -> None:
     program = onward.export(lambda x: x + 1, (X,))
