@@ -85,7 +85,7 @@ def through_onnxruntime(
 def _step(x: torch.Tensor) -> float:
     """The step of the grid that an output lies on. One that lies on none has to be equal up to float32's rounding."""
     tag = getattr(x, "_onward_tag", None)
-    grid = getattr(tag, "grid", None)
+    grid = getattr(getattr(tag, "state", None), "grid", None)
     return 1e-6 * float(x.abs().max()) if grid is None else float(grid.scale)
 
 

@@ -210,7 +210,7 @@ def test_names_are_escaped() -> None:
 
 
 def test_decibels() -> None:
-    from onward.quant.tools.analysis import decibels
+    from onward.quant.tools.analyze import decibels
 
     assert decibels(100, 1) == pytest.approx(20)
     assert decibels(1, 0) == math.inf

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from onward.quant import QuantConfig, Rule
 from onward.quant.grids.sites import ranges_of
-from onward.quant.run.whole_modules import is_one_function
+from onward.quant.run.calls import is_one_function
 
 from .harness import quantised, through_onnxruntime
 

@@ -15,11 +15,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from onward.errors import QuantizationError
-from onward.quant import Activations, QuantConfig, Rule, Weights, calibration, initialise
+from onward.quant import Activations, QuantConfig, QuantizationWarning, Rule, Weights, calibration, initialise
 from onward.quant.grids.learned import fake_quantize_learned
 from onward.quant.grids.rounded import fake_quantize, fake_quantize_weight
 from onward.quant.grids.sites import Site, ranges_of
-from onward.quant.run.overflow import QuantizationWarning
 
 from .harness import quantised, through_onnxruntime
 

@@ -1,14 +1,13 @@
 """Quantisation: models that are trained as before and exported to integers."""
 
-from .config.files import load_config, save_config
+from .config.checks import QuantizationWarning
+from .config.files import load_config
 from .config.settings import Activations, Clamp, QuantConfig, Resolved, Rule, Weights
 from .grids.grid import Grid
 from .grids.ranges import Observer, RangeError, register_calibrate_method, unregister_calibrate_method
-from .run.overflow import QuantizationWarning
 from .setup.constrain import constrain, unconstrain
-from .setup.initialize import initialise, is_initialised
-from .tools.analysis import Analysis
-from .tools.analyze import analyse
+from .setup.initialize import initialise, is_initialised, save_config
+from .tools.analyze import Analysis, analyse
 from .tools.calibrate import calibration
 from .tools.layers import dump_layers, trace_layers
 from .tools.quantize import quantize

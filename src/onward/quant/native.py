@@ -11,15 +11,16 @@ import math
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 
-if TYPE_CHECKING:
-    from .config.settings import Activations
-    from .grids.plain_grids import Bounds
+from .config.settings import Activations
+
+Bounds = tuple[float | None, float | None]  # of an activation that follows, (0, None) for a ReLU
+UNBOUNDED: Bounds = (None, None)
 
 _INTERFACE = 4  # of the loops that are called here: older ones take other arguments
 

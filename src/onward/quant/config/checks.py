@@ -10,6 +10,10 @@ from typing import Any
 from ...errors import InputError
 
 
+class QuantizationWarning(UserWarning):
+    """Something about a quantized model that its owner should know."""
+
+
 def nearest(word: object, known: Iterable[str]) -> str | None:
     """The known word that was probably meant."""
     close = difflib.get_close_matches(str(word).lower(), list(known), n=1, cutoff=0.5)
@@ -65,3 +69,12 @@ def check_share(field: str, value: Any) -> None:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+class Section(dict[str, Any]):
+    """A mapping of a file that knows the line of each of its keys, and its own."""
+
+    def __init__(self, line: int) -> None:
+        super().__init__()
+        self.line = line
+        self.lines: dict[str, int] = {}

@@ -22,25 +22,15 @@ from dataclasses import asdict, fields
 from typing import Any, TypeVar
 
 import yaml
-from torch import nn
 
 from ...errors import InputError
 from ...write.files import Replacement, check_path, sync_directory, told_clearly
-from .checks import unknown_field
+from .checks import Section, unknown_field
 from .linger import from_linger, is_lingers
 from .settings import Activations, Clamp, QuantConfig, Rule, Weights
 
 _HEADER = "# What onward.init and onward.quantize are asked to do. docs/quantization.md has the fields.\n"
 Made = TypeVar("Made")
-
-
-class Section(dict[str, Any]):
-    """A mapping of a file that knows the line of each of its keys, and its own."""
-
-    def __init__(self, line: int) -> None:
-        super().__init__()
-        self.line = line
-        self.lines: dict[str, int] = {}
 
 
 class _Loader(yaml.SafeLoader):
@@ -82,12 +72,8 @@ for _each in (_Loader, _Dumper):
     )
 
 
-def save_config(config: QuantConfig | nn.Module, path: str | os.PathLike[str]) -> None:
-    """Write a configuration, or that of a model that `onward.init` was called on. Whole or not at all."""
-    from ..setup.initialize import controller_of
-
-    if isinstance(config, nn.Module):
-        config = controller_of(config, "save_config").config
+def write_config(config: Any, path: str | os.PathLike[str]) -> None:
+    """Write a configuration. Whole or not at all."""
     if not isinstance(config, QuantConfig):
         raise InputError(
             f"save_config writes a QuantConfig, or that of an initialised model, not {type(config).__name__}",

@@ -11,16 +11,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...errors import InputError
-from ..grids.ranges import calibrate_methods
-from ..run.overflow import QuantizationWarning
-from .checks import listed, nearest, unknown_field
-from .settings import PLATFORMS, Activations, Clamp, QuantConfig, Rule, Weights
-
-if TYPE_CHECKING:
-    from .files import Section
+from .checks import QuantizationWarning, Section, listed, nearest, unknown_field
+from .settings import PLATFORMS, Activations, Clamp, QuantConfig, Rule, Weights, calibrate_methods
 
 _TOP = (
     "clamp_info", "quant_info", "platform", "device", "dtype", "seed", "open_quant", "quant_method", "calibration",

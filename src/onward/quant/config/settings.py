@@ -25,14 +25,22 @@ from torch import nn
 from torch.nn.utils.parametrize import ParametrizationList
 
 from ...errors import InputError
-from ..grids.ranges import calibrate_methods
 from .checks import check_choice, check_flag, check_number, check_share, check_whole, nearest, unknown_field
 
+RANGES = ("minmax", "moving_average", "percentile", "topk", "entropy", "mse")  # of activations
 WEIGHT_RANGES = ("minmax", "mse")
 ROUNDINGS = ("half_even", "half_up")
 LSTM_MODES = ("float", "dynamic")
 PLATFORMS = ("venus", "mars", "arcs", "venusA", "jupiter")
 _BLOCK_SIZES = (16, 32, 64, 128, 256)  # what onnxruntime's MatMulNBits takes
+
+
+REGISTERED_METHODS: dict[str, Any] = {}  # classes of observers by the names that users have given them
+
+
+def calibrate_methods() -> tuple[str, ...]:
+    """The names that `Activations.range` may have."""
+    return (*RANGES, *REGISTERED_METHODS)
 
 
 def _check_bits(field: str, value: Any, allowed: Sequence[int], hint: str) -> None:

@@ -17,7 +17,6 @@ from . import (
     resize,
     shape,
     softmax,
-    switched_off,
     transposed_convolution,
 )
 
@@ -37,6 +36,5 @@ __all__ = [
     "resize",
     "shape",
     "softmax",
-    "switched_off",
     "transposed_convolution",
 ]

@@ -15,7 +15,7 @@ from ..exact.integers import dequantize, lookup, quantize, rounded, table_of
 from ..grids.grid import Grid
 from ..run.handlers import SWITCHED_OFF, WEIGHT_ONLY, handles
 from ..run.session import Phase, Session, writes
-from ..run.tags import OnGrid, Overwritten, Pending, Tag, is_made, mark_made
+from ..run.states import OnGrid, Overwritten, Pending, State, is_made, mark_made
 
 # Bounds
 
@@ -72,7 +72,7 @@ def in_place(session: Session, func: Any, x: Tensor, inplace: bool, compute: Cal
         return compute(x)
     x = session.take_view(x)
     tag = session.tag(x)
-    if session.is_replaceable(tag):
+    if session.is_replaceable(x):
         result = compute(x)
         if result is not NotImplemented and result is not x:
             session.put(x, Overwritten(result))
@@ -91,8 +91,8 @@ def in_place(session: Session, func: Any, x: Tensor, inplace: bool, compute: Cal
     return session.written(x, after)
 
 
-def _kept(session: Session, x: Tensor, tag: Tag | None) -> Tensor:
-    """A copy, for autograd to keep what it computes from, of which the same is known."""
+def _kept(session: Session, x: Tensor, tag: State | None) -> Tensor:
+    """A copy that autograd keeps what it computes from; it says of itself what the tensor does."""
     copy = session.put(x.clone(), tag)
     return mark_made(copy) if is_made(x) else copy
 
@@ -133,14 +133,13 @@ def bounded(session: Session, name: str, x: Tensor, low: float | None, high: flo
     if waits is not None and site is not None and waits[1].otherwise is not None and site.range is None:
         x, site = session.settle(x), None
     if waits is not None and site is not None:
-        assert isinstance(tag, Pending)
+        session.learn(x, bounded=site)
         x, waiting = waits
-        tag.bounded = site
         session.joined(waiting.call, site)
         if session.phase is not Phase.EXACT:
             return session.finish(x, site, None, (low, high))
-        requantise = waiting.requantise or (lambda grid: quantize(x, grid, site.rounding))
-        return session.finish(x, site, lambda grid: requantise(_bounds(grid, low, high)), (low, high))
+        onto_output = waiting.requantize or (lambda grid: quantize(x, grid, site.rounding))
+        return session.finish(x, site, lambda grid: onto_output(_bounds(grid, low, high)), (low, high))
     y = torch.relu(x) if (low, high) == (0, None) else torch.clamp(x, low, high)  # a ReLU keeps its result, a clamp x
     if session.phase is not Phase.EXACT:
         return session.put(y, OnGrid())

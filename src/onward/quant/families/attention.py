@@ -67,7 +67,7 @@ def _weights(
     if session.for_a_chip or factor <= 0:
         scores = of_activations(session, call, q, turned)
         waiting = session.tag(scores)
-        scores = session.finish(scores, call.site("scores"), getattr(waiting, "requantise", None))
+        scores = session.finish(scores, call.site("scores"), getattr(waiting, "requantize", None))
         raw = values_for_softmax(session, scores, factor, alone=mask is None)
     else:  # the sums as floats: nothing but the softmax reads them
         raw = of_activations(session, call, q, turned, factor)

@@ -25,7 +25,7 @@ from ..exact.sums import requantize
 from ..grids.grid import Grid, is_power_of_two
 from ..run.handlers import handles
 from ..run.session import Call, Session
-from ..run.tags import Pending
+from ..run.states import Pending
 from .convolution import Sliding, conv
 from .product import pair
 
@@ -228,11 +228,11 @@ def adaptive_avg_pool(session: Session, func: Any, input: Tensor, output_size: A
     windows = even_windows(x, output_size, rank) if x.dim() == rank + 2 else None
     pooled = _adaptive_average(session, call, y, x, sizes, windows)
     tag = session.tag(pooled)
-    assert isinstance(tag, Pending) and tag.requantise is not None
-    requantise, grid = tag.requantise, found[1]
+    assert isinstance(tag, Pending) and tag.requantize is not None
+    onto_output, grid = tag.requantize, found[1]
     # Calibration may have seen images of the size that is asked for alone. Averages lie where the values do.
-    tag.otherwise = lambda: x if has_size else session.on_grid(requantise(grid), grid)
-    return pooled
+    otherwise = lambda: x if has_size else session.on_grid(onto_output(grid), grid)  # noqa: E731
+    return session.learn(pooled, otherwise=otherwise)
 
 
 def _adaptive_average(
@@ -249,14 +249,14 @@ def _adaptive_average(
         return _averaged(session, call, y, x, by_pool or (lambda values: _by_sums(values, sizes)), None)
     q, x_grid = session.integers(x)  # type: ignore[misc]
 
-    def requantise(grid: Grid) -> Tensor:
+    def onto_output(grid: Grid) -> Tensor:
         if kernel is not None and has_kernel(call, x_grid, grid):
             return average_by_kernel(q, x_grid, grid, Windows(kernel, kernel, [0] * rank), by_convolution=True)
         sums, counts = _sums_up_to(centered(q, x_grid), sizes)
         steps = sums * (x_grid.scale * (1 / counts) / grid.scale)
         return quantize(steps, replace(grid, scale=torch.ones_like(grid.scale)), call.settings.rounding)
 
-    return session.wait(y, call, requantise)
+    return session.wait(y, call, onto_output)
 
 
 @handles(torch.mean, Tensor.mean)
@@ -306,14 +306,14 @@ def _averaged(
     `in_sums`: it may add up so many that they are taken in float64."""
     q, x_grid = session.integers(x)  # type: ignore[misc]
 
-    def requantise(grid: Grid) -> Tensor:
+    def onto_output(grid: Grid) -> Tensor:
         if windows is not None and has_kernel(call, x_grid, grid):
             return average_by_kernel(q, x_grid, grid, windows, by_convolution=not session.for_a_chip)
         numbers, onto = for_exact_sums(session, q, x_grid, grid)
         wide = in_sums and not session.for_a_chip and _may_be_large(numbers, x_grid, y)
         return quantize(_in_float64(average, numbers) if wide else average(numbers), onto, call.settings.rounding)
 
-    return session.wait(y, call, requantise)
+    return session.wait(y, call, onto_output)
 
 
 def for_exact_sums(session: Session, q: Tensor, x_grid: Grid, grid: Grid) -> tuple[Tensor, Grid]:
@@ -335,7 +335,7 @@ def _global_average(
     def average(values: Tensor) -> Tensor:
         return torch.mean(values, axes, keepdim=True)
 
-    def requantise(grid: Grid) -> Tensor:
+    def onto_output(grid: Grid) -> Tensor:
         if has_kernel(call, x_grid, grid) and q.dim() == rank + 2:
             pooled = global_average_pool(q, x_grid, grid)
         else:
@@ -345,7 +345,7 @@ def _global_average(
             pooled = quantize(means, onto, call.settings.rounding)
         return pooled if shaped is None else shaped(pooled)
 
-    return session.wait(y, call, requantise)
+    return session.wait(y, call, onto_output)
 
 
 def _in_float64(average: Callable[[Tensor], Tensor], numbers: Tensor) -> Tensor:

@@ -30,7 +30,8 @@ from ..exact.integers import around_zero
 from ..grids.grid import Grid
 from ..run.handlers import WEIGHT_ONLY, handles
 from ..run.session import Session
-from .product import Product, compute, pair, with_stored_weight
+from ..run.states import Product
+from .product import compute, pair, with_stored_weight
 
 _CONV = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 

@@ -11,7 +11,6 @@ is the same number everywhere.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -31,10 +30,10 @@ from ..exact.integers import (
     values_of,
 )
 from ..grids.grid import Grid, dtype_bounds, is_power_of_two, torch_dtype
-from ..run.float_values import before_rounding, is_float, was_read_in_float
+from ..run.float_values import before_rounding, in_both_forms, is_float, was_read_in_float
 from ..run.handlers import HANDLERS, handles
 from ..run.session import Call, Phase, Session
-from ..run.tags import OnGrid, Pending, is_made
+from ..run.states import OnGrid, Pending, is_made
 from .activation import in_place
 
 # Exact steps
@@ -256,19 +255,15 @@ def dropped(session: Session, x: Tensor, drop: Callable[[Tensor], Tensor]) -> Te
         y = drop(settled)
         return session.put(y, OnGrid()) if session.is_on_grid(settled) else y
     # A product that may stay in float: in evaluation it is not looked at here, and so not rounded for this.
-    then = session.tag(x)
-    assert isinstance(then, Pending)
+    then, waiting = session.label(x), session.tag(x)
+    assert isinstance(waiting, Pending)
     kept = drop(torch.ones_like(x))
-    y = session.wait(x * kept, then.call)
-    tag = session.tag(y)
-    assert isinstance(tag, Pending)
+    y = session.wait(x * kept, waiting.call)
 
     def rounded(call: Call) -> Tensor | None:
-        return session.put(session.settle(x) * kept, OnGrid()) if session.tag(x) is then else None
+        return None if session.has_changed_since(x, then) else session.put(session.settle(x) * kept, OnGrid())
 
-    tag.in_float = was_read_in_float(session, x)
-    tag.rounded = None if tag.in_float else rounded
-    return y
+    return in_both_forms(session, y, rounded, was_read_in_float(session, x))
 
 
 def _of_rounded(session: Session, func: Any, call: Call, name: str, input: Tensor, other: Tensor) -> Tensor:
@@ -276,7 +271,7 @@ def _of_rounded(session: Session, func: Any, call: Call, name: str, input: Tenso
     y: Tensor = func(a, b)
     if not (session.is_on_grid(a) and session.is_on_grid(b)):  # a mask, which no grid can hold
         return y
-    return session.wait(y, call, _requantise(session, call, name, a, b))
+    return session.wait(y, call, _onto_output(session, call, name, a, b))
 
 
 def _sum_in_float(session: Session, func: Any, call: Call, input: Tensor, other: Tensor) -> Tensor | None:
@@ -291,17 +286,14 @@ def _sum_in_float(session: Session, func: Any, call: Call, input: Tensor, other:
             x = before_rounding(session, x)
         values.append(x)
     y = session.wait(func(*values), call)
-    tag, tags = session.tag(y), [session.tag(each) for each in (input, other)]
-    assert isinstance(tag, Pending)
+    first, second = session.label(input), session.label(other)
 
     def rounded(call: Call) -> Tensor | None:
-        if any(session.tag(each) is not then for each, then in zip((input, other), tags, strict=True)):
-            return None  # written to in the meantime
+        if session.has_changed_since(input, first) or session.has_changed_since(other, second):
+            return None
         return _of_rounded(session, func, call, "add", input, other)
 
-    tag.in_float = was_read_in_float(session, input) or was_read_in_float(session, other)
-    tag.rounded = None if tag.in_float else rounded
-    return y
+    return in_both_forms(session, y, rounded, was_read_in_float(session, input) or was_read_in_float(session, other))
 
 
 def are_scores(session: Session, x: Tensor, made_by: str = "matmul") -> bool:
@@ -317,7 +309,7 @@ def are_scores(session: Session, x: Tensor, made_by: str = "matmul") -> bool:
     )
 
 
-def _requantise(session: Session, call: Call, name: str, a: Tensor, b: Tensor) -> Any:
+def _onto_output(session: Session, call: Call, name: str, a: Tensor, b: Tensor) -> Any:
     """The integer kernel, where onnxruntime has one."""
     if session.phase is not Phase.EXACT or name not in ("add", "mul"):
         return None
@@ -331,12 +323,12 @@ def _requantise(session: Session, call: Call, name: str, a: Tensor, b: Tensor) -
     if x_grid.dtype != y_grid.dtype or x_grid.dtype not in ("uint8", "int8"):
         return None
 
-    def requantise(grid: Grid) -> Tensor:
+    def onto_output(grid: Grid) -> Tensor:
         if grid.dtype != x_grid.dtype:
             return quantize(getattr(torch, name)(a, b), grid, call.settings.rounding)
         return (add if name == "add" else mul)(x, x_grid, y, y_grid, grid)
 
-    return requantise
+    return onto_output
 
 
 def _with_number(session: Session, func: Any, name: str, input: Any, other: Any) -> Any:
@@ -402,7 +394,7 @@ def _same(session: Session, x: Tensor) -> Tensor:
         return None if found is None else session.run(torch.clone, found)
 
     again = rounded if tag.view is None else copied  # of another form it would be a view
-    return session.put(x.view_as(x), replace(tag, rounded=again, view=None, is_viewed=False, forms=()))
+    return session.put(x.view_as(x), tag._replace(rounded=again, view=None, is_viewed=False, forms=()))
 
 
 def _factor(name: str, input: Any, other: Any) -> float | None:

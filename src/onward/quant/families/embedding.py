@@ -17,8 +17,8 @@ from ..grids.observers import RangeError
 from ..grids.rounded import fake_quantize
 from ..run.handlers import WEIGHT_ONLY, handles
 from ..run.session import Phase, Session
-from ..run.study_requests import is_rounded, show_weight
-from ..run.tags import OnGrid
+from ..run.states import OnGrid
+from ..run.study import is_rounded, show_weight
 
 
 @handles(F.embedding)
@@ -46,7 +46,7 @@ def embedding(
         result: Tensor = F.embedding(input, table, padding_idx, None, norm_type, scale_grad_by_freq, sparse)
         return result
 
-    if session.study is not None and not session.study.exact and not is_rounded(session, call.path):
+    if session.study is not None and not session.study.exact and not is_rounded(session.study, call.path):
         y = looked_up(weight)
         return y if settings.weight_only else session.put(y, OnGrid())
     if session.phase is not Phase.EXACT:
@@ -54,7 +54,7 @@ def embedding(
         return y if settings.weight_only else session.put(y, OnGrid())
     grid = grid_from_range(*_ends(weight), spec, settings.rounding)
     table = quantize(weight.detach(), grid, settings.rounding)
-    show_weight(session, call.path, call.name, weight, functools.partial(dequantize, table, grid))
+    show_weight(session.study, call.path, call.name, weight, functools.partial(dequantize, table, grid))
     q = looked_up(table)
     return dequantize(q, grid) if settings.weight_only else session.on_grid(q, grid)
 

@@ -47,7 +47,7 @@ def _gated(session: Session, func: Any, input: Tensor) -> Any:
 
 def _in_eight_bits(session: Session) -> bool:
     """Whether integers of the kernels' type are wanted, that are rounded as these do."""
-    settings = session.frames[-1].settings
+    settings = session.frame.settings
     return (
         settings is not None
         and settings.activations.bits <= 8

@@ -40,9 +40,9 @@ from ..grids.rounded import fake_quantize_weight
 from ..run.handlers import WEIGHT_ONLY, handles
 from ..run.overflow import refuse_overflow
 from ..run.session import Call, Phase, Session
-from ..run.study_requests import is_rounded, show_weight
-from ..run.tags import Pending
-from .product import Product, compute
+from ..run.states import Pending, Product
+from ..run.study import is_rounded, show_weight
+from .product import compute
 
 BLOCK = 128  # of channels with one scale
 
@@ -202,14 +202,14 @@ def is_weight(session: Session, x: Tensor) -> bool:
 
 
 def _is_own(session: Session, x: Tensor) -> bool:
-    return session.is_weight(x) or any(x is each for each in session.frames[-1].module._buffers.values())
+    return session.is_weight(x) or any(x is each for each in session.frame.buffers.values())
 
 
 def is_layers_weight(session: Session, x: Tensor) -> bool:
     """The same for the weight of `F.linear`, where a layer also has what its parametrisation (weight norm) computes."""
     if session.has_grid(x):
         return False
-    return _is_own(session, x) or isinstance(session.frames[-1].module, (nn.Linear, nn.MultiheadAttention))
+    return _is_own(session, x) or isinstance(session.frame.module, (nn.Linear, nn.MultiheadAttention))
 
 
 MATMUL = (
@@ -273,7 +273,7 @@ def of_activations(
     x_grid = replace(x_grid, scale=x_grid.scale * factor)
     sums = matmul(x, x_grid, z, z_grid) if known is None else known
 
-    def requantise(grid: Grid) -> Tensor:
+    def onto_output(grid: Grid) -> Tensor:
         if grid.dtype in ("uint16", "int16") and not session.for_a_chip:  # no kernel gives these
             wide, wide_grid = widened(x, x_grid)
             values = wide_values(matmul(wide, wide_grid, z, z_grid), x_grid, z_grid)
@@ -283,7 +283,7 @@ def of_activations(
     if any(each.dtype not in ("uint8", "int8") for each in (x_grid, z_grid)):
         y = session.wait(wide_values(sums, x_grid, z_grid), call)
     else:
-        y = session.wait(rescale(sums, x_grid, z_grid, None), call, requantise)
+        y = session.wait(rescale(sums, x_grid, z_grid, None), call, onto_output)
     kept = None if is_capturing() else sums  # in a file the scales, and with them the factor, are the operands'
     return _scalable(session, y, factor, lambda call, y, number: of_activations(session, call, a, b, number, kept))
 
@@ -296,7 +296,7 @@ def _scalable(session: Session, y: Tensor, factor: float, again: Callable[[Call,
     waiting = session.tag(y)
     if factor == 1 and isinstance(waiting, Pending) and not session.for_a_chip:
         call = waiting.call
-        waiting.scaled = lambda y, number: again(call.scaled, y, number)
+        session.learn(y, scaled=lambda y, number: again(call.scaled, y, number))
     return y
 
 
@@ -362,12 +362,14 @@ def _with_blocks(session: Session, input: Tensor, weight: Tensor, bias: Tensor |
     call = session.call("linear")
     spec = call.settings.weights
     x = session.apart(input)
-    rounds = session.phase is Phase.TRAIN or is_rounded(session, call.path)
+    rounds = session.phase is Phase.TRAIN or is_rounded(session.study, call.path)
     if session.phase is Phase.CALIBRATE and not rounds:
         return F.linear(x, weight, bias)
     if rounds:
         return F.linear(x, fake_quantize_weight(weight, spec, axis=0), bias)
-    show_weight(session, call.path, call.name, weight, functools.partial(fake_quantize_weight, weight, spec, axis=0))
+    show_weight(
+        session.study, call.path, call.name, weight, functools.partial(fake_quantize_weight, weight, spec, axis=0)
+    )
     y = linear_blocks(x, *_blocks_of(weight.detach(), spec))
     return y if bias is None else y + bias
 

@@ -28,9 +28,9 @@ from ..grids.grid import Grid
 from ..run.float_values import remember, unrounded
 from ..run.handlers import INSIDE, handles
 from ..run.session import Call, Phase, Session
-from ..run.tags import Pending
+from ..run.states import BatchNorm, Pending, Product
 from .convolution import Sliding, conv
-from .product import BatchNorm, Product, compute_exactly, fold, in_training
+from .product import compute_exactly, fold, in_training
 
 # Exact steps
 
@@ -123,7 +123,7 @@ def batch_norm(
             hint="call eval() of the whole model, or train() of it",
         )
     norm = BatchNorm(running_mean, running_var, weight, bias, eps)
-    product = tag.product if isinstance(tag, Pending) and session.controller.config.fold_batch_norm else None
+    product = tag.product if isinstance(tag, Pending) and session.config.fold_batch_norm else None
     if product is not None and product.result_axis % input.dim() != 1:
         product = None  # a linear layer of sequences, whose channels are the last axis, and not those of the norm
     if product is not None:
@@ -140,9 +140,9 @@ def batch_norm(
         return session.wait(y, call)
     if product is not None:
         assert isinstance(tag, Pending)
-        if tag.folded is not None and tag.folded.is_same(norm):
+        if product.folded is not None and product.folded.is_same(norm):
             # another tensor of the same values: what comes before the batch norm may be used elsewhere, too
-            return session.wait(input.view_as(input), call, tag.requantise)
+            return session.wait(input.view_as(input), call, tag.requantize)
         return compute_exactly(session, call, fold(product, norm))
     return _alone(session, call, input, norm)
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from ..config.settings import Resolved, Weights
@@ -20,70 +21,13 @@ from ..exact.sums import requantize, rescale, wide_values, widened
 from ..grids.grid import Grid, weight_grid, with_room_for_bias
 from ..grids.ranges import RangeError, weight_range
 from ..grids.rounded import fake_quantize_weight
+from ..run.handlers import SWITCHED_OFF, WEIGHT_ONLY, handles
 from ..run.overflow import warn_of_overflow
 from ..run.session import Call, Phase, Session
-from ..run.study_requests import is_rounded, show_weight
+from ..run.states import BatchNorm, Product
+from ..run.study import is_rounded, show_weight
 
 _TINY = 1e-6  # a channel that batch norm switches off
-
-
-@dataclass(eq=False, slots=True)
-class Product:
-    """Its operands, and the functions that compute it.
-
-    x            the activation, on its grid
-    weight       as the module has it, or with a batch norm folded in
-    channels     the axis of the weight that counts output channels
-    result_axis  the axis of the result that counts them, from the end if negative
-    in_float     f(x, weight, bias) with torch's own function
-    in_integers  f(x, x_grid, weight, weight_grid, bias) -> sums, or None where the runtime has no integer kernel
-    exact        f(x, x_grid, weight, weight_grid, bias) -> values, for those without a kernel
-    spread       where a channel of the result is several of the sums: what it has (a scale, a bias) for all of these
-    woven        and what makes the result of them
-    """
-
-    x: Tensor
-    weight: Tensor
-    bias: Tensor | None
-    channels: int
-    result_axis: int
-    in_float: Callable[[Tensor, Tensor, Tensor | None], Tensor]
-    in_integers: Callable[[Tensor, Grid, Tensor, Grid, Tensor | None], Tensor] | None = None
-    exact: Callable[[Tensor, Grid, Tensor, Grid, Tensor | None], Tensor] | None = None
-    spread: Callable[[Tensor], Tensor] = lambda each: each
-    woven: Callable[[Tensor], Tensor] = lambda sums: sums
-
-    def scaled(self, factor: Tensor, bias: Tensor | None) -> Product:
-        """The same with every output channel multiplied, and another bias."""
-        shape = [1] * self.weight.dim()
-        shape[self.channels] = -1
-        return replace(self, weight=self.weight * factor.reshape(shape), bias=bias)
-
-
-@dataclass(eq=False, slots=True)
-class BatchNorm:
-    """The tensors of a batch norm: what a product that it follows has to know."""
-
-    mean: Tensor
-    variance: Tensor
-    weight: Tensor | None
-    bias: Tensor | None
-    epsilon: float
-
-    def is_same(self, other: BatchNorm) -> bool:
-        """Whether it is the batch norm of the same module, and nothing of that was replaced since."""
-        mine, others = ((each.mean, each.variance, each.weight, each.bias) for each in (self, other))
-        return self.epsilon == other.epsilon and all(one is two for one, two in zip(mine, others, strict=True))
-
-    def factor(self) -> Tensor:
-        """What every channel is multiplied with, by the running statistics."""
-        factor = torch.rsqrt(self.variance + self.epsilon)
-        return factor if self.weight is None else factor * self.weight
-
-    def shift(self, factor: Tensor) -> Tensor:
-        """What is added then."""
-        shift = -self.mean * factor
-        return shift if self.bias is None else shift + self.bias
 
 
 def fold(product: Product, norm: BatchNorm) -> Product:
@@ -97,14 +41,15 @@ def fold(product: Product, norm: BatchNorm) -> Product:
 def compute(session: Session, call: Call, product: Product) -> Tensor:
     """The product in this phase. It waits for its grid."""
     norm = session.controller.followers.get(call.label)
-    rounds = session.phase is Phase.TRAIN or is_rounded(session, call.path)
+    rounds = session.phase is Phase.TRAIN or is_rounded(session.study, call.path)
     if session.phase is Phase.CALIBRATE and not rounds:
         y = product.in_float(product.x, product.weight, product.bias)
         return session.wait(y, call, product=product)
     if rounds:
         return session.wait(in_training(call, product, norm), call, product=product)
     if norm is not None:
-        return compute_exactly(session, call, fold(product, norm), before=product, folded=norm)
+        unfolded = functools.partial(compute, session, call, product)
+        return compute_exactly(session, call, fold(product, norm), replace(product, folded=norm), unfolded)
     return compute_exactly(session, call, product)
 
 
@@ -126,17 +71,18 @@ def compute_exactly(
     call: Call,
     product: Product,
     before: Product | None = None,
-    folded: BatchNorm | None = None,
+    unfolded: Callable[[], Tensor] | None = None,
 ) -> Tensor:
-    """In integers where the runtime does. `before` is the product without the batch norm that was folded in."""
+    """In integers where the runtime does. `before` is the product without the batch norm that was folded in, and
+    `unfolded` computes it."""
     before = before or product
     found = session.integers(product.x)
     weight, w_grid = quantized_weight(product, call.settings, None if found is None else found[1])
     rounded = functools.partial(dequantize, weight, w_grid)
-    show_weight(session, call.path, call.name, product.weight, rounded, product.channels)
+    show_weight(session.study, call.path, call.name, product.weight, rounded, product.channels)
     if found is None:  # weight-only, or an activation without a grid
         y = product.in_float(product.x, stored(weight, w_grid, product.x), product.bias)
-        return session.wait(y, call, product=before, folded=folded)
+        return session.wait(y, call, product=before, unfolded=unfolded)
     x, x_grid = found
     bias = None if product.bias is None else _quantized_bias(product.bias, x_grid, w_grid)
     wide = x_grid.dtype not in ("uint8", "int8")
@@ -144,8 +90,8 @@ def compute_exactly(
         # For a chip its own file says what integers stand for, and no runtime takes them for a part of the product.
         values = dequantize(x, x_grid) if session.for_a_chip else torch.mul(centered(x, x_grid), x_grid.scale)
         y = _in_values(product, x, x_grid, weight, w_grid, bias, values)
-        return session.wait(y, call, product=before, folded=folded)
-    warn_of_overflow(session, call, x_grid, weight, bias, w_scale=w_grid.scale)
+        return session.wait(y, call, product=before, unfolded=unfolded)
+    warn_of_overflow(session.controller, call, x_grid, weight, bias, w_scale=w_grid.scale)
     bias = None if bias is None else product.spread(bias)
     w_grid = replace(w_grid, scale=product.spread(w_grid.scale)) if w_grid.per_channel else w_grid
     axis = None if w_grid.axis is None else product.result_axis
@@ -155,15 +101,15 @@ def compute_exactly(
         return product.woven(wide_values(sums, q_grid, w_grid, bias, product.result_axis))
 
     if wide:
-        return session.wait(in_two_parts(x, x_grid), call, product=before, folded=folded)
+        return session.wait(in_two_parts(x, x_grid), call, product=before, unfolded=unfolded)
     sums = product.in_integers(x, x_grid, weight, w_grid, bias)
 
-    def requantise(grid: Grid) -> Tensor:
+    def onto_output(grid: Grid) -> Tensor:
         if grid.dtype in ("uint16", "int16") and not session.for_a_chip:  # no kernel gives these
             return quantize(in_two_parts(*widened(x, x_grid)), grid, call.settings.rounding)
         return product.woven(requantize(sums, x_grid, w_grid, axis, grid, call.settings.rounding))
 
-    return session.wait(product.woven(rescale(sums, x_grid, w_grid, axis)), call, requantise, before, folded)
+    return session.wait(product.woven(rescale(sums, x_grid, w_grid, axis)), call, onto_output, before, unfolded)
 
 
 def _in_values(
@@ -235,7 +181,7 @@ def with_stored_weight(
 def stored_weight(session: Session, weight: Tensor, spec: Weights, near: Tensor) -> Tensor:
     """The values of a weight on its grid; a bias stays as it is. `near` as in `stored`."""
     spec, frame = replace(spec, block_size=None), session.frames[-1]
-    rounds = session.phase is Phase.TRAIN or is_rounded(session, frame.path)
+    rounds = session.phase is Phase.TRAIN or is_rounded(session.study, frame.path)
     if weight.dim() < 2 or (session.phase is Phase.CALIBRATE and not rounds):
         return weight
     if rounds:
@@ -244,5 +190,32 @@ def stored_weight(session: Session, weight: Tensor, spec: Weights, near: Tensor)
     grid = weight_grid(weight_range(values, spec, 0), spec, 0)
     q = quantize(values, grid)
     name = next((name for name, each in frame.parameters.items() if each is weight), "weight")
-    show_weight(session, frame.path, name, values, functools.partial(dequantize, q, grid))
+    show_weight(session.study, frame.path, name, values, functools.partial(dequantize, q, grid))
     return stored(q, grid, near)
+
+
+# Where modules are switched off
+
+_PRODUCTS = (
+    F.linear, torch.addmm, F.conv1d, F.conv2d, F.conv3d,
+    F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d,
+)  # fmt: skip
+
+_DATA = getattr(Tensor, "data").__get__  # noqa: B009  (mypy takes it for a tensor)
+
+
+@handles(*_PRODUCTS, table=SWITCHED_OFF)
+def product_in_float(session: Session, func: Any, *args: Any, **kwargs: Any) -> Any:
+    """A module that is switched off stays in float. onnxruntime 1.31 makes integers, with one scale, of the float
+    weights of a Conv or Gemm that it finds between DequantizeLinear and QuantizeLinear. So the multiplication by the
+    scale stands apart from DequantizeLinear: the same values, and no such pattern."""
+    return session.in_float(
+        func, *(session.apart(each) if isinstance(each, Tensor) else each for each in args), **kwargs
+    )
+
+
+@handles(_DATA, table=WEIGHT_ONLY)
+@handles(_DATA, table=SWITCHED_OFF)
+def data(session: Session, func: Any, input: Tensor) -> Any:
+    """`x.data` has a version of its own, so that nobody would know of x that it was written to."""
+    return NotImplemented if session.phase is Phase.TRAIN else session.in_float(Tensor.detach, input)

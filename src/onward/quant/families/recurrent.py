@@ -81,7 +81,7 @@ def layers(session: Session, func: Any, input: Tensor, *args: Any) -> Any:
     is_packed = len(args) > 2 and isinstance(args[2], (list, tuple))
     place = 2 if is_packed else 1
     states, spec = args[place - 1], call.settings.weights
-    is_dynamic = func is torch.lstm and not is_packed and session.controller.config.lstm == "dynamic"
+    is_dynamic = func is torch.lstm and not is_packed and session.config.lstm == "dynamic"
     if is_packed or is_dynamic or call.settings.weight_only:
         x = session.values(input)
     elif session.for_a_chip:

@@ -194,7 +194,7 @@ def interpolate(
         return session.wait(resized(x), call)
     q, x_grid = found
 
-    def requantise(grid: Grid) -> Tensor:
+    def onto_output(grid: Grid) -> Tensor:
         numbers, onto = for_exact_sums(session, q, x_grid, grid)
         return quantize(exact(numbers), onto, call.settings.rounding)
 
@@ -205,7 +205,7 @@ def interpolate(
             return resized(numbers)
         return resized(numbers.flatten(0, 1)[None])[0].unflatten(0, numbers.shape[:2])
 
-    return session.wait(exact(x), call, requantise)
+    return session.wait(exact(x), call, onto_output)
 
 
 @handles(F.grid_sample)

@@ -16,10 +16,10 @@ from torch.utils import _pytree as pytree
 from ..exact.integers import quantize
 from ..grids.grid import Grid
 from ..grids.sites import MASK
-from ..run.float_values import is_float
+from ..run.float_values import in_both_forms, is_float
 from ..run.handlers import handles
 from ..run.session import Call, Phase, Session
-from ..run.tags import OnGrid, Pending, mark_made
+from ..run.states import OnGrid, Pending, mark_made
 from .elementwise import are_scores, dropped
 from .product import pair
 
@@ -60,15 +60,13 @@ _FORMS = frozenset(
 
 def _reformed(session: Session, func: Any, x: Tensor, args: Any, kwargs: Any) -> Tensor:
     """Another form of a product that may stay in float, as of one that was computed in rows: it goes on waiting."""
-    then = session.tag(x)
-    assert isinstance(then, Pending)
-    y = session.wait(func(x, *args, **kwargs), then.call)
-    then.is_viewed, then.forms = True, (*then.forms, weakref.ref(y))
-    tag = session.tag(y)
-    assert isinstance(tag, Pending)
+    then, waiting = session.label(x), session.tag(x)
+    assert isinstance(waiting, Pending)
+    y = session.wait(func(x, *args, **kwargs), waiting.call)
+    session.learn(x, is_viewed=True, forms=(*waiting.forms, weakref.ref(y)))
 
     def rounded(call: Call) -> Tensor | None:
-        if session.tag(x) is not then:
+        if session.has_changed_since(x, then):
             return None
         found: Tensor = moved(session, x, lambda each: func(each, *args, **kwargs), views=True)
         return found
@@ -78,9 +76,7 @@ def _reformed(session: Session, func: Any, x: Tensor, args: Any, kwargs: Any) ->
         found: Tensor = moved(session, x, lambda each: func(each, *args, **kwargs), views=True)
         return found
 
-    tag.in_float, tag.view = then.in_float, view
-    tag.rounded = None if tag.in_float else rounded
-    return y
+    return in_both_forms(session, session.learn(y, view=view), rounded, waiting.in_float)
 
 
 _COPIES = ("clone", "flip", "roll", "index_select", "tile", "repeat", "repeat_interleave", "gather", "take_along_dim")
@@ -109,10 +105,10 @@ def moved(
         return NotImplemented
     values = move(settled)
     grid = tag.grid
-    memory, forms = (tag.shared(), tag.forms) if views else (None, ())
+    memory, forms = (session.shared(settled), tag.forms) if views else (None, ())
     if tag.integers is None and isinstance(values, (Tensor, tuple, list)):  # in training
         for each in (values,) if isinstance(values, Tensor) else values:
-            session.put(each, OnGrid(memory=memory, forms=forms))
+            session.put(each, OnGrid(forms=forms), memory)
         return values
     if tag.integers is None or grid is None:
         integers = pytree.tree_map_only(Tensor, lambda each: None, values)
@@ -124,7 +120,7 @@ def moved(
     def tagged(value: Any, q: Any) -> Any:
         if not isinstance(value, Tensor):
             return value
-        return session.put(value, OnGrid(grid, q, memory=memory, moved=q is not None, forms=forms))
+        return session.put(value, OnGrid(grid, q, moved=q is not None, forms=forms), memory)
 
     return pytree.tree_map(tagged, values, integers, is_leaf=lambda each: each is None or isinstance(each, Tensor))
 

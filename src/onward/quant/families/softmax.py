@@ -24,7 +24,7 @@ from ..exact.runtime import is_elsewhere, runtime_function
 from ..grids.grid import is_power_of_two
 from ..run.handlers import handles
 from ..run.session import Phase, Session
-from ..run.tags import Pending
+from ..run.states import Pending
 
 
 @exact

@@ -30,8 +30,9 @@ from ..grids.grid import Grid
 from ..run.handlers import WEIGHT_ONLY, handles
 from ..run.overflow import IN_FLOAT32, warn_of_overflow
 from ..run.session import Session
+from ..run.states import Product
 from .convolution import Sliding, conv
-from .product import Product, compute, pair, with_stored_weight
+from .product import compute, pair, with_stored_weight
 
 _TRANSPOSED = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}
 
@@ -253,7 +254,7 @@ def transposed_convolution(
         return conv_transpose(x, x_grid, turned(w, groups), w_grid, bias, at)
 
     def exactly(x: Tensor, x_grid: Grid, w: Tensor, w_grid: Grid, bias: Tensor | None) -> Tensor:
-        warn_of_overflow(session, call, x_grid, w, bias, IN_FLOAT32)
+        warn_of_overflow(session.controller, call, x_grid, w, bias, IN_FLOAT32)
         sums = in_whole_numbers(x, x_grid, w, w_grid, bias)
         return rescale(sums, x_grid, w_grid, -1 - rank if w_grid.per_channel else None)
 

@@ -10,16 +10,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from ...errors import InputError
+from ..config.settings import Activations, Weights
 from .observers import RangeError
-
-if TYPE_CHECKING:
-    from ..config.settings import Activations, Weights
 
 # dtype of ONNX -> (smallest, largest, the torch type that holds it)
 _TYPES: dict[str, tuple[int, int, torch.dtype]] = {

@@ -10,16 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
+from ..config.settings import Activations
 from .grid import scale_and_zero_point
 from .observers import Observer
-
-if TYPE_CHECKING:
-    from ..config.settings import Activations
 
 _FINEST = -120  # as an exponent; bins of 2**-120 tell zero from anything that a scale can tell from zero
 _ELEMENTS = 1 << 20  # of a table of candidates and bins

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from .. import native
-from .plain_grids import UNBOUNDED, Bounds, Steps, steps_of
+from ..config.settings import Activations
+from ..native import UNBOUNDED, Bounds, Steps
+from .plain_grids import steps_of
 from .rounded import as_float32, round_to_steps, within
-
-if TYPE_CHECKING:
-    from ..config.settings import Activations
-    from .sites import Site
+from .sites import Site
 
 _TINY = torch.finfo(torch.float32).tiny
 _hardtanh_backward = torch.ops.aten.hardtanh_backward.default

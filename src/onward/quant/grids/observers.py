@@ -7,13 +7,12 @@ in front of a softmax is usual, NaN is not.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from ..config.settings import Activations
+from ..config.settings import Activations
 
 
 class RangeError(ValueError):

@@ -8,25 +8,19 @@ from __future__ import annotations
 
 import math
 from ctypes import c_float
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from .. import native
-from ..native import Steps
-from .sites import MASK
-
-if TYPE_CHECKING:
-    from ..config.settings import Activations
-    from .sites import Site
+from ..config.settings import Activations
+from ..native import UNBOUNDED, Bounds, Steps
+from .sites import MASK, Site
 
 _TINY = torch.finfo(torch.float32).tiny
 _NEARLY = 1 - 2.0**-22  # four units in the last place of a float32
 _LARGE = 16384  # values from which on two passes take less time than aminmax (PyTorch 2.13: 13 and 17 us for 64,000)
 
-Bounds = tuple[float | None, float | None]  # of an activation that follows, (0, None) for a ReLU
-UNBOUNDED: Bounds = (None, None)
 _SPOILT = Steps(0.0, 0.0, 0.0, 0, 0)  # what there is instead of the grid of a range that is not finite
 
 

@@ -8,7 +8,7 @@ low, high = observer.range()
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,12 +17,10 @@ from torch.nn import functional
 from ...capture.memory.tensor import Traced
 from ...errors import InputError
 from ..config.checks import nearest
+from ..config.settings import REGISTERED_METHODS, Activations, Weights, calibrate_methods
 from .grid import weight_scale, weight_steps
 from .histogram import Entropy, MeanSquaredError, Percentile
 from .observers import MinMax, MovingAverage, Observer, RangeError, TopK
-
-if TYPE_CHECKING:
-    from ..config.settings import Activations, Weights
 
 __all__ = [
     "Observer",
@@ -42,12 +40,6 @@ _BUILT_IN: dict[str, type[Observer]] = {
     "entropy": Entropy,
     "mse": MeanSquaredError,
 }
-_registered: dict[str, type[Observer]] = {}
-
-
-def calibrate_methods() -> tuple[str, ...]:
-    """The names that `Activations.range` may have."""
-    return (*_BUILT_IN, *_registered)
 
 
 def register_calibrate_method(name: str, cls: type[Observer]) -> None:
@@ -77,27 +69,27 @@ def register_calibrate_method(name: str, cls: type[Observer]) -> None:
         )
     if name in _BUILT_IN:
         raise InputError(f"the calibration method {name!r} is one of onward's own", hint="choose another name")
-    if _registered.get(name, cls) is not cls:
+    if REGISTERED_METHODS.get(name, cls) is not cls:
         raise InputError(
-            f"there is a calibration method {name!r} already: {_registered[name].__qualname__}",
+            f"there is a calibration method {name!r} already: {REGISTERED_METHODS[name].__qualname__}",
             hint=f"choose another name, or call onward.unregister_calibrate_method({name!r}) first",
         )
-    _registered[name] = cls
+    REGISTERED_METHODS[name] = cls
 
 
 def unregister_calibrate_method(name: str) -> None:
     """Take a registered method away; onward's own stay."""
-    if name not in _registered:
-        known = nearest(name, _registered)
+    if name not in REGISTERED_METHODS:
+        known = nearest(name, REGISTERED_METHODS)
         raise InputError(
             f"there is no registered calibration method {name!r}", hint=f"did you mean {known!r}?" if known else None
         )
-    del _registered[name]
+    del REGISTERED_METHODS[name]
 
 
 def make_observer(spec: Activations) -> Observer:
     """A new observer for one activation."""
-    cls = _BUILT_IN.get(spec.range) or _registered.get(spec.range)
+    cls = _BUILT_IN.get(spec.range) or REGISTERED_METHODS.get(spec.range)
     if cls is None:  # the configuration was made while it was registered
         raise InputError(
             f"the calibration method {spec.range!r} is not registered any more",

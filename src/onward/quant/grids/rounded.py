@@ -13,20 +13,19 @@ of the scale where the integer kernels divide, which differs next to ties.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from .. import native
+from ..config.settings import Activations, Weights
+from ..native import UNBOUNDED, Bounds
 from .grid import weight_scale, weight_steps
-from .plain_grids import UNBOUNDED, Bounds, follow, steps_between
+from .plain_grids import follow, steps_between
 from .ranges import weight_range
-
-if TYPE_CHECKING:
-    from ..config.settings import Activations, Weights
-    from .sites import Site
+from .sites import Site
 
 _TINY = torch.finfo(torch.float32).tiny
 _LARGE = 1 << 17  # values from which on one pass less is worth a function for autograd that is written in Python

@@ -19,8 +19,8 @@ from typing import Any
 import onnx_ir as ir
 import torch
 
+from ...passes.nodes import ASKS
 from ...passes.weights import add_constant, is_weight
-from .makers import ASKS
 from .quantize_later import is_of_all
 
 _ALONE = (

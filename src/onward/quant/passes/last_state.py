@@ -13,9 +13,8 @@ from __future__ import annotations
 import onnx_ir as ir
 import torch
 
-from ...passes.nodes import take_place
+from ...passes.nodes import maker_for_one, take_place
 from ...passes.weights import add_constant, as_torch, is_weight
-from .makers import maker_for_one
 
 _LAYERS = ("LSTM", "GRU", "RNN")
 _SEQUENCE, _DIRECTION, _BATCH, _HIDDEN = range(4)  # the axes of what such a layer gives

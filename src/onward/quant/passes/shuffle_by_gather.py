@@ -13,9 +13,8 @@ from __future__ import annotations
 import onnx_ir as ir
 import torch
 
-from ...passes.nodes import take_place
+from ...passes.nodes import maker_for_one, take_place
 from ...passes.weights import add_constant
-from .makers import maker_for_one
 
 _INTEGERS = (ir.DataType.UINT8, ir.DataType.INT8)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from .makers import maker_for_one
+from ...passes.nodes import maker_for_one
 from .quantize_later import is_of_all
 
 

@@ -1,39 +1,24 @@
-"""What `onward.init` leaves on a model: its configuration, and the hooks that start a session."""
+"""What `onward.init` leaves on a model: its configuration, and what is known of the model."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import onnx_ir as ir
 import torch
 from torch import Tensor, nn
 
-from ...capture.attempt.session import is_capturing
-from ...errors import QuantizationError
+from ...errors import InputError, QuantizationError
+from ...lower.formats import PREPARED
+from ...options import ExportOptions, TrainingMode
 from ..config.settings import QuantConfig, Resolved
-from ..grids.sites import PREFIX, Site, hold_range
-from ..setup.compiled_models import check_not_traced, not_compiled, say_uncompiled, set_compiler
-from .autocast import return_to_autocast
-from .calls import Known
-from .checkpointing import check_forward
-from .whole_modules import is_one_function
+from ..grids.ranges import make_observer
+from ..grids.sites import Site
+from ..passes.pipeline import for_onnxruntime
+from .study import Study
 
-if TYPE_CHECKING:
-    from ..tools.study import Study
-    from .session import Session
-
-ATTRIBUTE = "_onward_quantisation"
-
-
-class _Running(threading.local):
-    """The sessions of a thread: one for each quantised model that runs inside of another."""
-
-    def __init__(self) -> None:
-        self.stack: list[Session] = []
-
-
-running = _Running()
+ATTRIBUTE = PREPARED
 
 
 class Controller:
@@ -71,92 +56,50 @@ class Controller:
 
     def observe(self, site: Site, x: Tensor) -> None:
         """Calibration: a site looks at what passes."""
-        from ..grids.ranges import make_observer
-
         assert self.observers is not None
         held = self.observers.get(site.label)
         if held is None:
             held = self.observers[site.label] = (site, make_observer(site.settings))
         held[1].observe(x.detach())
 
+    # Export (see `lower/formats.py`)
 
-class Enter:
-    """Before a module's forward: the outermost one starts a session."""
-
-    first: tuple[nn.Module, str] | None = None  # that has a parameter to be quantised, and its name
-
-    def __init__(self, controller: Controller, path: str, module: nn.Module) -> None:
-        self.controller, self.path = controller, path
-        self.settings = controller.settings_for(path)
-        self.is_whole = self.settings is not None and not self.settings.weight_only and is_one_function(module)
-        self.known: Known = {}
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "known": {}, "first": None}
-
-    @not_compiled
-    def __call__(self, module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> Any:
-        compiler = set_compiler(None)
-        if compiler:
-            say_uncompiled(self.controller)
-        stack = running.stack
-        session = stack[-1] if stack else None
-        try:
-            if session is not None and session.controller is self.controller:
-                frame = session.enter_module(module, self.path, self.settings, self.is_whole, self.known)
-            else:
-                session = self._new_session(module)
-                frame = session.enter_module(module, self.path, self.settings, self.is_whole, self.known)
-                args, kwargs = session.begin(args, kwargs)
-                stack.append(session)
-        except BaseException:
-            set_compiler(compiler)
-            raise
-        frame.compiler = compiler
-        if frame.whole is not None:
-            return session.arguments(args, kwargs)
-        return (args, kwargs) if session.autocast and len(session.frames) == 1 else None
-
-    def _new_session(self, module: nn.Module) -> Session:
-        from .session import Phase, Session
-
-        if not is_capturing():
-            check_not_traced()
-        study = self.controller.study
-        if study is not None:
-            phase = Phase.EXACT if study.exact else Phase.CALIBRATE
-        elif self.controller.observers is not None:
-            phase = Phase.CALIBRATE
-        else:
-            phase = Phase.TRAIN if module.training else Phase.EXACT
-        if phase is Phase.TRAIN:
-            check_forward()
-        if phase is Phase.TRAIN and is_capturing():
+    def check_export(self, module: nn.Module, model: nn.Module, options: ExportOptions) -> None:
+        """Refuse what an export of this model, or of one around it, cannot do: its weights are integers, worked out
+        when it is exported."""
+        for name, (asked, does) in _WEIGHTS_OUTSIDE.items():
+            if getattr(options, name) is asked:
+                raise InputError(
+                    f"{name}={asked} {does}, and the weights of a quantised model are integers that are worked out "
+                    "once",
+                    hint=f"leave {name} out",
+                )
+        check_types(module, self, "export")
+        if self.observers is not None:
             raise QuantizationError(
-                "a quantised model is exported in evaluation mode: in training its numbers are no integers",
-                hint="leave `training` out, or give TrainingMode.EVAL",
+                "the model is being calibrated, and computes in float until its ranges are found",
+                hint="export it behind the block of `with onward.calibration(model):`",
             )
-        self._check_type(module)
-        return Session(self.controller, phase, module, self.path)
-
-    def _check_type(self, module: nn.Module) -> None:
-        """`init` has looked at every parameter; a model that was cast since is known by the first that is quantised."""
-        holder, key = self.first or (module, "")
-        first: Tensor | None = holder._parameters.get(key)
-        if first is None:
-            found = next(quantised_parameters(self.controller, module, self.path), None)
-            if found is None:
-                return
-            _, holder, key, first = found
-            self.first = holder, key
-        if first.dtype is not torch.float32:
+        training = [path for path, each in model.named_modules() if each.training and path]
+        if options.training is TrainingMode.PRESERVE and training and not model.training:
             raise QuantizationError(
-                f"the parameters are of {first.dtype} by now, and what is quantised is float32",
-                hint="call model.float(); autocast may still compute in half precision",
+                f"a quantised model is exported in evaluation mode, and {training[0]} is in training mode",
+                hint="leave `training` out, or call model.eval()",
             )
 
+    def finish_export(self, graph: ir.Model) -> None:
+        """Let passes make the file fast in onnxruntime."""
+        for_onnxruntime(graph, widen=self.config.widen_channels)
 
-def quantised_parameters(
+
+_WEIGHTS_OUTSIDE = {
+    "export_params": (False, "makes inputs of the parameters"),
+    "keep_initializers_as_inputs": (True, "makes inputs of the parameters"),
+    "do_constant_folding": (False, "leaves to the file what is computed from the parameters"),
+}
+
+
+def quantized_parameters(
     controller: Controller, module: nn.Module, path: str
 ) -> Iterator[tuple[str, nn.Module, str, Tensor]]:
     """The float parameters of the modules that are quantised, each with the path of its module, that, and its name."""
@@ -167,61 +110,12 @@ def quantised_parameters(
                     yield name, each, key, one
 
 
-class Leave:
-    """After it, also after an error."""
-
-    def __init__(self, controller: Controller) -> None:
-        self.controller = controller
-
-    @not_compiled
-    def __call__(self, module: nn.Module, args: tuple, *given: Any) -> Any:
-        result = given[-1]  # models that were pickled by older versions give keyword arguments before it
-        stack = running.stack
-        session = stack[-1] if stack else None
-        if session is None or session.frames[-1].module is not module:  # the error came before the module was entered
-            return None
-        compiler = session.frames[-1].compiler
-        try:
-            try:
-                result = session.leave_module(result)
-            finally:
-                if not session.frames:
-                    stack.pop()
-                    session.__exit__(None, None, None)
-            if session.frames:
-                return result
-            result = session.outputs(result) if self.controller.config.outputs else result
-            session.forget()
-            return result
-        except RuntimeError as error:
-            session.explain(error)
-            raise
-        finally:
-            if session.autocast and not session.frames:
-                return_to_autocast(session.autocast)
-            if compiler is not None:
-                set_compiler(compiler)
-
-
-def load_ranges(module: nn.Module, learned: bool, state: dict[str, Any], prefix: str, *_: Any) -> None:
-    """Before a checkpoint is loaded: make room for the ranges in it, and do not miss those that it lacks."""
-    found = {key[len(prefix) :]: value for key, value in state.items() if key.startswith(f"{prefix}{PREFIX}")}
-    for key, value in found.items():
-        if "." not in key and getattr(module, key, None) is None:
-            # A checkpoint may be in half precision; of one with another shape PyTorch says so, where there is a range.
-            values = value.detach() if value.shape == (2,) else torch.zeros(2)
-            hold_range(module, key, values, learned=learned)
-
-
-class LoadRanges:
-    """`load_ranges` as a hook that can be copied with its model."""
-
-    def __init__(self, learned: bool) -> None:
-        self.learned = learned
-
-    def __call__(self, module: nn.Module, state: dict[str, Any], prefix: str, *rest: Any) -> None:
-        load_ranges(module, self.learned, state, prefix, *rest)
-        held = {**module._buffers, **module._parameters}
-        for key, value in held.items():  # a float checkpoint has no ranges: those of the model stay
-            if key.startswith(PREFIX) and value is not None:
-                state.setdefault(f"{prefix}{key}", value.detach())
+def check_types(model: nn.Module, controller: Controller, what: str) -> None:
+    """Refuse parameters of another type than float32; `what` is the caller, for the error."""
+    for path, _, _, each in quantized_parameters(controller, model, ""):
+        if each.dtype is not torch.float32:
+            where = path or "the model itself"
+            raise InputError(
+                f"{what}: {where} has parameters of {each.dtype}, and what is quantised is float32",
+                hint="call model.float() first (autocast may still compute in half precision), or switch it off",
+            )

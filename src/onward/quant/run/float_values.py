@@ -11,14 +11,13 @@ chips (`Session.for_a_chip`) have every grid, and so have sixteen bits, which ar
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from torch import Tensor
 
-from .tags import OnGrid, Pending
-
-if TYPE_CHECKING:
-    from .session import Session
+from .calls import Call
+from .session import Session
+from .states import OnGrid, Pending
 
 # Calls whose integer kernels give floats too. Those of convolutions do not, and sixteen bits have none.
 _MATRICES = ("linear", "matmul", "attention")
@@ -36,16 +35,15 @@ def unrounded(session: Session, x: Tensor) -> Tensor:
     tag = _undecided(session, x)
     if tag is None or not (is_float(session, x) or tag.call.name.startswith("add")):
         return before_rounding(session, session.settle(x))
-    tag.in_float, tag.requantise, tag.rounded = True, None, None
-    return x
+    return session.learn(x, in_float=True, requantize=None, rounded=None)
 
 
 def _undecided(session: Session, x: Tensor) -> Pending | None:
     """The tag of a tensor that waits, and that what reads it first decides about."""
     tag = session.tag(x)
-    if not isinstance(tag, Pending) or tag.settled is not None or tag.folded is not None or session.for_a_chip:
+    if not isinstance(tag, Pending) or tag.settled is not None or tag.unfolded is not None or session.for_a_chip:
         return None
-    return tag if tag.call.settings.activations.bits <= 8 else None
+    return tag if tag.call.bits <= 8 else None
 
 
 def before_rounding(session: Session, x: Tensor) -> Tensor:
@@ -58,7 +56,7 @@ def remember(session: Session, rounded: Tensor, values: Tensor, bits: int) -> Te
     """Note what a tensor was before it was put on its grid."""
     tag = session.tag(rounded)
     if isinstance(tag, OnGrid) and rounded is not values and bits <= 8 and not session.for_a_chip:
-        tag.before = values
+        session.learn(rounded, before=values)
     return rounded
 
 
@@ -66,3 +64,10 @@ def was_read_in_float(session: Session, x: Tensor) -> bool:
     """Whether what waits was decided about so."""
     tag = session.tag(x)
     return isinstance(tag, Pending) and tag.in_float
+
+
+def in_both_forms(
+    session: Session, y: Tensor, rounded: Callable[[Call], Tensor | None], was_read_in_float: bool
+) -> Tensor:
+    """Let a result wait as floats and, unless its operands were read in float, as the result of rounded operands."""
+    return session.learn(y, in_float=was_read_in_float, rounded=None if was_read_in_float else rounded)

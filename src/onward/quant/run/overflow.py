@@ -1,27 +1,22 @@
-"""Warnings about quantised models, and sums that their arithmetic has no room for."""
+"""Sums of products that integer arithmetic has no room for: warnings, and errors where calibration saw them."""
 
 from __future__ import annotations
 
 import math
 import warnings
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from ...capture.attempt.session import is_capturing
 from ...errors import QuantizationError
+from ..config.checks import QuantizationWarning
 from ..grids.grid import Grid
-
-if TYPE_CHECKING:
-    from .session import Call, Session
+from .calls import Call
+from .controller import Controller
 
 IN_FLOAT32 = 2**24  # whole numbers up to here are exact
 IN_INT32 = 2**31 - 1
-
-
-class QuantizationWarning(UserWarning):
-    """Something about a quantised model that its owner should know."""
 
 
 def largest_sum(x: Grid, weight: Tensor, bias: Tensor | None, room: int = IN_INT32) -> int:
@@ -42,7 +37,7 @@ def _is_small(weight: Tensor, room: int) -> bool:
 
 
 def warn_of_overflow(
-    session: Session,
+    controller: Controller,
     call: Call,
     x: Grid,
     weight: Tensor,
@@ -52,7 +47,7 @@ def warn_of_overflow(
 ) -> None:
     """Once for every product of a model. One whose sums went beyond int32 in calibration, which `w_scale` tells, is not
     exported: from there on they go on from the other end, in onnxruntime as in evaluation."""
-    warned = session.controller.warned
+    warned = controller.warned
     if _is_small(weight, room) or (call.label in warned and not is_capturing()):
         return
     largest = largest_sum(x, weight, bias, room)
@@ -97,7 +92,7 @@ def _seen(call: Call, x: Grid, scale: Tensor) -> float:
 
 def _remedy(call: Call, excess: float) -> str:
     """What keeps sums inside that are so many times too large."""
-    bits = call.settings.weights.bits - math.ceil(math.log2(excess))
+    bits = call.weight_bits - math.ceil(math.log2(excess))
     if not call.path:
         return f"Weights of {bits} bits keep them inside" if bits >= 2 else "Several layers of fewer inputs would do"
     fewer = f"Rule({call.path!r}, weights={{'bits': {bits}}}) keeps them inside, " if bits >= 2 else ""

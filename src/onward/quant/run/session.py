@@ -18,7 +18,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -26,47 +26,41 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from ...capture.attempt.session import is_capturing
+from ...capture.memory.versions import share_memory
 from ...errors import QuantizationError
-from ..config.settings import Activations, Resolved
+from ..config.checks import QuantizationWarning
+from ..config.settings import Activations, QuantConfig, Resolved
 from ..exact.integers import centered, dequantize, quantize
 from ..grids.grid import Grid, grid_from_range
 from ..grids.learned import fake_quantize_learned
 from ..grids.observers import RangeError
-from ..grids.plain_grids import UNBOUNDED, Bounds
 from ..grids.rounded import fake_quantize, fake_quantize_following, within
 from ..grids.sites import MASK, Site, ranges_of
-from . import whole_modules as modules
-from .autocast import in_full, is_autocast, leave_autocast, no_autocast
-from .calls import Call, Frame, Known
-from .checkpointing import is_checkpointed, kept, saved_hooks
-from .error_hints import trouble_of
+from ..native import UNBOUNDED, Bounds
+from .calls import Call, Frame, Known, made_by_table
+from .controller import Controller
 from .handlers import ABOUT, HANDLERS, INSIDE, SWITCHED_OFF, WEIGHT_ONLY
-from .overflow import QuantizationWarning
-from .study_requests import is_rounded
-from .tagged_tensors import Phase, Tagged, tensors_in, writes
-from .tags import (
-    Entered,
-    OnGrid,
-    Overwritten,
-    Pending,
-    is_made,
-    is_marked_weight,
-    mark_made,
-    mark_weight,
-    share_memory,
+from .states import Entered, OnGrid, Overwritten, Pending, Product, is_made, is_marked_weight, mark_made, mark_weight
+from .study import is_rounded
+from .surroundings import (
+    hint_for,
+    in_full,
+    is_autocast,
+    is_checkpointed,
+    kept,
+    leave_autocast,
+    no_autocast,
+    saved_hooks,
 )
-
-if TYPE_CHECKING:
-    from ..families.product import BatchNorm, Product
-    from .controller import Controller
+from .tensors import Phase, Tensors, tensors_in, writes
 
 
-class Session(Tagged, TorchFunctionMode):
+class Session(Tensors, TorchFunctionMode):
     """See the top of this file. Handlers get it as their first argument."""
 
     def __init__(self, controller: Controller, phase: Phase, model: nn.Module, path: str) -> None:
         TorchFunctionMode.__init__(self)
-        Tagged.__init__(self, phase)
+        Tensors.__init__(self, phase)
         self.controller, self.model, self.path = controller, model, path
         self.study = controller.study
         self.frames: list[Frame] = []
@@ -106,7 +100,7 @@ class Session(Tagged, TorchFunctionMode):
             return result
         keeping = kept(self.controller) if is_checkpointed() else contextlib.nullcontext()
         with self._paused(), keeping:
-            by_table = None if frame.given is None else modules.by_table(frame.module, *frame.given, result)
+            by_table = None if frame.given is None else made_by_table(frame.module, *frame.given, result)
             return self.finish(self.values(result), frame.call("module").site("output"), by_table)
 
     def arguments(self, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]] | None:
@@ -187,7 +181,7 @@ class Session(Tagged, TorchFunctionMode):
 
     def explain(self, error: RuntimeError) -> None:
         """Say it in other words, where something is known of the reason."""
-        instead = trouble_of(self.controller, self.model, self.path, error)
+        instead = hint_for(self.controller, self.model, self.path, error)
         if instead is not None:
             raise instead from error
 
@@ -206,7 +200,7 @@ class Session(Tagged, TorchFunctionMode):
             tensors = tensors_in(args, kwargs)
         read = tensors[:1] if func in _TO_A_KIND else tensors
         made = all(is_made(each) for each in read if each.is_floating_point())
-        if into and self.is_replaceable(self.tag(args[0])):
+        if into and self.is_replaceable(args[0]):
             args = (args[0].clone(), *args[1:])
         result = func(*args, **kwargs)
         if into:
@@ -231,8 +225,8 @@ class Session(Tagged, TorchFunctionMode):
     def _share(self, tensors: list[Tensor]) -> None:
         """There are views of these in float, which see what is written to them: nothing else may take their place."""
         for each in tensors:
-            if isinstance(tag := self.tag(each), OnGrid):
-                tag.shared()
+            if self.is_on_grid(each):
+                self.shared(each)
 
     def _is_nothing_special(self, x: Tensor) -> bool:
         """Whether a tensor is from outside: on no grid, no weight, no mask."""
@@ -270,9 +264,19 @@ class Session(Tagged, TorchFunctionMode):
         """One function as if the model had called it."""
         return self.composed(lambda: func(*args))
 
+    @property
+    def frame(self) -> Frame:
+        """The module that is running."""
+        return self.frames[-1]
+
     def call(self, name: str) -> Call:
         """The next call of a function in the module that is running."""
         return self.frames[-1].call(name)
+
+    @property
+    def config(self) -> QuantConfig:
+        """What quantization of the model is asked to do."""
+        return self.controller.config
 
     @property
     def is_evaluated(self) -> bool:
@@ -282,7 +286,7 @@ class Session(Tagged, TorchFunctionMode):
     @property
     def for_a_chip(self) -> bool:
         """Whether halves are rounded up: then it is not onnxruntime that will run the file."""
-        return self.controller.config.rounding == "half_up"
+        return self.config.rounding == "half_up"
 
     # Grids
 
@@ -296,18 +300,21 @@ class Session(Tagged, TorchFunctionMode):
         if isinstance(tag, Entered):
             return tag.settled
         if isinstance(tag, Pending):
-            if tag.settled is None:
-                tag.settled = self._settled(x, tag)
-                if tag.forms and isinstance(after := self.tag(tag.settled), OnGrid):
-                    after.forms = tag.forms
-            return tag.settled
+            return self._settle_pending(x, tag) if tag.settled is None else tag.settled
         if isinstance(tag, OnGrid) and tag.moved:
-            return self._from_integers(tag)
+            return self._from_integers(x, tag)
         if tag is not None or entry is None or not self.is_full(x):
             return x
         settled = self.finish(x, entry)
         if settled is not x:
             self.put(x, Entered(settled))
+        return settled
+
+    def _settle_pending(self, x: Tensor, tag: Pending) -> Tensor:
+        settled = self._settled(x, tag)
+        if tag.forms and self.is_on_grid(settled):
+            self.learn(settled, forms=tag.forms)
+        self.learn(x, settled=settled)
         return settled
 
     def _settled(self, x: Tensor, tag: Pending) -> Tensor:
@@ -316,30 +323,30 @@ class Session(Tagged, TorchFunctionMode):
         waiting = tag
         if tag.bounded is not None and self.controller.observers:  # then it will be bounded on this grid
             self.controller.observers.pop(tag.bounded.label, None)
-        if tag.folded is not None:
+        if tag.unfolded is not None:
             x, waiting = self._unfolded(tag)
         site = waiting.call.site("output")
         if waiting.otherwise is not None and site.range is None:
             return waiting.otherwise()
-        return self.finish(x, site, waiting.requantise)
+        return self.finish(x, site, waiting.requantize)
 
     def take_view(self, x: Tensor) -> Tensor:
         """Make real views of a waiting result and its other forms, before one of them is written to: the one given, or
         what it is on the grid that it has entered, if there are views of that."""
         tag = self.tag(x)
-        if isinstance(tag, Entered) and isinstance(inside := self.tag(tag.settled), OnGrid) and inside.memory:
+        if isinstance(tag, Entered) and (inside := self.label(tag.settled)) and inside.memory:
             self.put(x, Overwritten(tag.settled))
             return tag.settled
         if not isinstance(tag, (Pending, OnGrid)):
             return x
-        forms, tag.forms = tag.forms, ()
+        self.learn(x, forms=())
         if isinstance(tag, Pending):
             if tag.view is not None:  # what is there already may be a copy
-                view, tag.view = tag.view, None
-                tag.settled = view()
+                self.learn(x, view=None)
+                self.learn(x, settled=tag.view())
             if tag.is_viewed:
                 self.settle(x)
-        for form in forms:
+        for form in tag.forms:
             if (y := form()) is not None:
                 self.take_view(y)
         return x
@@ -348,10 +355,10 @@ class Session(Tagged, TorchFunctionMode):
         self,
         y: Tensor,
         site: Site,
-        requantise: Callable[[Grid], Tensor] | None = None,
+        requantize: Callable[[Grid], Tensor] | None = None,
         bounds: Bounds = UNBOUNDED,
     ) -> Tensor:
-        """Put a result on the grid of a site, between the bounds of an activation (`requantise` knows them)."""
+        """Put a result on the grid of a site, between the bounds of an activation (`requantize` knows them)."""
         y = y if y.dtype is torch.float32 else self._in_full(y)
         if self.phase is Phase.TRAIN:
             return self._fake(y, site, bounds)
@@ -367,7 +374,7 @@ class Session(Tagged, TorchFunctionMode):
         if self._holds_masks(site, y):
             return y
         grid = site.grid()
-        q = quantize(y, grid, site.rounding) if requantise is None else requantise(grid)
+        q = quantize(y, grid, site.rounding) if requantize is None else requantize(grid)
         result = self.on_grid(q, grid)
         if self.study is not None and self.study.saw is not None:
             self.study.saw(site, result, q, grid)
@@ -375,7 +382,7 @@ class Session(Tagged, TorchFunctionMode):
 
     def finish_within(self, y: Tensor, low: float, high: float, spec: Activations, rounding: str) -> Tensor:
         """Put a result on the grid of a range that is known beforehand."""
-        rounds = self.phase is Phase.TRAIN or is_rounded(self, self.frames[-1].path)
+        rounds = self.phase is Phase.TRAIN or is_rounded(self.study, self.frames[-1].path)
         if self.phase is Phase.CALIBRATE and not rounds:
             return self.put(y, OnGrid())
         if rounds:
@@ -383,12 +390,14 @@ class Session(Tagged, TorchFunctionMode):
         grid = grid_from_range(torch.tensor(low), torch.tensor(high), spec, rounding)
         return self.on_grid(quantize(y, grid, rounding), grid)
 
-    def _from_integers(self, tag: OnGrid) -> Tensor:
+    def _from_integers(self, x: Tensor, tag: OnGrid) -> Tensor:
         """The values of integers that were moved: computed from these, so that the same moves are not made twice."""
-        if tag.settled is None:
-            assert tag.integers is not None and tag.grid is not None
-            tag.settled = self.on_grid(tag.integers, tag.grid)
-        return tag.settled
+        if tag.settled is not None:
+            return tag.settled
+        assert tag.integers is not None and tag.grid is not None
+        settled = self.on_grid(tag.integers, tag.grid)
+        self.learn(x, settled=settled)
+        return settled
 
     def on_grid(self, integers: Tensor, grid: Grid) -> Tensor:
         """The values of integers on a grid, as a tensor that knows about both."""
@@ -398,13 +407,13 @@ class Session(Tagged, TorchFunctionMode):
         self,
         y: Tensor,
         call: Call,
-        requantise: Callable[[Grid], Tensor] | None = None,
+        requantize: Callable[[Grid], Tensor] | None = None,
         product: Product | None = None,
-        folded: BatchNorm | None = None,
+        unfolded: Callable[[], Tensor] | None = None,
     ) -> Tensor:
         """A result that is put on its grid when it is seen what follows."""
         y = y if y.dtype is torch.float32 else self._in_full(y)
-        return self.put(y, Pending(call, requantise, product, folded))
+        return self.put(y, Pending(call, requantize, product, unfolded))
 
     def _in_full(self, y: Tensor) -> Tensor:
         """Under autocast a product is of a shorter type, which has no room for the steps of a grid."""
@@ -421,7 +430,7 @@ class Session(Tagged, TorchFunctionMode):
             return None
         if tag.rounded is not None and (again := tag.rounded(tag.call)) is not None:
             return self.waiting(again)
-        return (x, tag) if tag.folded is None else self._unfolded(tag)
+        return (x, tag) if tag.unfolded is None else self._unfolded(tag)
 
     def joined(self, first: Call, site: Site) -> None:
         """What the running module does has become part of an earlier call; a study may want to know."""
@@ -430,11 +439,9 @@ class Session(Tagged, TorchFunctionMode):
 
     def _unfolded(self, tag: Pending) -> tuple[Tensor, Pending]:
         """A product into which the batch norm that used to follow was folded, and this time it did not follow."""
-        from ..families.product import compute
-
-        assert tag.product is not None
+        assert tag.unfolded is not None
         self.controller.followers.pop(tag.call.label, None)
-        y = compute(self, tag.call, tag.product)
+        y = tag.unfolded()
         again = self.tag(y)
         assert isinstance(again, Pending)
         return y, again
@@ -448,8 +455,8 @@ class Session(Tagged, TorchFunctionMode):
         return self.on_grid(q, replace(grid, scale=grid.scale * factor))
 
     def wide_integers(self, x: Tensor, settings: Resolved) -> tuple[Tensor, Grid] | None:
-        """The same where they, or those of a result with these settings, have sixteen bits: so fine that what is
-        computed in float between two grids has to be exact as well."""
+        """The integers of a tensor and their grid, if they or those of a result with these settings have sixteen bits:
+        so fine that what is computed in float between two grids has to be exact as well."""
         found = self.integers(x)
         if found is None or self.for_a_chip:
             return None
@@ -530,8 +537,8 @@ class Session(Tagged, TorchFunctionMode):
         tag = self.tag(x)
         if not isinstance(tag, Pending) or tag.settled is not None or self.for_a_chip:
             return
-        if tag.call.settings.activations.bits < 8:
-            tag.call = tag.call.with_activations(bits=8)
+        if tag.call.bits < 8:
+            self.learn(x, call=tag.call.with_activations(bits=8))
 
     def _output(self, leaf: Any) -> Any:
         if isinstance(leaf, Tensor):

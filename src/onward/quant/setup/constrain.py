@@ -17,10 +17,10 @@ import torch
 from torch import Tensor, nn
 
 from ...errors import InputError
+from ..config.checks import QuantizationWarning
 from ..config.files import given_config
 from ..config.settings import Clamp, QuantConfig
 from ..run.controller import ATTRIBUTE
-from ..run.overflow import QuantizationWarning
 from .initialize import checked, switched_off
 
 LINGER = Clamp(weight_factor=7.0, activation=8.0)  # what linger clamps at, unless told otherwise

@@ -10,17 +10,14 @@ from typing import Any
 import torch
 from torch import nn
 
-from ...errors import InputError, QuantizationError
-from ...lower.formats import CHECKS
-from ...options import ExportOptions, TrainingMode
-from .. import linger_format, passes
+from ...errors import InputError
+from .. import families
+from ..config.files import write_config
 from ..config.settings import QuantConfig, Rule
-from ..run.controller import ATTRIBUTE, Controller, Enter, Leave, LoadRanges, quantised_parameters
-from ..run.error_hints import refuse_script
-from .computed_weights import watch_made_weights
+from ..run.controller import ATTRIBUTE, Controller, check_types
+from .hooks import Enter, Leave, LoadRanges, refuse_script, watch_computed_weights
 
-linger_format.register()
-passes.register()
+__all__ = ["families", "initialise", "is_initialised"]
 
 
 def initialise(
@@ -45,7 +42,7 @@ def initialise(
     _check_scripts(model)
     check_types(model, controller, "init")
     for path, module in model.named_modules():
-        watch_made_weights(module, controller, path)
+        watch_computed_weights(module, controller, path)
         module.register_forward_pre_hook(Enter(controller, path, module), with_kwargs=True)
         module.register_forward_hook(Leave(controller), always_call=True)
         settings = controller.settings_for(path)
@@ -104,17 +101,6 @@ def _check_scripts(model: nn.Module) -> None:
         )
 
 
-def check_types(model: nn.Module, controller: Controller, what: str) -> None:
-    """Refuse parameters of another type than float32; `what` is the caller, for the error."""
-    for path, _, _, each in quantised_parameters(controller, model, ""):
-        if each.dtype is not torch.float32:
-            where = path or "the model itself"
-            raise InputError(
-                f"{what}: {where} has parameters of {each.dtype}, and what is quantised is float32",
-                hint="call model.float() first (autocast may still compute in half precision), or switch it off",
-            )
-
-
 def is_initialised(model: Any) -> bool:
     """Whether `onward.init` was called on a model."""
     return isinstance(model, nn.Module) and ATTRIBUTE in model.__dict__
@@ -165,39 +151,6 @@ def _several(name: str, given: Any) -> Iterable[Any]:
     return several
 
 
-_WEIGHTS_OUTSIDE = {
-    "export_params": (False, "makes inputs of the parameters"),
-    "keep_initializers_as_inputs": (True, "makes inputs of the parameters"),
-    "do_constant_folding": (False, "leaves to the file what is computed from the parameters"),
-}
-
-
-def check_export(model: Any, options: ExportOptions) -> None:
-    """The weights of a quantised model are integers, worked out when it is exported."""
-    modules = dict(model.named_modules()) if isinstance(model, nn.Module) else {}
-    quantised = [each for each in modules.values() if ATTRIBUTE in each.__dict__]
-    if not quantised:
-        return
-    for name, (asked, does) in _WEIGHTS_OUTSIDE.items():
-        if getattr(options, name) is asked:
-            raise InputError(
-                f"{name}={asked} {does}, and the weights of a quantised model are integers that are worked out once",
-                hint=f"leave {name} out",
-            )
-    for each in quantised:
-        controller: Controller = each.__dict__[ATTRIBUTE]
-        check_types(each, controller, "export")
-        if controller.observers is not None:
-            raise QuantizationError(
-                "the model is being calibrated, and computes in float until its ranges are found",
-                hint="export it behind the block of `with onward.calibration(model):`",
-            )
-    training = [path for path, each in modules.items() if each.training and path]
-    if options.training is TrainingMode.PRESERVE and training and not model.training:
-        raise QuantizationError(
-            f"a quantised model is exported in evaluation mode, and {training[0]} is in training mode",
-            hint="leave `training` out, or call model.eval()",
-        )
-
-
-CHECKS.append(check_export)
+def save_config(config: QuantConfig | nn.Module, path: str | os.PathLike[str]) -> None:
+    """Write a configuration, or that of a model that `onward.init` was called on. Whole or not at all."""
+    write_config(controller_of(config, "save_config").config if isinstance(config, nn.Module) else config, path)

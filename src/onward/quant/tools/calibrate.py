@@ -12,11 +12,11 @@ from torch import nn
 
 from ...capture.frontends.model import set_training
 from ...errors import QuantizationError
+from ..config.checks import QuantizationWarning
 from ..grids.ranges import Observer, RangeError
 from ..grids.sites import Site
-from ..run.controller import Controller
-from ..run.overflow import QuantizationWarning
-from ..setup.initialize import check_types, controller_of
+from ..run.controller import Controller, check_types
+from ..setup.initialize import controller_of
 
 
 def calibration(model: nn.Module) -> Calibration:

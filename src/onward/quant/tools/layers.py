@@ -2,23 +2,50 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import shutil
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy
+import torch
 from torch import Tensor, nn
 
+from ...capture.frontends.model import set_training
 from ...errors import InputError, WriteError
 from ..grids.grid import Grid
 from ..grids.sites import Site
-from ..run.session import Call, Frame
-from .study import Study, run
+from ..run.calls import Call, Frame
+from ..run.study import Study
+from ..setup.initialize import controller_of
+from .quantize import as_call, check_call
+
+
+@contextlib.contextmanager
+def studying(model: nn.Module, study: Study, what: str) -> Iterator[None]:
+    """Run the model in evaluation mode and under a study."""
+    controller = controller_of(model, what)
+    before = controller.study
+    controller.study = study
+    try:
+        with set_training(model, False), torch.no_grad():
+            yield
+    finally:
+        controller.study = before
+
+
+def run(model: nn.Module, batch: Any, study: Study, what: str) -> Any:
+    """One batch through the model."""
+    args, kwargs = as_call(batch)
+    check_call(model, args, kwargs)
+    with studying(model, study, what):
+        return model(*args, **kwargs)
 
 
 @dataclass(frozen=True)

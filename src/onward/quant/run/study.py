@@ -1,24 +1,16 @@
-"""Looking at a quantised model while it runs, without changing it: what analyses and dumps are made of."""
+"""Looking at a quantized model while it runs, without changing it: what analyses and dumps are made of."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from ...capture.frontends.model import set_training
 from ..exact.integers import dequantize, quantize
 from ..grids.grid import Grid
 from ..grids.sites import Site
-from ..setup.initialize import controller_of
-from .quantize import as_call, check_call
-
-if TYPE_CHECKING:
-    from ..run.session import Call, Frame
+from .calls import Call, Frame
 
 Saw = Callable[[Site, Tensor, Tensor | None, Grid | None], None]
 Weighed = Callable[[str, str, Tensor, Tensor, int], None]
@@ -52,22 +44,19 @@ class Study:
         return dequantize(quantize(values, grid, site.rounding), grid)
 
 
-@contextlib.contextmanager
-def studying(model: nn.Module, study: Study, what: str) -> Iterator[None]:
-    """Run the model in evaluation mode and under a study."""
-    controller = controller_of(model, what)
-    before = controller.study
-    controller.study = study
-    try:
-        with set_training(model, False), torch.no_grad():
-            yield
-    finally:
-        controller.study = before
+def siteless(path: str) -> str:
+    """What a module rounds at no site: its weights, and results of a range that is known beforehand."""
+    return f"{path}:siteless"
 
 
-def run(model: nn.Module, batch: Any, study: Study, what: str) -> Any:
-    """One batch through the model."""
-    args, kwargs = as_call(batch)
-    check_call(model, args, kwargs)
-    with studying(model, study, what):
-        return model(*args, **kwargs)
+def is_rounded(study: Study | None, path: str) -> bool:
+    """Whether a study in float arithmetic wants what a module rounds at no site to be rounded."""
+    return study is not None and siteless(path) in study.only
+
+
+def show_weight(
+    study: Study | None, path: str, name: str, weight: Tensor, rounded: Callable[[], Tensor], axis: int = 0
+) -> None:
+    """Show a weight, and what is made of it, to a study that wants to see it."""
+    if study is not None and study.weighed is not None:
+        study.weighed(path, name, weight.detach(), rounded(), axis)
