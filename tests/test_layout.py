@@ -7,7 +7,8 @@ the end can show it a wrong line and see it refuse.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -24,13 +25,48 @@ ROOMS = (
     "tables", "errors", "stages", "options", "classic", "capture", "lower", "passes", "write", "verify", "hunt",
     "torch_names", "program", "files", "report", "steps", "api",
 )  # fmt: skip
-# The rooms of capture/. What runs goes the same way there: from itself and from rooms to its left. Imports for the type
-# checker alone (`if TYPE_CHECKING`) may go back.
-CAPTURE_ROOMS = (
-    "ground", "call", "program", "sizes", "memory", "bodies", "functions", "state", "decompose", "decisions", "record",
-    "frontends", "explore", "python", "attempt",
+
+
+@dataclass(frozen=True)
+class Rooms:
+    """The rooms of a package, in the order in which they may import: from itself and from rooms to its left.
+
+    is_strict  imports for the type checker alone (`if TYPE_CHECKING`) go the same way, no modules import each other in
+    a
+               circle, and nobody reaches three attributes deep into an object
+    modules    rooms that are a single file
+    """
+
+    package: str
+    order: tuple[str, ...]
+    is_strict: bool = False
+    modules: tuple[str, ...] = ()
+
+    @property
+    def home(self) -> Path:
+        return SOURCE.joinpath(*self.package.split("."))
+
+    @property
+    def files(self) -> list[Path]:
+        return [path for path in FILES if self.home in path.parents]
+
+
+CAPTURE = Rooms(
+    "onward.capture",
+    (
+        "ground", "call", "program", "sizes", "memory", "bodies", "functions", "state", "decompose", "decisions",
+        "record", "frontends", "explore", "python", "attempt",
+    ),
 )  # fmt: skip
-MOST_FILES = 25  # in a room of capture
+QUANT = Rooms(
+    "onward.quant",
+    ("config", "native", "grids", "exact", "passes", "linger_format", "run", "families", "setup", "tools"),
+    is_strict=True,
+    modules=("native",),
+)
+PACKAGES = (CAPTURE, QUANT)
+MOST_FILES = 25  # in a room
+DEEPEST = 2  # attributes of somebody else's object, one behind the other
 WITHOUT_FX = ("write", "verify")  # they take an onnx_ir.Model
 MOST_LINES = 600
 
@@ -92,22 +128,65 @@ def typing_lines(text: str) -> set[int]:
 
 
 def wrong_rooms(text: str, module: str, is_package: bool = False) -> list[str]:
-    """The imports at run time that go back from one room of capture to a later one."""
+    """The imports that go back from one room of a package to a later one. Where a package is not strict, imports for
+    the type checker alone may."""
     parts = module.split(".")
-    if parts[:2] != ["onward", "capture"] or len(parts) < 3:
+    rooms = next((each for each in PACKAGES if module.startswith(f"{each.package}.")), None)
+    if rooms is None:
         return []
-    if parts[2] not in CAPTURE_ROOMS:
-        return [f"{parts[2]} is none of the rooms of capture"]
-    unseen = typing_lines(text)
+    package = parts[1]
+    if parts[2] not in rooms.order:
+        return [f"{parts[2]} is none of the rooms of {package}"]
+    unseen = set() if rooms.is_strict else typing_lines(text)
     found = []
     for line, name in imported(text, module, is_package):
         target = name.split(".")
-        if target[:2] != ["onward", "capture"] or line in unseen:
+        if target[:2] != parts[:2] or line in unseen or name.startswith(f"{rooms.package}._"):
             continue
-        if len(target) < 3 or target[2] not in CAPTURE_ROOMS:
-            found.append(f"line {line}: {name} is in none of the rooms of capture")
-        elif CAPTURE_ROOMS.index(target[2]) > CAPTURE_ROOMS.index(parts[2]):
+        if len(target) < 3 or target[2] not in rooms.order:
+            found.append(f"line {line}: {name} is in none of the rooms of {package}")
+        elif rooms.order.index(target[2]) > rooms.order.index(parts[2]):
             found.append(f"line {line}: {parts[2]} imports {name}, which comes after it")
+    return found
+
+
+def import_circles(texts: Mapping[str, str]) -> list[str]:
+    """The modules, of those given with their source, that import themselves by way of others, also for the type checker
+    alone. What an `__init__.py` re-exports does not count."""
+    graph: dict[str, set[str]] = {}
+    for module, text in texts.items():
+        names = [name for _, name in imported(text, module, False)]
+        graph[module] = {each for name in names for each in (name, name.rpartition(".")[0]) if each in texts}
+    found = []
+    for module in graph:
+        reached: set[str] = set()
+        left = [module]
+        while left:
+            more = graph[left.pop()] - reached
+            reached |= more
+            left += more
+        if module in reached:
+            found.append(module)
+    return sorted(found)
+
+
+def deep_reaches(text: str) -> list[str]:
+    """The places that reach too deep into an object: `session.controller.config.rounding`. What is imported is no
+    object, and `self` is nobody else's."""
+    tree = ast.parse(text)
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    known = {(alias.asname or alias.name).split(".")[0] for node in imports for alias in node.names}
+    inner: set[ast.AST] = set()
+    found = []
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Attribute) or node in inner:
+            continue
+        depth, root = 1, node.value
+        while isinstance(root, ast.Attribute):
+            inner.add(root)
+            depth, root = depth + 1, root.value
+        if isinstance(root, ast.Name) and root.id not in known and depth - (root.id == "self") > DEEPEST:
+            found.append(f"line {node.lineno}: {ast.unparse(node)}")
     return found
 
 
@@ -249,20 +328,45 @@ def test_imports_go_in_one_direction(path: Path) -> None:
     assert wrong_imports(path.read_text(encoding="utf-8"), module_name(path), path.name == "__init__.py") == []
 
 
-CAPTURE = SOURCE / "onward" / "capture"
-
-
-@over_files([path for path in FILES if CAPTURE in path.parents])
-def test_imports_between_rooms_of_capture_go_in_one_direction(path: Path) -> None:
+@over_files([path for rooms in PACKAGES for path in rooms.files])
+def test_imports_between_rooms_go_in_one_direction(path: Path) -> None:
     assert wrong_rooms(path.read_text(encoding="utf-8"), module_name(path), path.name == "__init__.py") == []
 
 
-def test_rooms_of_capture_are_not_crowded() -> None:
-    assert {path.name for path in CAPTURE.iterdir() if path.suffix == ".py"} == {"__init__.py"}
-    assert {path.name for path in CAPTURE.iterdir() if path.is_dir()} - {"__pycache__"} == set(CAPTURE_ROOMS)
-    assert {
-        room: count for room in CAPTURE_ROOMS if (count := len(list((CAPTURE / room).glob("*.py")))) > MOST_FILES
-    } == {}
+@pytest.mark.parametrize("rooms", PACKAGES, ids=lambda rooms: rooms.package)
+def test_rooms_are_as_listed_and_not_crowded(rooms: Rooms) -> None:
+    home = rooms.home
+    assert {path.stem for path in home.iterdir() if path.suffix == ".py"} == {"__init__", *rooms.modules}
+    folders = {path.name for path in home.iterdir() if path.is_dir()} - {"__pycache__"}
+    assert folders | set(rooms.modules) == set(rooms.order)
+    assert {room: count for room in folders if (count := len(list((home / room).glob("*.py")))) > MOST_FILES} == {}
+
+
+@pytest.mark.parametrize("rooms", [each for each in PACKAGES if each.is_strict], ids=lambda rooms: rooms.package)
+def test_no_modules_import_each_other_in_a_circle(rooms: Rooms) -> None:
+    paths = [path for path in rooms.files if path.name != "__init__.py"]
+    assert import_circles({module_name(path): path.read_text(encoding="utf-8") for path in paths}) == []
+
+
+@over_files([path for rooms in PACKAGES if rooms.is_strict for path in rooms.files])
+def test_nobody_reaches_deep_into_somebody_else(path: Path) -> None:
+    assert deep_reaches(path.read_text(encoding="utf-8")) == []
+
+
+def test_import_circles_finds() -> None:
+    texts = {
+        "onward.quant.run.a": "from .b import B",
+        "onward.quant.run.b": "if TYPE_CHECKING:\n    from . import c",
+        "onward.quant.run.c": "def f():\n    from .a import A",
+        "onward.quant.run.d": "from .a import A",
+    }
+    assert import_circles(texts) == ["onward.quant.run.a", "onward.quant.run.b", "onward.quant.run.c"]
+    assert import_circles(texts | {"onward.quant.run.c": ""}) == []
+
+
+def test_deep_reaches_finds() -> None:
+    assert deep_reaches("x = session.controller.config.rounding") == ["line 1: session.controller.config.rounding"]
+    assert deep_reaches("import torch\nx = torch.backends.mkldnn.conv\ny = self.controller.config.rounding") == []
 
 
 @over_files(FILES)
@@ -356,6 +460,10 @@ def test_the_direction_rule_itself(module: str, line: str, complaint: str | None
         ("onward.capture.sizes.dims", "from .. import CapturedProgram", "in none of the rooms of capture"),
         ("onward.capture.dims", "", "dims is none of the rooms of capture"),
         ("onward.capture", "from .attempt.trace import trace", None),
+        ("onward.quant.run.calls", "from ..grids.grid import Grid", None),
+        ("onward.quant.run.calls", "if TYPE_CHECKING:\n    from ..setup.hooks import Enter", "line 2: run imports"),
+        ("onward.quant.native", "from . import _native", None),
+        ("onward.quant.grid", "", "grid is none of the rooms of quant"),
     ],
 )
 def test_the_rule_about_rooms_itself(module: str, text: str, complaint: str | None) -> None:

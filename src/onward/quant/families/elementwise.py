@@ -304,7 +304,7 @@ def are_scores(session: Session, x: Tensor, made_by: str = "matmul") -> bool:
     return (
         isinstance(waiting, Pending)
         and waiting.settled is None
-        and waiting.call.name.startswith(made_by)
+        and waiting.call.is_one_of(made_by)
         and not session.for_a_chip
     )
 

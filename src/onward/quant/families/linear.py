@@ -202,7 +202,7 @@ def is_weight(session: Session, x: Tensor) -> bool:
 
 
 def _is_own(session: Session, x: Tensor) -> bool:
-    return session.is_weight(x) or any(x is each for each in session.frame.buffers.values())
+    return session.is_weight(x) or session.frame.has_buffer(x)
 
 
 def is_layers_weight(session: Session, x: Tensor) -> bool:

@@ -128,8 +128,8 @@ def batch_norm(
         product = None  # a linear layer of sequences, whose channels are the last axis, and not those of the norm
     if product is not None:
         assert isinstance(tag, Pending)
-        known = session.controller.followers.get(tag.call.label)
-        session.controller.followers[tag.call.label] = norm
+        known = session.controller.follower_of(tag.call)
+        session.controller.set_follower(tag.call, norm)
         if session.phase is Phase.TRAIN and (known is None or not known.is_same(norm)):
             input = in_training(tag.call, product, norm)  # the first time: its weights were rounded without the norm
         session.joined(tag.call, call.site("output"))
@@ -249,7 +249,7 @@ def norm_of_last_axes(
     if input.dtype is not torch.float32:
         return NotImplemented
     call = session.call("layer_norm")
-    bits = call.settings.activations.bits
+    bits = call.bits
     x = unrounded(session, input) if bits <= 8 else session.settle(input)
     found = session.wide_integers(x, call.settings)
     if found is not None:

@@ -40,7 +40,7 @@ def fold(product: Product, norm: BatchNorm) -> Product:
 
 def compute(session: Session, call: Call, product: Product) -> Tensor:
     """The product in this phase. It waits for its grid."""
-    norm = session.controller.followers.get(call.label)
+    norm = session.controller.follower_of(call)
     rounds = session.phase is Phase.TRAIN or is_rounded(session.study, call.path)
     if session.phase is Phase.CALIBRATE and not rounds:
         y = product.in_float(product.x, product.weight, product.bias)

@@ -98,7 +98,7 @@ def layers(session: Session, func: Any, input: Tensor, *args: Any) -> Any:
         weights = [stored_weight(session, each, spec, x) for each in args[place]]
         result = list(func(x, *args[: place - 1], states, weights, *args[place + 1 :]))
     if not is_packed and not call.settings.weight_only:  # the last state is part of the output
-        site, bits = call.site("output"), call.settings.activations.bits
+        site, bits = call.site("output"), call.bits
         result[:2] = [remember(session, session.finish(each, site), each, bits) for each in result[:2]]
     return tuple(result)
 

@@ -139,7 +139,8 @@ def _bits(x: Side, result: Side) -> dict[str, Any]:
 
 def _of_weight(w: Side) -> dict[str, Any]:
     """Those of four bits are stored in eight, too, and known by how large they are."""
-    numbers = w.value.const_value.numpy() if w.value.const_value is not None else numpy.zeros(0)
+    known = w.value.const_value
+    numbers = known.numpy() if known is not None else numpy.zeros(0)
     is_short = numbers.any() and numbers.min() >= -8 and numbers.max() <= 7
     return {"scale_w": w.scale, "w_bits": 4 if is_short else w.bits}
 

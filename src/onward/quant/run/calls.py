@@ -54,6 +54,10 @@ class Call:
         """The label, for people."""
         return f"{self.path or 'the model itself'} ({self.name})"
 
+    def is_one_of(self, names: str | tuple[str, ...]) -> bool:
+        """Whether the function that is called has one of these names, or a name that begins so."""
+        return self.name.startswith(names)
+
     def with_weights(self, **changes: Any) -> Call:
         """The same call with other settings for its weights."""
         return self._with("weights", changes)
@@ -125,10 +129,9 @@ class Frame:
         """The parameters that the module itself has."""
         return self.module._parameters
 
-    @property
-    def buffers(self) -> dict[str, Any]:
-        """The buffers that the module itself has."""
-        return self.module._buffers
+    def has_buffer(self, x: Tensor) -> bool:
+        """Whether a tensor is one of the buffers that the module itself has."""
+        return any(x is each for each in self.module._buffers.values())
 
     def call(self, name: str) -> Call:
         """The next call of a function. A module without settings never gets to a handler, and one that is a whole has

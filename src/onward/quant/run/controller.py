@@ -16,6 +16,8 @@ from ..config.settings import QuantConfig, Resolved
 from ..grids.ranges import make_observer
 from ..grids.sites import Site
 from ..passes.pipeline import for_onnxruntime
+from .calls import Call
+from .states import BatchNorm
 from .study import Study
 
 ATTRIBUTE = PREPARED
@@ -30,12 +32,12 @@ class Controller:
         self.reached: set[str] = set()  # the modules that ran while calibrating
         self.read: set[int] = set()  # the ids of the parameters that functions got then
         self.study: Study | None = None
-        self.followers: dict[str, Any] = {}  # the batch norm that was seen to follow a product, by the product's site
+        self._followers: dict[str, BatchNorm] = {}  # by the labels of the products that they follow
         self.warned: set[str] = set()  # the products whose sums may have no room
         self._settings = settings  # by the path of a module
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "observers": None, "study": None, "reached": set(), "read": set(), "followers": {}}
+        return {**self.__dict__, "observers": None, "study": None, "reached": set(), "read": set(), "_followers": {}}
 
     def settings_for(self, path: str) -> Resolved | None:
         """What the configuration says of a module; None leaves it in float. One that came after `init` has no hook:
@@ -51,6 +53,17 @@ class Controller:
     def has_weight_only(self) -> bool:
         """Whether there are weights in integers between activations in float."""
         return any(each is not None and each.weight_only for each in self._settings.values())
+
+    def follower_of(self, call: Call) -> BatchNorm | None:
+        """The batch norm that was seen to follow a product."""
+        return self._followers.get(call.label)
+
+    def set_follower(self, call: Call, norm: BatchNorm | None) -> None:
+        """Note the batch norm that follows a product, or that none does any more."""
+        if norm is None:
+            self._followers.pop(call.label, None)
+        else:
+            self._followers[call.label] = norm
 
     # Ranges
 

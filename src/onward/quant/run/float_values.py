@@ -26,14 +26,14 @@ _MATRICES = ("linear", "matmul", "attention")
 def is_float(session: Session, x: Tensor) -> bool:
     """Whether a tensor is a product of matrices that waits, or a sum with one: the runtime has it as floats."""
     tag = _undecided(session, x)
-    return tag is not None and (tag.in_float or tag.rounded is not None or tag.call.name.startswith(_MATRICES))
+    return tag is not None and (tag.in_float or tag.rounded is not None or tag.call.is_one_of(_MATRICES))
 
 
 def unrounded(session: Session, x: Tensor) -> Tensor:
     """The values for an operator that runs in float. What waits is decided by that: if something else wants it on a
     grid later on, then these values are rounded."""
     tag = _undecided(session, x)
-    if tag is None or not (is_float(session, x) or tag.call.name.startswith("add")):
+    if tag is None or not (is_float(session, x) or tag.call.is_one_of("add")):
         return before_rounding(session, session.settle(x))
     return session.learn(x, in_float=True, requantize=None, rounded=None)
 

@@ -440,7 +440,7 @@ class Session(Tensors, TorchFunctionMode):
     def _unfolded(self, tag: Pending) -> tuple[Tensor, Pending]:
         """A product into which the batch norm that used to follow was folded, and this time it did not follow."""
         assert tag.unfolded is not None
-        self.controller.followers.pop(tag.call.label, None)
+        self.controller.set_follower(tag.call, None)
         y = tag.unfolded()
         again = self.tag(y)
         assert isinstance(again, Pending)

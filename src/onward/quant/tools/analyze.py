@@ -146,16 +146,16 @@ def _compare(model: nn.Module, batch: Any, seen: dict[str, _Seen], weights: dict
 
 
 def _site_noise(seen: _Seen) -> SiteNoise:
-    grid = seen.grid
+    grid, site = seen.grid, seen.site
     assert grid is not None
-    held = seen.site.range
+    held = site.range
     low, high = (float(each) for each in held.detach()) if held is not None else (math.nan, math.nan)
     return SiteNoise(
         module=seen.site.path,
         name=seen.site.name,
         low=low,
         high=high,
-        bits=seen.site.settings.bits,
+        bits=site.settings.bits,
         used=(seen.largest - seen.smallest + 1) / (grid.high - grid.low + 1),
         outside=seen.outside / seen.count,
         alone=decibels(seen.signal, seen.own_noise),
