@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import onnx_ir as ir
 
 
@@ -25,3 +27,9 @@ def maker_for_one(value: ir.Value | None, *ops: str) -> ir.Node | None:
     if value is None or made is None or made.op_type not in ops or made.domain != "":
         return None
     return made if len(value.uses()) == 1 and not value.is_graph_output() else None
+
+
+def change_nodes(model: ir.Model, op: str, change: Callable[[ir.Graph, ir.Node], bool]) -> bool:
+    """Let `change` see every node of a standard operator that a graph has now; whether it changed anything."""
+    nodes = [node for node in model.graph if node.op_type == op and node.domain == ""]
+    return any([change(model.graph, node) for node in nodes])

@@ -399,8 +399,7 @@ def _class_name(kind: Any) -> str:
     if isinstance(kind, type) and issubclass(kind, nn.Module):
         return _full_names(kind)[0]
     raise InputError(
-        f"rule.type must be a module class or its name, not {kind!r}",
-        hint='for example Rule(type="Conv2d", off=True)',
+        f"rule.type must be a module class or its name, not {kind!r}", hint='for example Rule(type="Conv2d", off=True)'
     )
 
 

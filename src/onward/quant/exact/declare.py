@@ -5,7 +5,7 @@
         ...                                                # the kernel: what evaluation computes
 
     @conv.shape
-    def _(x, x_grid, w, w_grid, bias, at): ...             # an empty tensor of the form of the result
+    def _(x, x_grid, w, w_grid, bias, at): ...             # an empty tensor of the form of the result; or a lambda
 
     @conv.lowers()
     def _(g, x, x_grid, w, w_grid, bias, at): ...          # the nodes that a file has for it

@@ -143,9 +143,7 @@ def quantize(x: Tensor, grid: Grid, rounding: str = "half_even") -> Tensor:
     return rounded(x, grid) if rounding == "half_even" else rounded_half_up(x / grid.scale_for(x.dim()), grid)
 
 
-@quantize.shape
-def _(x: Tensor, grid: GridValues, rounding: str) -> Tensor:
-    return torch.empty_like(x, dtype=torch_dtype(grid.dtype))
+quantize.shape(lambda x, grid, *_: torch.empty_like(x, dtype=torch_dtype(grid.dtype)))
 
 
 @quantize.lowers()
@@ -171,9 +169,7 @@ def dequantize(q: Tensor, grid: Grid) -> Tensor:
     return values_of(q, grid)
 
 
-@dequantize.shape
-def _(q: Tensor, grid: GridValues) -> Tensor:
-    return torch.empty_like(q, dtype=torch.float32)
+dequantize.shape(lambda q, *_: torch.empty_like(q, dtype=torch.float32))
 
 
 @dequantize.lowers()
@@ -198,9 +194,7 @@ def stored(q: Tensor, grid: Grid, near: Tensor) -> Tensor:
     return values_of(q, grid)
 
 
-@stored.shape
-def _(q: Tensor, grid: GridValues, near: Tensor) -> Tensor:
-    return torch.empty_like(q, dtype=torch.float32)
+stored.shape(lambda q, *_: torch.empty_like(q, dtype=torch.float32))
 
 
 @stored.lowers()
@@ -228,9 +222,7 @@ def lookup(q: Tensor, table: Tensor) -> Tensor:
     return table.to(torch.int32)[places].to(table.dtype)  # torch cannot index integers of sixteen bits
 
 
-@lookup.shape
-def _(q: Tensor, table: Tensor) -> Tensor:
-    return torch.empty_like(q, dtype=table.dtype)
+lookup.shape(lambda q, table: torch.empty_like(q, dtype=table.dtype))
 
 
 @lookup.lowers()

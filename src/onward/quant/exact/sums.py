@@ -98,9 +98,7 @@ def rescale(sums: Tensor, x_grid: Grid, w_grid: Grid, axis: int | None) -> Tenso
     return sums * _along(x_grid.scale * w_grid.scale, axis)
 
 
-@rescale.shape
-def _(sums: Tensor, x_grid: GridValues, w_grid: GridValues, axis: int | None) -> Tensor:
-    return torch.empty_like(sums)
+rescale.shape(lambda sums, *_: torch.empty_like(sums))
 
 
 @rescale.lowers()
@@ -124,9 +122,7 @@ def requantize(sums: Tensor, x_grid: Grid, w_grid: Grid, axis: int | None, grid:
     return to_grid(sums.to(torch.float32) * _along(factor / grid.scale, axis), grid)
 
 
-@requantize.shape
-def _(sums: Tensor, x_grid: GridValues, w_grid: GridValues, axis: int | None, grid: GridValues, _: str) -> Tensor:
-    return torch.empty_like(sums, dtype=torch_dtype(grid.dtype))
+requantize.shape(lambda sums, x_grid, w_grid, axis, grid, *_: torch.empty_like(sums, dtype=torch_dtype(grid.dtype)))
 
 
 @requantize.lowers()

@@ -21,20 +21,6 @@ from . import (
 )
 
 __all__ = [
-    "activation",
-    "attention",
-    "averages",
-    "contraction",
-    "convolution",
-    "elementwise",
-    "embedding",
-    "extremes",
-    "gates",
-    "linear",
-    "norms",
-    "recurrent",
-    "resize",
-    "shape",
-    "softmax",
-    "transposed_convolution",
-]
+    "activation", "attention", "averages", "contraction", "convolution", "elementwise", "embedding", "extremes",
+    "gates", "linear", "norms", "recurrent", "resize", "shape", "softmax", "transposed_convolution",
+]  # fmt: skip

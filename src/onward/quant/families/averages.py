@@ -52,9 +52,7 @@ def global_average_pool(x: Tensor, x_grid: Grid, grid: Grid) -> Tensor:
     return to_grid(total.to(torch.float32) * (x_grid.scale / (grid.scale * count)), grid)
 
 
-@global_average_pool.shape
-def _(x: Tensor, *_: object) -> Tensor:
-    return x.new_empty([*x.shape[:2], *[1] * (x.dim() - 2)])
+global_average_pool.shape(lambda x, *_: x.new_empty([*x.shape[:2], *[1] * (x.dim() - 2)]))
 
 
 @global_average_pool.lowers()

@@ -67,9 +67,7 @@ def linear(x: Tensor, x_grid: Grid, w: Tensor, w_grid: Grid, bias: Tensor | None
     return (total if exact_sums.is_wide(x) else exact_sums.in_int32(total)).to(torch.float32)
 
 
-@linear.shape
-def _(x: Tensor, x_grid: GridValues, w: Tensor, w_grid: GridValues, bias: Tensor | None) -> Tensor:
-    return x.new_empty([*x.shape[:-1], w.shape[0]], dtype=torch.float32)
+linear.shape(lambda x, x_grid, w, *_: x.new_empty([*x.shape[:-1], w.shape[0]], dtype=torch.float32))
 
 
 @linear.lowers()
@@ -103,9 +101,7 @@ def matmul(x: Tensor, x_grid: Grid, y: Tensor, y_grid: Grid) -> Tensor:
     return (total if is_wide else exact_sums.in_int32(total)).to(torch.float32)
 
 
-@matmul.shape
-def _(x: Tensor, x_grid: GridValues, y: Tensor, y_grid: GridValues) -> Tensor:
-    return torch.matmul(x.float(), y.float())
+matmul.shape(lambda x, x_grid, y, *_: torch.matmul(x.float(), y.float()))
 
 
 @matmul.lowers()
@@ -138,9 +134,7 @@ def linear_blocks(x: Tensor, q: Tensor, scale: Tensor, bits: int, block: int) ->
     return y.reshape(*x.shape[:-1], q.shape[0])
 
 
-@linear_blocks.shape
-def _(x: Tensor, q: Tensor, scale: Tensor, bits: int, block: int) -> Tensor:
-    return x.new_empty([*x.shape[:-1], q.shape[0]])
+linear_blocks.shape(lambda x, q, *_: x.new_empty([*x.shape[:-1], q.shape[0]]))
 
 
 @linear_blocks.lowers()

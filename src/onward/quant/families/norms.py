@@ -20,7 +20,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ...errors import QuantizationError
-from ...lower.emitter import Emitter, Value
 from ..exact.declare import exact
 from ..exact.integers import centered
 from ..exact.runtime import is_elsewhere, runtime_function
@@ -45,14 +44,10 @@ def layer_norm(x: Tensor, shape: list[Any], weight: Tensor | None, bias: Tensor 
     return runtime_function("LayerNormalization", 17, axis=-len(shape), epsilon=epsilon)(x, scale, *more)
 
 
-@layer_norm.shape
-def _(x: Tensor, *_: object) -> Tensor:
-    return torch.empty_like(x, memory_format=torch.contiguous_format)
+layer_norm.shape(lambda x, *_: torch.empty_like(x, memory_format=torch.contiguous_format))
 
 
-@layer_norm.lowers()
-def _(g: Emitter, x: Value, shape: list[Any], weight: Value | None, bias: Value | None, epsilon: float) -> Value:
-    return g.layer_norm(x, len(shape), weight, bias, epsilon)
+layer_norm.lowers()(lambda g, x, shape, weight, bias, epsilon: g.layer_norm(x, len(shape), weight, bias, epsilon))
 
 
 @exact
@@ -63,14 +58,10 @@ def instance_norm(x: Tensor, weight: Tensor, bias: Tensor, epsilon: float) -> Te
     return runtime_function("InstanceNormalization", 13, epsilon=epsilon)(x, weight, bias)
 
 
-@instance_norm.shape
-def _(x: Tensor, *_: object) -> Tensor:
-    return torch.empty_like(x, memory_format=torch.contiguous_format)
+instance_norm.shape(lambda x, *_: torch.empty_like(x, memory_format=torch.contiguous_format))
 
 
-@instance_norm.lowers()
-def _(g: Emitter, x: Value, weight: Value, bias: Value, epsilon: float) -> Value:
-    return g.op.InstanceNormalization(x, weight, bias, epsilon=epsilon)
+instance_norm.lowers()(lambda g, x, weight, bias, epsilon: g.op.InstanceNormalization(x, weight, bias, epsilon=epsilon))
 
 
 # Norms of integers, whose sums are exact

@@ -16,7 +16,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ...lower.emitter import Emitter, Value
 from ..config.settings import Activations, Resolved
 from ..exact.declare import exact
 from ..exact.integers import centered, dequantize
@@ -33,14 +32,10 @@ def softmax(x: Tensor, dim: int) -> Tensor:
     return torch.softmax(x, dim) if is_elsewhere(x) else runtime_function("Softmax", 13, axis=dim)(x)
 
 
-@softmax.shape
-def _(x: Tensor, dim: int) -> Tensor:
-    return torch.empty_like(x, memory_format=torch.contiguous_format)
+softmax.shape(lambda x, *_: torch.empty_like(x, memory_format=torch.contiguous_format))
 
 
-@softmax.lowers()
-def _(g: Emitter, x: Value, dim: int) -> Value:
-    return g.softmax(x, dim)
+softmax.lowers()(lambda g, x, dim: g.softmax(x, dim))
 
 
 @exact
@@ -49,14 +44,10 @@ def log_softmax(x: Tensor, dim: int) -> Tensor:
     return torch.log_softmax(x, dim) if is_elsewhere(x) else runtime_function("LogSoftmax", 13, axis=dim)(x)
 
 
-@log_softmax.shape
-def _(x: Tensor, dim: int) -> Tensor:
-    return torch.empty_like(x, memory_format=torch.contiguous_format)
+log_softmax.shape(lambda x, *_: torch.empty_like(x, memory_format=torch.contiguous_format))
 
 
-@log_softmax.lowers()
-def _(g: Emitter, x: Value, dim: int) -> Value:
-    return g.log_softmax(x, dim)
+log_softmax.lowers()(lambda g, x, dim: g.log_softmax(x, dim))
 
 
 @handles(F.softmax, torch.softmax, Tensor.softmax)

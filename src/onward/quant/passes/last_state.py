@@ -13,7 +13,7 @@ from __future__ import annotations
 import onnx_ir as ir
 import torch
 
-from ...passes.nodes import maker_for_one, take_place
+from ...passes.nodes import change_nodes, maker_for_one, take_place
 from ...passes.weights import add_constant, as_torch, is_weight
 
 _LAYERS = ("LSTM", "GRU", "RNN")
@@ -22,13 +22,10 @@ _SEQUENCE, _DIRECTION, _BATCH, _HIDDEN = range(4)  # the axes of what such a lay
 
 def last_state(model: ir.Model) -> bool:
     """Run on a model, in place; whether anything changed."""
-    changed = False
-    for node in list(model.graph):
-        changed |= node.op_type == "Gather" and node.domain == "" and _take(model, node)
-    return changed
+    return change_nodes(model, "Gather", _take)
 
 
-def _take(model: ir.Model, gather: ir.Node) -> bool:
+def _take(graph: ir.Graph, gather: ir.Node) -> bool:
     found = _origin(gather.inputs[0])
     if found is None:
         return False
@@ -38,7 +35,6 @@ def _take(model: ir.Model, gather: ir.Node) -> bool:
         return False
     if not _is_last(gather.inputs[1], layer.outputs[0]):
         return False
-    graph = model.graph
     state = _final_state(layer)
     if graph.opset_imports.get("", 0) >= 13:
         new = ir.Node("", "Squeeze", [state, add_constant(graph, f"{state.name}.axes", torch.tensor([0]))])

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from ...passes.nodes import take_place
+from ...passes.nodes import change_nodes, take_place
 
 IN_FLOAT = ("LSTM", "GRU", "RNN", "LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization")
 MOVES = ("Squeeze", "Unsqueeze", "Transpose", "Reshape")
@@ -20,10 +20,7 @@ MOVES = ("Squeeze", "Unsqueeze", "Transpose", "Reshape")
 
 def quantize_later(model: ir.Model) -> bool:
     """Run on a model, in place; whether anything changed."""
-    changed = False
-    for node in list(model.graph):
-        changed |= node.op_type == "QuantizeLinear" and node.domain == "" and _later(model.graph, node)
-    return changed
+    return change_nodes(model, "QuantizeLinear", _later)
 
 
 def _later(graph: ir.Graph, node: ir.Node) -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import onnx_ir as ir
 import torch
 
-from ...passes.nodes import maker_for_one, take_place
+from ...passes.nodes import change_nodes, maker_for_one, take_place
 from ...passes.weights import add_constant
 
 _INTEGERS = (ir.DataType.UINT8, ir.DataType.INT8)
@@ -21,10 +21,7 @@ _INTEGERS = (ir.DataType.UINT8, ir.DataType.INT8)
 
 def shuffle_by_gather(model: ir.Model) -> bool:
     """Run on a model, in place; whether anything changed."""
-    changed = False
-    for node in list(model.graph):
-        changed |= node.op_type == "Reshape" and node.domain == "" and _gather(model.graph, node)
-    return changed
+    return change_nodes(model, "Reshape", _gather)
 
 
 def _gather(graph: ir.Graph, last: ir.Node) -> bool:

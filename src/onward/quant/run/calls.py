@@ -106,13 +106,7 @@ class Frame:
     __slots__ = ("_counts", "compiler", "given", "known", "module", "path", "repeat", "settings", "whole")
 
     def __init__(
-        self,
-        module: nn.Module,
-        path: str,
-        settings: Resolved | None,
-        repeat: int,
-        is_whole: bool,
-        known: Known,
+        self, module: nn.Module, path: str, settings: Resolved | None, repeat: int, is_whole: bool, known: Known
     ) -> None:
         self.module = module
         self.path = path

@@ -352,11 +352,7 @@ class Session(Tensors, TorchFunctionMode):
         return x
 
     def finish(
-        self,
-        y: Tensor,
-        site: Site,
-        requantize: Callable[[Grid], Tensor] | None = None,
-        bounds: Bounds = UNBOUNDED,
+        self, y: Tensor, site: Site, requantize: Callable[[Grid], Tensor] | None = None, bounds: Bounds = UNBOUNDED
     ) -> Tensor:
         """Put a result on the grid of a site, between the bounds of an activation (`requantize` knows them)."""
         y = y if y.dtype is torch.float32 else self._in_full(y)

@@ -81,8 +81,7 @@ def check_not_traced() -> None:
 def refuse_script() -> Any:
     """What `torch.jit.script` asks every module for. It would compile the code, and see nothing of quantisation."""
     raise QuantizationError(
-        "torch.jit.script cannot look into a quantised model",
-        hint="give the model itself to onward.export",
+        "torch.jit.script cannot look into a quantised model", hint="give the model itself to onward.export"
     )
 
 
@@ -199,24 +198,19 @@ class Leave:
                 set_compiler(compiler)
 
 
-def load_ranges(module: nn.Module, learned: bool, state: dict[str, Any], prefix: str, *_: Any) -> None:
-    """Before a checkpoint is loaded: make room for the ranges in it, and do not miss those that it lacks."""
-    found = {key[len(prefix) :]: value for key, value in state.items() if key.startswith(f"{prefix}{PREFIX}")}
-    for key, value in found.items():
-        if "." not in key and getattr(module, key, None) is None:
-            # A checkpoint may be in half precision; of one with another shape PyTorch says so, where there is a range.
-            values = value.detach() if value.shape == (2,) else torch.zeros(2)
-            hold_range(module, key, values, learned=learned)
-
-
 class LoadRanges:
-    """`load_ranges` as a hook that can be copied with its model."""
+    """Before a checkpoint is loaded: make room for the ranges in it, and do not miss the ranges that it lacks."""
 
     def __init__(self, learned: bool) -> None:
         self.learned = learned
 
-    def __call__(self, module: nn.Module, state: dict[str, Any], prefix: str, *rest: Any) -> None:
-        load_ranges(module, self.learned, state, prefix, *rest)
+    def __call__(self, module: nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
+        found = {key[len(prefix) :]: value for key, value in state.items() if key.startswith(f"{prefix}{PREFIX}")}
+        for key, value in found.items():
+            if "." not in key and getattr(module, key, None) is None:
+                # It may be in half precision; if it has another shape, PyTorch says so, where there is a range.
+                values = value.detach() if value.shape == (2,) else torch.zeros(2)
+                hold_range(module, key, values, learned=self.learned)
         held = {**module._buffers, **module._parameters}
         for key, value in held.items():  # a float checkpoint has no ranges: those of the model stay
             if key.startswith(PREFIX) and value is not None:

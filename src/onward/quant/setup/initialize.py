@@ -21,11 +21,7 @@ __all__ = ["families", "initialise", "is_initialised"]
 
 
 def initialise(
-    model: nn.Module,
-    config: QuantConfig | None = None,
-    *,
-    disable_module: Any = (),
-    disable_submodel: Any = (),
+    model: nn.Module, config: QuantConfig | None = None, *, disable_module: Any = (), disable_submodel: Any = ()
 ) -> nn.Module:
     """Hook every module of a model. Its parameters, its state dict and its code stay as they are."""
     if not isinstance(model, nn.Module):
