@@ -186,7 +186,7 @@ def _check_fields(name: str, owner: str, section: Section, kind: type) -> None:
 
 
 def _made(name: str, part: str, around: Section, kind: Callable[..., Made]) -> Made:
-    """One of the dataclasses, from its section."""
+    """A dataclass of the configuration, made of its section."""
     section = around[part]
     if not isinstance(section, Section):
         raise InputError(

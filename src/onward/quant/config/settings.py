@@ -404,7 +404,7 @@ def _class_name(kind: Any) -> str:
 
 
 def _full_names(kind: type) -> tuple[str, ...]:
-    """Those of a class, with its module: torch.nn.Linear is torch.nn.modules.linear.Linear, too."""
+    """The names of a class, with its module: torch.nn.Linear is torch.nn.modules.linear.Linear, too."""
     full = f"{kind.__module__}.{kind.__qualname__}"
     return (f"torch.nn.{kind.__name__}", full) if getattr(nn, kind.__name__, None) is kind else (full,)
 

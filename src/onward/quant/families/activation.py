@@ -110,8 +110,8 @@ def limited(
 
 
 def _lone(session: Session, x: Tensor, low: float | None, high: float | None = None) -> Any:
-    """On what lies on no grid: in float. Where weights alone are quantised as Max and Min, for a Relu or Clip behind a
-    MatMul keeps onnxruntime 1.31 from making a MatMulNBits of it."""
+    """Bound what lies on no grid, in float. Where weights alone are quantized the file has Max and Min, because a Relu
+    or Clip behind a MatMul keeps onnxruntime 1.31 from making a MatMulNBits of it."""
     plain = session.phase is not Phase.EXACT or not session.controller.has_weight_only
     if plain or x.dtype is not torch.float32:
         return NotImplemented
@@ -156,8 +156,8 @@ def bounded(session: Session, name: str, x: Tensor, low: float | None, high: flo
 
 
 def _is_read_elsewhere(session: Session, tag: Pending) -> bool:
-    """Whether somebody reads a result as it is, too, or bounds it otherwise: calibration has given it a range. With two
-    QuantizeLinear behind it no runtime makes one integer operation of it, so that it is quantised once, for all."""
+    """Whether somebody also reads a result as it is, or bounds it otherwise: calibration has given it a range. With two
+    QuantizeLinear behind it no runtime makes one integer operation of it, so that it is quantized once, for all."""
     if tag.settled is not None or tag.bounded is not None:
         return True
     return session.phase is not Phase.CALIBRATE and tag.call.site("output").range is not None
@@ -240,8 +240,9 @@ def unary(session: Session, func: Any, input: Tensor, *args: Any, **kwargs: Any)
 
 
 def from_grid_to_grid(session: Session, name: str, function: Callable[[Tensor], Tensor], x: Tensor) -> Any:
-    """In float between two grids. Eight bits have 256 values, and none of them may lie so close to a tie that two
-    runtimes could round it differently. Of sixteen bits some do: the file has a table of all 65536."""
+    """Compute a function in float between two grids. Eight bits have 256 values, and none of them may lie so close to a
+    tie that two runtimes could round it differently. With sixteen bits some do, and the file has a table of all
+    65536."""
     if not session.has_grid(x):
         return NotImplemented
     call = session.call(name)
@@ -274,7 +275,8 @@ def clear_of_ties(function: Callable[[Tensor], Tensor], x: Tensor, x_grid: Grid,
 
 
 def grid_clear_of_ties(function: Callable[[Tensor], Tensor], x_grid: Grid, grid: Grid, name: str) -> Grid:
-    """The same by a grid that is some millionths wider, for a tensor whose grid is nobody's business."""
+    """A grid that is some millionths wider, on which no value of a function lies next to a tie. Used for tensors whose
+    grid nobody else knows."""
     for number in range(64):
         wider = replace(grid, scale=grid.scale * (1 + number * 2.0**-18))
         if _are_clear(*_steps(function, x_grid, wider, name), wider):
@@ -283,7 +285,7 @@ def grid_clear_of_ties(function: Callable[[Tensor], Tensor], x_grid: Grid, grid:
 
 
 def _steps(function: Callable[[Tensor], Tensor], x_grid: Grid, grid: Grid, name: str) -> tuple[Tensor, Tensor]:
-    """Every value of the function, in steps of the grid from zero, and how far off a float32 computation may be: by
+    """Every value of the function, in steps of the grid from zero, and how far off a float32 computation may be: in
     units of the largest number that it meets on its way."""
     values = (torch.arange(x_grid.low, x_grid.high + 1) - x_grid.zero_point).double() * x_grid.scale.double()
     exact = function(values)
@@ -315,7 +317,8 @@ def prelu(session: Session, func: Any, input: Tensor, weight: Tensor) -> Any:
 
 @handles(torch.cos, Tensor.cos, torch.sin, Tensor.sin)
 def wave(session: Session, func: Any, input: Tensor) -> Any:
-    """Those of positions, on their way to a grid: in float64, for float32's are another number in every tenth case."""
+    """The cosines and sines of positions, on their way to a grid. They are computed in float64, because those of
+    float32 are another number in every tenth case."""
     if session.phase is not Phase.EXACT or input.dtype is not torch.float32 or session.for_a_chip:
         return NotImplemented
     return session.in_float(_in_float64, input, func)

@@ -89,7 +89,7 @@ def _shares(
 @handles(F.multi_head_attention_forward)
 @handles(F.multi_head_attention_forward, table=WEIGHT_ONLY)
 def multi_head_attention_forward(session: Session, func: Any, *args: Any, **kwargs: Any) -> Any:
-    """What it calls passes through the session again, which `func` itself would keep to itself."""
+    """The functions that attention calls pass through the session again, which `func` itself would keep to itself."""
     return _multi_head_attention(session, *args, **kwargs)
 
 
@@ -169,8 +169,8 @@ def _projected(inputs: tuple[Tensor, ...], weights: tuple[Any, ...], biases: tup
 
 
 def _merged_mask(mask: Tensor | None, padding: Tensor | None, keys: Tensor, length: int, heads: int) -> Tensor | None:
-    """Both masks as numbers that are added to scores of the form (batch, heads, queries, keys). `length` is how many
-    keys there were before some were appended, which are never masked."""
+    """A mask and a padding as numbers that are added to scores of the form (batch, heads, queries, keys). `length` is
+    the number of keys before some were appended, which are never masked."""
     found = None
     if mask is not None:
         if mask.dim() == 3:

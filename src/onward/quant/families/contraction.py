@@ -81,8 +81,9 @@ def chain_matmul(session: Session, func: Any, *matrices: Tensor) -> Any:
 
 
 def _spelled_out(equation: str, tensors: Any) -> str:
-    """The equation with letters for the axes that `...` stands for, the last of which are the same in all operands, and
-    with its result, which without one is what is there once, in the order of the alphabet."""
+    """The equation with every axis as a letter, and with its result. `...` becomes letters; the last of these are the
+    same in all operands. An equation without a result means the letters that occur once, in the order of the
+    alphabet."""
     inputs, arrow, result = equation.partition("->")
     parts = inputs.split(",")
     if not arrow:
@@ -98,7 +99,7 @@ def _spelled_out(equation: str, tensors: Any) -> str:
 
 
 def _stretches(parts: Sequence[str], tensors: Sequence[Tensor], result: str) -> bool:
-    """Whether one element of one operand stands for all that another has along an axis that is summed up."""
+    """Whether one operand has a single element along an axis that is summed up, where another has several."""
     pairs = zip(parts, tensors, strict=True)
     axes = [each for part, x in pairs for each in zip(part, x.shape, strict=True)]
     sizes = {each: size for each, size in axes if each not in result}
@@ -136,7 +137,7 @@ def _product(one: str, a: Tensor, two: str, b: Tensor, result: str) -> Tensor:
 
 
 def _summed(letters: str, x: Tensor, kept: str) -> tuple[str, Tensor]:
-    """Without the axes that nothing else has."""
+    """An operand without the axes that nothing else has."""
     axes = [axis for axis, each in enumerate(letters) if each not in kept]
     return "".join(each for each in letters if each in kept), x.sum(axes) if axes else x
 

@@ -217,7 +217,7 @@ def in_place_form(session: Session, func: Any, input: Tensor, *args: Any, **kwar
 
 
 def _binary(session: Session, func: Any, name: str, input: Any, other: Any) -> Any:
-    """Two activations, or one and a number. Numbers alone, and integers, are no business of ours."""
+    """Two activations, or an activation and a number. Numbers alone, and integers, are left to PyTorch."""
     operands = [each for each in (input, other) if isinstance(each, Tensor)]
     if any(each.dtype is not torch.float32 for each in operands) or not any(map(session.has_grid, operands)):
         return NotImplemented
@@ -240,8 +240,8 @@ def _binary(session: Session, func: Any, name: str, input: Any, other: Any) -> A
 
 
 def _is_for_training_alone(session: Session, call: Call) -> bool:
-    """Whether a factor that is made of numbers (see `mark_made`) is one that drops paths: calibration, without which
-    nothing is trained where ranges are learned or stay, has not seen it."""
+    """Whether a factor that is made of numbers (see `mark_made`) drops paths: calibration, without which nothing is
+    trained where ranges are learned or stay, has not seen it."""
     if session.phase is not Phase.TRAIN or not call.name.startswith("mul_made"):
         return False
     site = call.site("output")
@@ -249,7 +249,7 @@ def _is_for_training_alone(session: Session, call: Call) -> bool:
 
 
 def dropped(session: Session, x: Tensor, drop: Callable[[Tensor], Tensor]) -> Tensor:
-    """What training makes of some values of x, and evaluation does not: zeros, and a wider grid."""
+    """Zero some values of x, as training does and evaluation does not; the grid is wider."""
     if not is_float(session, x):
         settled = session.settle(x)
         y = drop(settled)
@@ -275,8 +275,8 @@ def _of_rounded(session: Session, func: Any, call: Call, name: str, input: Tenso
 
 
 def _sum_in_float(session: Session, func: Any, call: Call, input: Tensor, other: Tensor) -> Tensor | None:
-    """A sum with a product of matrices that waits, as of a layer and what goes around it: rounded if an integer kernel
-    reads it, and not if a norm does. None where one operand is a mask."""
+    """A sum with a product of matrices that waits, as of a layer and what goes around it. It is rounded if an integer
+    kernel reads it, and not if a norm does. None where one operand is a mask."""
     values = []
     for role, x in (("input", input), ("other", other)):
         if not is_float(session, x):
@@ -364,7 +364,7 @@ def _check_size(session: Session, call: Call, name: str, *operands: Any) -> None
 
 
 def _scaled(session: Session, func: Any, name: str, input: Any, other: Any) -> Tensor | None:
-    """A product that waits, times a positive number: it waits on, with the number in one of its scales."""
+    """A product that waits, times a positive number: it goes on waiting, with the number in one of its scales."""
     tensor, factor = input if isinstance(input, Tensor) else other, _factor(name, input, other)
     waiting = session.tag(tensor)
     if not isinstance(waiting, Pending) or waiting.settled is not None or waiting.scaled is None:
@@ -382,7 +382,7 @@ def _changes_nothing(func: Any, name: str, number: Any) -> bool:
 
 
 def _same(session: Session, x: Tensor) -> Tensor:
-    """What changes nothing gives another tensor all the same: either may be written to, and the other stays."""
+    """A new tensor for an operation that changes nothing: either of the two may be written to, and the other stays."""
     tag = session.tag(x)
     if not isinstance(tag, Pending) or tag.settled is not None:
         copy: Tensor = session.run(torch.clone, x)

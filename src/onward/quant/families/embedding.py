@@ -34,8 +34,8 @@ def embedding(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Any:
-    """One scale for the whole table: the values of all rows meet in one tensor. `max_norm` writes to the table as it
-    reads, and stays in float."""
+    """One scale serves the whole table, because the values of all rows meet in one tensor. `max_norm` writes to the
+    table as it reads, and stays in float."""
     if max_norm is not None or weight.dtype is not torch.float32 or weight.numel() == 0:
         return NotImplemented
     call = session.call("embedding")

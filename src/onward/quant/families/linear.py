@@ -200,7 +200,8 @@ def _is_own(session: Session, x: Tensor) -> bool:
 
 
 def is_layers_weight(session: Session, x: Tensor) -> bool:
-    """The same for the weight of `F.linear`, where a layer also has what its parametrisation (weight norm) computes."""
+    """Whether a tensor is the weight of `F.linear`: one of the model's own, or what the parametrization of a layer
+    (weight norm) computes."""
     if session.has_grid(x):
         return False
     return _is_own(session, x) or isinstance(session.frame.module, (nn.Linear, nn.MultiheadAttention))

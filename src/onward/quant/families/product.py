@@ -39,7 +39,7 @@ def fold(product: Product, norm: BatchNorm) -> Product:
 
 
 def compute(session: Session, call: Call, product: Product) -> Tensor:
-    """The product in this phase. It waits for its grid."""
+    """Compute the product in this phase. It waits for its grid."""
     norm = session.controller.follower_of(call)
     rounds = session.phase is Phase.TRAIN or is_rounded(session.study, call.path)
     if session.phase is Phase.CALIBRATE and not rounds:
@@ -54,9 +54,10 @@ def compute(session: Session, call: Call, product: Product) -> Tensor:
 
 
 def in_training(call: Call, product: Product, norm: BatchNorm | None) -> Tensor:
-    """With rounded weights. Where a batch norm follows they are rounded as they will be once it is folded in, that is
-    multiplied by its factor, and divided by it again: what the batch norm sees, and takes its statistics of, is the
-    result of the rounded weights. A scale for every channel that follows the weights cancels the factor."""
+    """The product with rounded weights. Where a batch norm follows, the weights are rounded as they will be once it is
+    folded in: multiplied by its factor, rounded, and divided by the factor again. What the batch norm sees, and takes
+    its statistics of, is the result of the rounded weights. A scale for every channel that follows the weights cancels
+    the factor."""
     spec, weight = call.settings.weights, product.weight
     if norm is None or (spec.per_channel and not spec.power_of_two):
         return product.in_float(product.x, fake_quantize_weight(weight, spec, axis=product.channels), product.bias)
@@ -73,8 +74,8 @@ def compute_exactly(
     before: Product | None = None,
     unfolded: Callable[[], Tensor] | None = None,
 ) -> Tensor:
-    """In integers where the runtime does. `before` is the product without the batch norm that was folded in, and
-    `unfolded` computes it."""
+    """Compute the product in integers where the runtime does. `before` is the product without the batch norm that was
+    folded in, and `unfolded` computes it."""
     before = before or product
     found = session.integers(product.x)
     weight, w_grid = quantized_weight(product, call.settings, None if found is None else found[1])

@@ -260,8 +260,8 @@ def _as_the_runtime_does(
     recompute: bool | None,
     antialias: bool,
 ) -> Tensor:
-    """The same places and weights, and sums in the same order: what a file has as a Resize, with the factors if they
-    were given."""
+    """Resize as the runtime does, with its places and weights, and sums in its order: what a file has as a Resize, with
+    the factors if they were given."""
     found = F.interpolate(x[:1, :1], size, scale_factor, mode, align_corners, recompute).shape[2:]
     factors = None if scale_factor is None or recompute else _factors(scale_factor, len(found))
     if antialias:

@@ -59,7 +59,7 @@ _FORMS = frozenset(
 
 
 def _reformed(session: Session, func: Any, x: Tensor, args: Any, kwargs: Any) -> Tensor:
-    """Another form of a product that may stay in float, as of one that was computed in rows: it goes on waiting."""
+    """Another form of a product that may stay in float, as of one that was computed in rows. It goes on waiting."""
     then, waiting = session.label(x), session.tag(x)
     assert isinstance(waiting, Pending)
     y = session.wait(func(x, *args, **kwargs), waiting.call)

@@ -82,9 +82,9 @@ def _is_exact(session: Session) -> bool:
 
 
 def _entered(session: Session, x: Tensor) -> Tensor:
-    """What a softmax computes with. A sum is taken as it is: a mask of -10000 is part of it more often than not, and a
-    grid as wide as that would have room for nothing else. A product of activations too: onnxruntime gives its sums as
-    floats, for less than it costs to round them and to make floats of that."""
+    """The operand of a softmax. A sum is taken as it is: a mask of -10000 is part of it more often than not, and a grid
+    as wide as that would have room for nothing else. A product of activations is taken as it is, too: onnxruntime gives
+    its sums as floats, for less than it costs to round them and to make floats of that."""
     tag = session.tag(x)
     taken = ("add",) if session.for_a_chip else ("add", "matmul")
     if isinstance(tag, Pending) and tag.settled is None and tag.call.is_one_of(taken):

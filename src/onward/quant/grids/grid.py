@@ -105,7 +105,7 @@ class Grid:
         return self.scale.reshape([-1 if each == self.axis else 1 for each in range(rank)])
 
     def bounded(self, low: int | None = None, high: int | None = None) -> Grid:
-        """The same grid with tighter bounds."""
+        """This grid with tighter bounds."""
         return replace(
             self,
             low=self.low if low is None else max(self.low, low),

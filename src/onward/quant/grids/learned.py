@@ -86,10 +86,11 @@ _apply = super(torch.autograd.Function, _Learned).apply
 
 
 def _counted(values: int, spec: Activations) -> int:
-    """The number of values that LSQ's proportion, steps**1.5 / values**0.5, is taken of: so many at least that it is
-    no more than 1. What an end does to the values that it clips, a bias does to all, and takes the gradient as it is.
-    With the proportion alone, hundreds for the outputs of 8 bits and millions with 16, an end leapt over the other one
-    at the first clipped value, unless the optimizer was one that does not see how large gradients are."""
+    """The number of values that LSQ's proportion, steps**1.5 / values**0.5, is computed from: at least so many that the
+    proportion is no more than 1. A clipping bound shifts every clipped value, as a bias shifts every value, and a bias
+    takes its gradient as it is. The proportion alone is hundreds for the outputs of 8 bits, and millions with 16: an
+    end of the range then leaped over the other one at the first clipped value, unless the optimizer was one that does
+    not see how large gradients are."""
     steps = (1 << (spec.bits - int(spec.symmetric))) - 1
     return max(values, steps**3)
 

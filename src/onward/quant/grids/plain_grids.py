@@ -41,7 +41,7 @@ def steps_between(low: float, high: float, spec: Activations, bounds: Bounds = U
 
 
 def steps_of(held: Tensor, site: Site, bounds: Bounds = UNBOUNDED) -> Steps | None:
-    """The same for the range of a site, [low, high]; None for that of a mask."""
+    """The grid of the range of a site, [low, high]; None if the range is that of a mask."""
     if native.holds(held):
         steps = native.steps_of(held, site.settings, bounds)
     else:
@@ -51,7 +51,8 @@ def steps_of(held: Tensor, site: Site, bounds: Bounds = UNBOUNDED) -> Steps | No
 
 
 def follow(held: Tensor, x: Tensor, site: Site, bounds: Bounds = UNBOUNDED) -> Steps | None:
-    """The same, after the range has moved towards that of a batch. A batch without finite values moves nothing."""
+    """The grid of a site after its range has moved towards that of a batch. A batch without finite values moves
+    nothing."""
     low, high = held.tolist()
     if not low < MASK and math.isfinite(high - low):
         low, high = follow_(held, x, site.settings.averaging, bounds)

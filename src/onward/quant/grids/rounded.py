@@ -53,8 +53,8 @@ def fake_quantize(
 
 
 def fake_quantize_following(x: Tensor, held: Tensor, site: Site, bounds: Bounds = UNBOUNDED) -> Tensor | None:
-    """The same at a site, with its range, [low, high], which moves towards that of the batch. None if what the site has
-    seen were masks."""
+    """Put an activation on the grid of a site, whose range, [low, high], moves towards that of the batch. None if the
+    site has seen masks."""
     values = as_float32(x)
     found = native.follow(values, held, site.settings, bounds) if native.reads(values) and native.holds(held) else None
     if found is not None:
@@ -172,7 +172,7 @@ def _blockwise(weight: Tensor, high: Tensor, spec: Weights) -> Tensor:
 
 
 class _Limited(torch.autograd.Function):
-    """The same for large tensors in one pass, which keeps a byte for each value and not the value."""
+    """Clipping and rounding of a large tensor in one pass. It keeps a byte for each value and not the value."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, scale: float, low: float, high: float, half_up: bool) -> Tensor:

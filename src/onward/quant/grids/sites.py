@@ -25,7 +25,7 @@ MASK = -1e30  # what is below is no activation: the -inf, or nearly, that attent
 
 @dataclass(frozen=True, eq=False)
 class Site:
-    """One of them: `owner` keeps the range, under `key`."""
+    """A place where a tensor is put on a grid: `owner` keeps its range, under `key`."""
 
     owner: nn.Module
     path: str

@@ -61,7 +61,7 @@ def side_of(node: ir.Node, integers: ir.Value) -> Side:
 
 
 def side_of_readers(value: ir.Value) -> Side | None:
-    """The same of integers that are moved before they are read."""
+    """What the readers of integers say of them, also where they are moved before they are read."""
     for use in value.uses():
         if use.node.op_type == "DequantizeLinear" and use.node.domain == "":
             return side_of(use.node, value)
@@ -138,7 +138,7 @@ def _bits(x: Side, result: Side) -> dict[str, Any]:
 
 
 def _of_weight(w: Side) -> dict[str, Any]:
-    """Those of four bits are stored in eight, too, and known by how large they are."""
+    """The attributes of a weight. Weights of four bits are stored in eight, too, and known by how large they are."""
     known = w.value.const_value
     numbers = known.numpy() if known is not None else numpy.zeros(0)
     is_short = numbers.any() and numbers.min() >= -8 and numbers.max() <= 7

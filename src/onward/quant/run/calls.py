@@ -59,11 +59,11 @@ class Call:
         return self.name.startswith(names)
 
     def with_weights(self, **changes: Any) -> Call:
-        """The same call with other settings for its weights."""
+        """This call with other settings for its weights."""
         return self._with("weights", changes)
 
     def with_activations(self, **changes: Any) -> Call:
-        """The same call with other settings for its results."""
+        """This call with other settings for its results."""
         return self._with("activations", changes)
 
     def _with(self, part: str, changes: dict[str, Any]) -> Call:
@@ -76,7 +76,7 @@ class Call:
 
     @functools.cached_property
     def scaled(self) -> Call:
-        """The same call where a number that its result is multiplied with has become part of it."""
+        """This call where a number that its result is multiplied with has become part of it."""
         return replace(self, name=f"{self.name}_scaled")
 
     def site(self, role: str) -> Site:

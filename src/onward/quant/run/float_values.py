@@ -30,8 +30,8 @@ def is_float(session: Session, x: Tensor) -> bool:
 
 
 def unrounded(session: Session, x: Tensor) -> Tensor:
-    """The values for an operator that runs in float. What waits is decided by that: if something else wants it on a
-    grid later on, then these values are rounded."""
+    """The values for an operator that runs in float. This decides about a result that waits: if something else wants it
+    on a grid later on, these values are rounded."""
     tag = _undecided(session, x)
     if tag is None or not (is_float(session, x) or tag.call.is_one_of("add")):
         return before_rounding(session, session.settle(x))
@@ -39,7 +39,7 @@ def unrounded(session: Session, x: Tensor) -> Tensor:
 
 
 def _undecided(session: Session, x: Tensor) -> Pending | None:
-    """The tag of a tensor that waits, and that what reads it first decides about."""
+    """The state of a tensor that waits, if what reads it first decides whether it is rounded."""
     tag = session.tag(x)
     if not isinstance(tag, Pending) or tag.settled is not None or tag.unfolded is not None or session.for_a_chip:
         return None
@@ -61,7 +61,7 @@ def remember(session: Session, rounded: Tensor, values: Tensor, bits: int) -> Te
 
 
 def was_read_in_float(session: Session, x: Tensor) -> bool:
-    """Whether what waits was decided about so."""
+    """Whether an operator that runs in float has read a result that waits."""
     tag = session.tag(x)
     return isinstance(tag, Pending) and tag.in_float
 

@@ -34,7 +34,7 @@ SWITCHED_OFF: dict[Any, Callable[..., Any]] = {}  # those for modules that stay 
 
 
 def handles(*functions: Any, table: dict[Any, Callable[..., Any]] = HANDLERS) -> Callable[..., Callable[..., Any]]:
-    """Register a handler. A function has one: a second is an error."""
+    """Register a handler. A function has one; a second one is an error."""
 
     def register(handler: Callable[..., Any]) -> Callable[..., Any]:
         for function in dict.fromkeys(functions):  # some have two names

@@ -45,8 +45,9 @@ def warn_of_overflow(
     room: int = IN_INT32,
     w_scale: Tensor | None = None,
 ) -> None:
-    """Once for every product of a model. One whose sums went beyond int32 in calibration, which `w_scale` tells, is not
-    exported: from there on they go on from the other end, in onnxruntime as in evaluation."""
+    """Warn once for every product of a model whose sums may leave int32. From there on they go on from the other end,
+    in onnxruntime as in evaluation. A product whose sums did so in calibration, which `w_scale` tells, is not
+    exported."""
     warned = controller.warned
     if _is_small(weight, room) or (call.label in warned and not is_capturing()):
         return

@@ -94,7 +94,7 @@ class Session(Tensors, TorchFunctionMode):
         return frame
 
     def leave_module(self, result: Any) -> Any:
-        """It ends, with a result that is put on its grid if the module is one function."""
+        """A module's forward ends; its result is put on its grid if the module is one function."""
         frame = self.frames.pop()
         if frame.whole is None or not isinstance(result, Tensor) or result.dtype is not torch.float32:
             return result
@@ -473,9 +473,9 @@ class Session(Tensors, TorchFunctionMode):
         return within(y, bounds) if out is None else self.put(out, OnGrid())
 
     def _first_range(self, site: Site, y: Tensor, bounds: Bounds) -> Tensor:
-        """That of the first batch. One that is learned, or stays as it is, comes from calibration, in evaluation mode,
-        but for sites that this has not reached, such as that of an auxiliary head. The optimizer was made without
-        these, so that they cannot be learned any more."""
+        """The range of the first batch, for a site that calibration has not reached, such as that of an auxiliary head.
+        A range that is learned, or that stays as it is, has to come from calibration, in evaluation mode. The optimizer
+        was made before this batch, so that the range of the site cannot be learned any more."""
         learned, stays = site.settings.learned, not site.settings.averaging
         if (learned or stays) and not ranges_of(self.model):
             why = "stays as calibration finds it (averaging=0), and there was none"

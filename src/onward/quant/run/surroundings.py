@@ -38,7 +38,7 @@ def is_checkpointed() -> bool:
 
 
 def kept(controller: Controller) -> contextlib.AbstractContextManager[None]:
-    """Let autograd keep what it needs all the same."""
+    """Let autograd keep what it needs, although checkpointing would throw it away."""
     if _CHECKPOINTING not in controller.warned:
         controller.warned.add(_CHECKPOINTING)
         warnings.warn(
@@ -54,7 +54,8 @@ def _as_it_is(x: Tensor) -> Tensor:
 
 
 def check_forward() -> None:
-    """The older kind of checkpointing, and reversible layers, call modules while gradients are computed."""
+    """Refuse modules that are called while gradients are computed, by the older kind of checkpointing and by reversible
+    layers."""
     if torch._C._current_graph_task_id() != -1:
         raise QuantizationError(
             "a part of a quantised model runs again while gradients are computed, when nobody knows any more which of "
@@ -81,14 +82,14 @@ def leave_autocast() -> tuple[str, ...]:
 
 
 def return_to_autocast(kinds: tuple[str, ...]) -> None:
-    """Turn it on again."""
+    """Turn autocast on again for these kinds of devices."""
     for kind in kinds:
         torch.set_autocast_enabled(kind, True)
 
 
 @contextlib.contextmanager
 def no_autocast() -> Iterator[None]:
-    """Both, around something."""
+    """Turn autocast off around something."""
     kinds = leave_autocast()
     try:
         yield
@@ -97,7 +98,7 @@ def no_autocast() -> Iterator[None]:
 
 
 def in_full(args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
-    """What a model is called with, where something before it has given it the shorter type."""
+    """The arguments of a model in float32, where something before it has given them a shorter type."""
     full: tuple[tuple, dict[str, Any]] = pytree.tree_map_only(
         Tensor, lambda each: each.float() if each.dtype in _SHORTER else each, (args, kwargs)
     )
@@ -108,7 +109,8 @@ def in_full(args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]]
 
 
 def hint_for(controller: Controller, model: nn.Module, path: str, error: RuntimeError) -> QuantizationError | None:
-    """The error to raise instead; `path` is that of the model inside of the one that was initialised."""
+    """The error to raise instead of an error of PyTorch's whose reason is known; `path` is that of the model inside of
+    the one that was initialized."""
     if isinstance(error, ExportError):
         return None
     for where, _, _, each in quantized_parameters(controller, model, path):

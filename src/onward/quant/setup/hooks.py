@@ -63,7 +63,7 @@ set_compiler = dynamo.set_eval_frame  # to None turns it off, and gives what tur
 
 
 def say_uncompiled(controller: Controller) -> None:
-    """Once for a model."""
+    """Warn once for a model."""
     if _COMPILING not in controller.warned:
         controller.warned.add(_COMPILING)
         warnings.warn("torch.compile leaves a quantised model as it is: it runs uncompiled", QuantizationWarning, 4)
@@ -163,7 +163,7 @@ class Enter:
 
 
 class Leave:
-    """After it, also after an error."""
+    """Behind a module's forward, also behind an error."""
 
     def __init__(self, controller: Controller) -> None:
         self.controller = controller
@@ -247,7 +247,7 @@ class _Begins:
 
 
 class _Ends:
-    """After it. If it has raised, the layer's own hook takes the frame away."""
+    """Behind the hook of a spectral norm. If that has raised, the layer's own hook takes the frame away."""
 
     def __init__(self, controller: Controller, names: list[str]) -> None:
         self.controller, self.names = controller, names

@@ -294,7 +294,8 @@ class LayerCost:
 
 @dataclass(frozen=True)
 class Analysis:
-    """All of it; `costs` has the dearest module first, `total` is the signal to noise of the outputs."""
+    """What `onward.analyse` found. `costs` begins with the module that costs most; `total` is the signal to noise of
+    the outputs."""
 
     sites: tuple[SiteNoise, ...]
     weights: tuple[WeightNoise, ...]

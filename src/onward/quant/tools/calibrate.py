@@ -97,8 +97,8 @@ def _what_to_do(observer: Observer) -> str:
 
 
 def _of_zeros(zeros: list[Site], cut: list[Site]) -> tuple[str, str, str]:
-    """What to say of inputs that were forgotten, of values so rare that a method has cut them off, and of what begins
-    with zeros and is to learn: a last layer, a factor of a branch."""
+    """Warnings about sites that have seen nothing but zeros (inputs that were forgotten), about values so rare that a
+    method has cut them off, and about what begins with zeros and is to learn (a last layer, a factor of a branch)."""
     seen = _told([each.label for each in zeros], "has seen nothing but zeros", "have seen nothing but zeros")
     methods = " and ".join(sorted({f"range={each.settings.range!r}" for each in cut}))
     left = _told([each.label for each in cut], "has", "have")
