@@ -1,4 +1,4 @@
-"""A quantised model through everything: calibration, evaluation, export, the checker, and onnxruntime's integers.
+"""A quantized model through everything: calibration, evaluation, export, the checker, and onnxruntime's integers.
 
 What is compared are integers: the outputs lie on grids, and a difference is counted in steps of these.
 """
@@ -39,7 +39,7 @@ class Outcome:
     path: Path
 
 
-def quantised(model: nn.Module, example: Callable[[], Any], config: QuantConfig | None = None, batches: int = 3) -> Any:
+def quantized(model: nn.Module, example: Callable[[], Any], config: QuantConfig | None = None, batches: int = 3) -> Any:
     """The model with ranges from a few batches."""
     initialise(model, config)
     with calibration(model):

@@ -1,4 +1,4 @@
-"""Small quantised graphs run by onnxruntime as it runs them by default, with the nodes that its optimiser left."""
+"""Small quantized graphs run by onnxruntime as it runs them by default, with the nodes that its optimiser left."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Graph:
         """The value of `result`, which has the type and shape of `like`, and the operators that ran."""
         graph = helper.make_graph(
             self.nodes,
-            "quantised",
+            "quantized",
             [helper.make_tensor_value_info(name, _ONNX[x.dtype], x.shape) for name, x in self.inputs.items()],
             [helper.make_tensor_value_info(result, _ONNX[like.dtype], like.shape)],
             self.initializers,

@@ -1,4 +1,4 @@
-"""Fake quantisation against the kernels that it imitates, and its gradients against formulas written out."""
+"""Fake quantization against the kernels that it imitates, and its gradients against formulas written out."""
 
 from __future__ import annotations
 

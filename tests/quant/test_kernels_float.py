@@ -1,4 +1,4 @@
-"""What onnxruntime computes in float between two quantised tensors, and the kernels that follow it bit for bit."""
+"""What onnxruntime computes in float between two quantized tensors, and the kernels that follow it bit for bit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quantisation: models that are trained as before and exported to integers."""
+"""Quantization: models that are trained as before and exported to integers."""
 
 from .config.checks import QuantizationWarning
 from .config.files import load_config

@@ -1,4 +1,4 @@
-"""What quantisation is asked to do: frozen dataclasses, checked as they are made.
+"""What quantization is asked to do: frozen dataclasses, checked as they are made.
 
     QuantConfig(                                              # W8A8: what the defaults say
         weights=Weights(bits=4),                              # W4 everywhere ...
@@ -218,7 +218,7 @@ class Rule:
 
 @dataclass(frozen=True, kw_only=True)
 class Clamp:
-    """How far values may go while a float model is trained to be quantised later: `onward.constrain`. None: anywhere.
+    """How far values may go while a float model is trained to be quantized later: `onward.constrain`. None: anywhere.
 
     weight         weights stay within plus and minus this
     weight_factor  or within this many times their mean magnitude, which wins if both are given
@@ -256,7 +256,7 @@ class QuantConfig:
     rules            what is different in some modules; later rules win, field by field
     rounding         "half_even" as onnxruntime rounds, or "half_up", floor(x + 0.5), as linger's chips do
     fold_batch_norm  a BatchNorm after a convolution is folded into its weights, during training too
-    outputs          the model's outputs are quantised, with 8 bits at least; otherwise the last operation gives floats
+    outputs          the model's outputs are quantized, with 8 bits at least; otherwise the last operation gives floats
     lstm             "float", or "dynamic": onnxruntime's DynamicQuantizeLSTM, which has 8-bit weights
     weight_only      activations stay in float
     widen_channels   convolutions get channels of zeros where onnxruntime's kernels are twice as fast with them
@@ -298,7 +298,7 @@ class QuantConfig:
             check_flag(name, getattr(self, name))
         if self.lstm == "dynamic" and self.weight_only:
             raise InputError(
-                'lstm="dynamic" quantises the activations of an LSTM as it runs, and weight_only=True leaves '
+                'lstm="dynamic" quantizes the activations of an LSTM as it runs, and weight_only=True leaves '
                 "activations in float",
                 hint='try lstm="float"',
             )
@@ -362,7 +362,7 @@ def _combine(config: QuantConfig, rules: Sequence[Rule]) -> Resolved | None:
         return None
     if weights.block_size is not None and not weight_only:
         raise InputError(
-            f"weights.block_size={weights.block_size} is for weight-only quantisation: no integer kernel takes "
+            f"weights.block_size={weights.block_size} is for weight-only quantization: no integer kernel takes "
             f"block-wise weights",
             details=[f"by {rule.told}" for rule in rules],
             hint="add weight_only=True, or leave block_size out",

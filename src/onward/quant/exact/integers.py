@@ -73,7 +73,7 @@ def check_type(g: Emitter, dtype: str) -> None:
     if dtype in ("uint16", "int16") and g.opset < 21:
         raise g.needs_opset(21, "an activation of 16 bits")
     if g.opset < 10:
-        raise g.needs_opset(10, "a quantised model")
+        raise g.needs_opset(10, "a quantized model")
 
 
 def _settings(g: Emitter, axis: int | None) -> dict[str, int]:

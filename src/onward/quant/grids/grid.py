@@ -1,4 +1,4 @@
-"""The grid that a quantised tensor lies on: which float32 number each integer stands for.
+"""The grid that a quantized tensor lies on: which float32 number each integer stands for.
 
     value = (q - zero_point) * scale        (float32, one rounding)
 

@@ -1,4 +1,4 @@
-"""Fake quantisation with a range that is learned: its ends get gradients (LSQ, LSQ+, TQT)."""
+"""Fake quantization with a range that is learned: its ends get gradients (LSQ, LSQ+, TQT)."""
 
 from __future__ import annotations
 

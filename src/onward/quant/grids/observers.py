@@ -37,7 +37,7 @@ class Observer:
     def observe(self, x: Tensor) -> None:
         """Take a batch into account. An empty one changes nothing."""
         if not x.is_floating_point():
-            raise RangeError(f"a tensor of {x.dtype} has no range to find: only floats are quantised")
+            raise RangeError(f"a tensor of {x.dtype} has no range to find: only floats are quantized")
         if x.numel() == 0:
             return
         flat = x.detach().reshape(-1).to(torch.float32)

@@ -1,4 +1,4 @@
-"""Fake quantisation, for training: floats that lie on the grid, with gradients that pass straight through.
+"""Fake quantization, for training: floats that lie on the grid, with gradients that pass straight through.
 
 The gradient of the values is 1 where they are inside the grid and 0 where they are clipped. The ends of the range
 follow the batches (`steps.follow`), or are learned (`learned.py`). Everything is computed in float32, under autocast

@@ -3,7 +3,7 @@
 A site belongs to the module in whose forward it lies and is called after the function and its place in call order:
 `conv_0_output` of `layer1.0.conv1`, `add_0_output` of `layer1.0`. Its range, [low, high], is a buffer of that module
 (a parameter if it is learned), made when it is first seen: a checkpoint of the float model loads as it is, and a
-checkpoint of the quantised one brings its ranges along.
+checkpoint of the quantized one brings its ranges along.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The passes over a finished graph of a quantised model, in order."""
+"""The passes over a finished graph of a quantized model, in order."""
 
 from __future__ import annotations
 

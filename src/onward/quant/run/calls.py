@@ -95,7 +95,7 @@ Known = dict[tuple[str, int, int], Call]  # by function, number, and how often t
 class Frame:
     """A module that is running.
 
-    settings  what it is quantised with; None: not at all
+    settings  what it is quantized with; None: not at all
     whole     the same for one function from grid to grid, in float inside: then `settings` is None
     repeat    how often it ran before, in this run of the model
     known     its calls of earlier runs

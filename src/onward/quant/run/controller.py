@@ -83,7 +83,7 @@ class Controller:
         for name, (asked, does) in _WEIGHTS_OUTSIDE.items():
             if getattr(options, name) is asked:
                 raise InputError(
-                    f"{name}={asked} {does}, and the weights of a quantised model are integers that are worked out "
+                    f"{name}={asked} {does}, and the weights of a quantized model are integers that are worked out "
                     "once",
                     hint=f"leave {name} out",
                 )
@@ -96,7 +96,7 @@ class Controller:
         training = [path for path, each in model.named_modules() if each.training and path]
         if options.training is TrainingMode.PRESERVE and training and not model.training:
             raise QuantizationError(
-                f"a quantised model is exported in evaluation mode, and {training[0]} is in training mode",
+                f"a quantized model is exported in evaluation mode, and {training[0]} is in training mode",
                 hint="leave `training` out, or call model.eval()",
             )
 
@@ -115,7 +115,7 @@ _WEIGHTS_OUTSIDE = {
 def quantized_parameters(
     controller: Controller, module: nn.Module, path: str
 ) -> Iterator[tuple[str, nn.Module, str, Tensor]]:
-    """The float parameters of the modules that are quantised, each with the path of its module, that, and its name."""
+    """The float parameters of the modules that are quantized, each with the path of its module, that, and its name."""
     for name, each in module.named_modules(prefix=path):
         if controller.settings_for(name) is not None:
             for key, one in each._parameters.items():
@@ -129,6 +129,6 @@ def check_types(model: nn.Module, controller: Controller, what: str) -> None:
         if each.dtype is not torch.float32:
             where = path or "the model itself"
             raise InputError(
-                f"{what}: {where} has parameters of {each.dtype}, and what is quantised is float32",
+                f"{what}: {where} has parameters of {each.dtype}, and what is quantized is float32",
                 hint="call model.float() first (autocast may still compute in half precision), or switch it off",
             )

@@ -1,4 +1,4 @@
-"""One run of a quantised model: every torch function that its code calls passes through here.
+"""One run of a quantized model: every torch function that its code calls passes through here.
 
 The outermost hooked module starts a session, a `TorchFunctionMode`. A function with a handler (`functions/`) is
 computed by it, any other runs in float on the values of the grids, and its result has no grid. What a handler computes
@@ -106,7 +106,7 @@ class Session(Tensors, TorchFunctionMode):
     def arguments(self, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]] | None:
         """What a module that is one function gets instead of its arguments; None for those as they are.
 
-        onnxruntime 1.31 gives everybody who reads from a DequantizeLinear one of his own, and then recognises no norm
+        onnxruntime 1.31 gives everybody who reads from a DequantizeLinear one of his own, and then recognizes no norm
         that reads its input twice. The multiplication by the scale, apart, is read by all.
         """
         frame = self.frames[-1]
@@ -291,7 +291,7 @@ class Session(Tensors, TorchFunctionMode):
     # Grids
 
     def values(self, x: Tensor) -> Tensor:
-        """What a function outside of quantisation sees: a waiting result is put on its grid first."""
+        """What a function outside of quantization sees: a waiting result is put on its grid first."""
         return self.settle(x) if isinstance(self.tag(x), Pending) else x
 
     def settle(self, x: Tensor, entry: Site | None = None) -> Tensor:
@@ -493,7 +493,7 @@ class Session(Tensors, TorchFunctionMode):
         if not math.isfinite(high.item()) or math.isnan(low.item()):
             raise QuantizationError(
                 f"{site.label} sees NaN or infinity",
-                hint="look for the cause in the float model, or switch quantisation off for that module",
+                hint="look for the cause in the float model, or switch quantization off for that module",
             )
         site.set_range(low, high, follows=True)
         assert site.range is not None

@@ -42,7 +42,7 @@ def kept(controller: Controller) -> contextlib.AbstractContextManager[None]:
     if _CHECKPOINTING not in controller.warned:
         controller.warned.add(_CHECKPOINTING)
         warnings.warn(
-            "torch.utils.checkpoint saves no memory in a quantised model: what it would compute again is kept",
+            "torch.utils.checkpoint saves no memory in a quantized model: what it would compute again is kept",
             QuantizationWarning,
             stacklevel=4,
         )
@@ -58,9 +58,9 @@ def check_forward() -> None:
     layers."""
     if torch._C._current_graph_task_id() != -1:
         raise QuantizationError(
-            "a part of a quantised model runs again while gradients are computed, when nobody knows any more which of "
+            "a part of a quantized model runs again while gradients are computed, when nobody knows any more which of "
             "its inputs lie on which grids",
-            hint="give torch.utils.checkpoint use_reentrant=False, and nothing that runs behind the quantised model; "
+            hint="give torch.utils.checkpoint use_reentrant=False, and nothing that runs behind the quantized model; "
             "reversible layers cannot be had",
         )
 
@@ -117,12 +117,12 @@ def hint_for(controller: Controller, model: nn.Module, path: str, error: Runtime
         if each.dtype is not torch.float32:
             place = where or "the model itself"
             return QuantizationError(
-                f"{place} has parameters of {each.dtype} by now, and what is quantised is float32",
+                f"{place} has parameters of {each.dtype} by now, and what is quantized is float32",
                 hint="call model.float(); autocast may still compute in half precision",
             )
     if torch._C._functorch.peek_interpreter_stack() is not None:
         return QuantizationError(
-            "torch.func cannot look into a quantised model: its ranges are read as numbers, and follow the batches",
+            "torch.func cannot look into a quantized model: its ranges are read as numbers, and follow the batches",
             hint="take gradients by backward() or torch.autograd.grad",
         )
     return None

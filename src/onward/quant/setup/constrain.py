@@ -1,4 +1,4 @@
-"""`onward.constrain(model)`: float training in which no weight and no result goes far, so that quantisation later fits.
+"""`onward.constrain(model)`: float training in which no weight and no result goes far, so that quantization later fits.
 
 linger calls it clamp training. No module is swapped: while a layer runs, clamped weights stand in front of its own, and
 its result is clamped. Optimizer, state dict and checkpoints see the parameters as ever. Gradients are those of a clamp,
@@ -53,7 +53,7 @@ def constrain(
     for path, module in model.named_modules():
         if ATTRIBUTE in module.__dict__:
             raise InputError(
-                f"constrain: {path or 'the model'} is quantisation-aware already",
+                f"constrain: {path or 'the model'} is quantization-aware already",
                 hint="constrain while training in float, call onward.unconstrain(model), then onward.init(model)",
             )
         if any(_hooks(module)):

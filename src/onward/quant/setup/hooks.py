@@ -36,7 +36,7 @@ from ..run.tensors import Phase
 
 
 class _Running(threading.local):
-    """The sessions of a thread: one for each quantised model that runs inside of another."""
+    """The sessions of a thread: one for each quantized model that runs inside of another."""
 
     def __init__(self) -> None:
         self.stack: list[Session] = []
@@ -55,7 +55,7 @@ def not_compiled(hook: Callable[..., Any]) -> Callable[..., Any]:
     skip = dynamo._FrameExecStrategy(dynamo._FrameAction.SKIP, dynamo._FrameAction.DEFAULT)
     dynamo.set_code_exec_strategy(hook.__code__, skip)
     hook._torchdynamo_disable = True  # type: ignore[attr-defined]
-    hook._torchdynamo_disable_msg = "a quantised model runs as it is"  # type: ignore[attr-defined]
+    hook._torchdynamo_disable_msg = "a quantized model runs as it is"  # type: ignore[attr-defined]
     return hook
 
 
@@ -66,22 +66,22 @@ def say_uncompiled(controller: Controller) -> None:
     """Warn once for a model."""
     if _COMPILING not in controller.warned:
         controller.warned.add(_COMPILING)
-        warnings.warn("torch.compile leaves a quantised model as it is: it runs uncompiled", QuantizationWarning, 4)
+        warnings.warn("torch.compile leaves a quantized model as it is: it runs uncompiled", QuantizationWarning, 4)
 
 
 def check_not_traced() -> None:
     """torch.export shows a model tensors without values, and ranges are values."""
     if torch.compiler.is_exporting():
         raise QuantizationError(
-            "torch.export cannot look into a quantised model",
+            "torch.export cannot look into a quantized model",
             hint="give the model itself to onward.export, without torch.export",
         )
 
 
 def refuse_script() -> Any:
-    """What `torch.jit.script` asks every module for. It would compile the code, and see nothing of quantisation."""
+    """What `torch.jit.script` asks every module for. It would compile the code, and see nothing of quantization."""
     raise QuantizationError(
-        "torch.jit.script cannot look into a quantised model", hint="give the model itself to onward.export"
+        "torch.jit.script cannot look into a quantized model", hint="give the model itself to onward.export"
     )
 
 
@@ -91,7 +91,7 @@ def refuse_script() -> Any:
 class Enter:
     """Before a module's forward: the outermost one starts a session."""
 
-    first: tuple[nn.Module, str] | None = None  # that has a parameter to be quantised, and its name
+    first: tuple[nn.Module, str] | None = None  # that has a parameter to be quantized, and its name
 
     def __init__(self, controller: Controller, path: str, module: nn.Module) -> None:
         self.controller, self.path = controller, path
@@ -139,14 +139,14 @@ class Enter:
             check_forward()
         if phase is Phase.TRAIN and is_capturing():
             raise QuantizationError(
-                "a quantised model is exported in evaluation mode: in training its numbers are no integers",
+                "a quantized model is exported in evaluation mode: in training its numbers are no integers",
                 hint="leave `training` out, or give TrainingMode.EVAL",
             )
         self._check_type(module)
         return Session(self.controller, phase, module, self.path)
 
     def _check_type(self, module: nn.Module) -> None:
-        """`init` has looked at every parameter; a model that was cast since is known by the first that is quantised."""
+        """`init` has looked at every parameter; a model that was cast since is known by the first that is quantized."""
         holder, key = self.first or (module, "")
         first: Tensor | None = holder._parameters.get(key)
         if first is None:
@@ -157,7 +157,7 @@ class Enter:
             self.first = holder, key
         if first.dtype is not torch.float32:
             raise QuantizationError(
-                f"the parameters are of {first.dtype} by now, and what is quantised is float32",
+                f"the parameters are of {first.dtype} by now, and what is quantized is float32",
                 hint="call model.float(); autocast may still compute in half precision",
             )
 

@@ -1,4 +1,4 @@
-"""`onward.init(model)`: the model becomes quantisation-aware where it stands."""
+"""`onward.init(model)`: the model becomes quantization-aware where it stands."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def initialise(
     _check_fresh(model)
     if any(getattr(hook, "constrains", False) for each in model.modules() for hook in each._forward_hooks.values()):
         raise InputError(
-            "init: the model is constrained, and would be quantised with weights that are clamped while it runs",
+            "init: the model is constrained, and would be quantized with weights that are clamped while it runs",
             hint="call onward.unconstrain(model) first: it leaves the clamped weights behind",
         )
     config = checked(config)
@@ -69,12 +69,12 @@ def _check_fresh(model: nn.Module) -> None:
         what = f"the submodule {path}" if path else "the model"
         if ATTRIBUTE in module.__dict__:
             raise InputError(
-                f"{what} is quantisation-aware already",
+                f"{what} is quantization-aware already",
                 hint="call onward.init once; what it is to do differently belongs into its configuration",
             )
         if (inside := path_inside(module)) is not None and _has_matrices(module):
             raise InputError(
-                f"{what} is part of a model that is quantisation-aware already, as {inside}",
+                f"{what} is part of a model that is quantization-aware already, as {inside}",
                 hint=f"what it is to do differently belongs into the configuration of that: Rule({inside!r}, ...)",
             )
 
@@ -84,7 +84,7 @@ def _has_matrices(module: nn.Module) -> bool:
 
 
 def path_inside(module: nn.Module) -> str | None:
-    """The path that a module has in the quantised model which it is a part of."""
+    """The path that a module has in the quantized model which it is a part of."""
     return next((hook.path for hook in module._forward_pre_hooks.values() if isinstance(hook, Enter)), None)
 
 
@@ -110,12 +110,12 @@ def controller_of(model: Any, what: str) -> Controller:
     if controller is None:
         if (path := path_inside(model)) is not None:
             raise InputError(
-                f"{what}: this {type(model).__name__} is part of a quantisation-aware model, as {path}",
+                f"{what}: this {type(model).__name__} is part of a quantization-aware model, as {path}",
                 hint=f"give the whole model to {what}",
             )
         inside = next((path for path, module in model.named_modules() if ATTRIBUTE in module.__dict__), None)
         raise InputError(
-            f"{what}: {type(model).__name__} is not quantisation-aware"
+            f"{what}: {type(model).__name__} is not quantization-aware"
             + (f"; its submodule {inside} is" if inside else ""),
             hint=f"give that submodule to {what}" if inside else "call onward.init(model) first",
         )

@@ -1,4 +1,4 @@
-"""`onward.analyse(model, batches)`: what quantisation does to every tensor, every weight, and to the result.
+"""`onward.analyse(model, batches)`: what quantization does to every tensor, every weight, and to the result.
 
 The batches go through the model in float and in integers, and every site is compared. Then every operation is rounded
 alone, its weights and what comes out of it, all others in float: how much that disturbs the outputs is what it costs.
@@ -30,7 +30,7 @@ _STEPS_AT_THE_EDGE = 0.5
 
 @dataclass(frozen=True)
 class _Group:
-    """Modules that are one integer operation together, and what is rounded if it is quantised alone."""
+    """Modules that are one integer operation together, and what is rounded if it is quantized alone."""
 
     module: str
     function: str
@@ -76,9 +76,9 @@ class _Seen:
 def analyse(model: nn.Module, batches: Iterable[Any], *, costs: bool = True, progress: bool = False) -> Analysis:
     """Compare a calibrated or trained model with its float self.
 
-    model      quantisation-aware, with ranges
+    model      quantization-aware, with ranges
     batches    as in `onward.quantize`; a few are enough
-    costs      also quantise every operation alone, one run of all batches for each
+    costs      also quantize every operation alone, one run of all batches for each
     progress   show how far that is
     """
     controller_of(model, "analyse")
@@ -274,7 +274,7 @@ class WeightNoise:
 
 @dataclass(frozen=True)
 class LayerCost:
-    """The signal to noise of the model's outputs if one operation alone is quantised, its weights and what comes out of
+    """The signal to noise of the model's outputs if one operation alone is quantized, its weights and what comes out of
     it: the smaller, the dearer. What a module does besides is a row of its own.
 
     function   of a module that has several, which it is
@@ -305,7 +305,7 @@ class Analysis:
     def __str__(self) -> str:
         parts = [f"outputs: {_db(self.total)} dB signal to noise"]
         if self.costs:
-            parts.append(_table(("what it costs to quantise this alone", "outputs dB"), _cost_rows(self.costs)))
+            parts.append(_table(("what it costs to quantize this alone", "outputs dB"), _cost_rows(self.costs)))
         parts.append(_table(_SITE_HEADINGS, _site_rows(self.sites)))
         if self.weights:
             parts.append(_table(_WEIGHT_HEADINGS, _weight_rows(self.weights)))
@@ -313,19 +313,19 @@ class Analysis:
 
     def sections(self) -> list[tuple[str, str]]:
         """Titles and HTML for the report page; names from the model are escaped."""
-        found = [("Quantisation", f"<p>The outputs have {_db(self.total)} dB of signal to noise.</p>")]
+        found = [("Quantization", f"<p>The outputs have {_db(self.total)} dB of signal to noise.</p>")]
         if self.costs:
             bars = _bars([(each.told, each.decibels) for each in self.costs])
             found.append(("What each layer costs", f"<p>{_COSTS_EXPLAINED}</p>{bars}"))
         pairs = [(f"{each.module} {each.name}".strip(), each.in_place) for each in self.sites]
         found.append(("Signal to noise through the model", _bars(pairs)))
-        found.append(("Quantised activations", _html(_SITE_HEADINGS, _site_rows(self.sites))))
+        found.append(("Quantized activations", _html(_SITE_HEADINGS, _site_rows(self.sites))))
         if self.weights:
-            found.append(("Quantised weights", _html(_WEIGHT_HEADINGS, _weight_rows(self.weights))))
+            found.append(("Quantized weights", _html(_WEIGHT_HEADINGS, _weight_rows(self.weights))))
         return found
 
 
-_COSTS_EXPLAINED = "Signal to noise of the outputs if this alone is quantised: the shorter the bar, the more it costs."
+_COSTS_EXPLAINED = "Signal to noise of the outputs if this alone is quantized: the shorter the bar, the more it costs."
 _SITE_HEADINGS = ("tensor", "range", "bits", "used", "cut off", "alone dB", "in place dB")
 _WEIGHT_HEADINGS = ("weight of", "kind", "bits", "largest", "in deviations", "largest / median channel", "alone dB")
 

@@ -124,7 +124,7 @@ def _warn(text: str) -> None:
 
 
 def _missed(model: nn.Module, controller: Controller) -> list[str]:
-    """The modules whose results are to be quantised, that have a weight of their own, and neither ran nor had it read:
+    """The modules whose results are to be quantized, that have a weight of their own, and neither ran nor had it read:
     the last projection of an attention is not called, and one that shares its weight with another need not be."""
     return [
         path

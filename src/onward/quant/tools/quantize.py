@@ -35,9 +35,9 @@ def quantize(
     disable_submodel: Any = (),
     **options: Any,
 ) -> Program:
-    """Make a model quantisation-aware, calibrate it with batches, and export it.
+    """Make a model quantization-aware, calibrate it with batches, and export it.
 
-    model      becomes quantisation-aware where it stands (one that is already keeps its configuration)
+    model      becomes quantization-aware where it stands (one that is already keeps its configuration)
     batches    what the model is called with, any number of times: tensors, tuples of arguments, dicts of keyword
                arguments. The first is the example of the export.
     f          as in `onward.export`; the program is returned in any case
@@ -80,7 +80,7 @@ def _initialised(model: Any, config: QuantConfig | None, disable_module: Any, di
     asked = asked and replace(asked, rules=(*asked.rules, *off))
     if asked not in (None, controller_of(model, "quantize").config):
         raise InputError(
-            "the model is quantisation-aware already, with a configuration of its own", hint="leave config out"
+            "the model is quantization-aware already, with a configuration of its own", hint="leave config out"
         )
 
 
