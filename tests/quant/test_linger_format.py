@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -350,3 +352,17 @@ def test_the_same_model_in_standard_onnx() -> None:
     program = onward.export(model, (x,), verify=True)
     with torch.no_grad():
         assert torch.equal(program(x), model(x))
+
+
+def test_a_float_export_stays_out_of_quant_and_the_form_is_found_all_the_same() -> None:
+    """In a process of its own, in which nobody has imported `onward.quant`."""
+    code = """
+import sys, torch
+from onward.api import export
+model, x = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU()), torch.randn(2, 3)
+export(model, x)
+print([name for name in sys.modules if name.startswith("onward.quant")])
+print([node.op_type for node in export(model, x, quant_format="linger").model.graph])
+"""
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == ["[]", "['Gemm', 'Relu']"], done.stderr
