@@ -22,7 +22,7 @@ from torch import nn
 
 import onward
 from onward.quant import QuantConfig, calibration, initialise, native
-from onward.quant.run.session import Session
+from onward.quant.run.session import QuantSession
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def through_onnxruntime(
     given = args if fresh is None else as_args(fresh)
     names = [each.name for each in session.get_inputs()]
     results = session.run(None, {name: each.numpy() for name, each in zip(names, given, strict=True)})
-    with torch.no_grad(), mock.patch.object(Session, "forget"):  # so that outputs know their grids still
+    with torch.no_grad(), mock.patch.object(QuantSession, "forget"):  # so that outputs know their grids still
         wanted = model(*given)
     wanted = [wanted] if isinstance(wanted, torch.Tensor) else list(wanted)
     pairs = [(one, other.numpy()) for one, other in zip(results, wanted, strict=True)]

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 
 from onward.errors import QuantizationError
 from onward.quant import Activations, QuantConfig, QuantizationWarning, Rule, Weights, calibration, initialise
+from onward.quant.grids.fake_quantize import fake_quantize, fake_quantize_weight
 from onward.quant.grids.learned import fake_quantize_learned
-from onward.quant.grids.rounded import fake_quantize, fake_quantize_weight
 from onward.quant.grids.sites import Site, ranges_of
 
 from .harness import quantized, through_onnxruntime

@@ -1,8 +1,8 @@
 """The loops of `_native.c`, for tensors that they can read, shared out among the threads that PyTorch may use.
 
 They are compiled when the package is installed, where there is a C compiler. `reads` says whether they can be used for
-a tensor; where they cannot, `fake.py` does the same with PyTorch's operations, which takes two to three times as long.
-"""
+a tensor; where they cannot, `grids/fake_quantize.py` does the same with PyTorch's operations, which takes two to three
+times as long."""
 
 from __future__ import annotations
 

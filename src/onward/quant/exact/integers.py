@@ -188,9 +188,8 @@ def stored(q: Tensor, grid: Grid, near: Tensor) -> Tensor:
     """The values of a weight that float arithmetic uses, stored as integers with a Cast and a Mul behind them.
 
     `dequantize` of a constant is a constant, and floats would be stored. `near`, an activation, makes this a step of
-    the program. It must not be multiplied with what comes from a DequantizeLinear (`Session.apart`): onnxruntime 1.31
-    would make integers of it on its own account, with one scale for all.
-    """
+    the program. It must not be multiplied with what comes from a DequantizeLinear (`QuantSession.apart`): onnxruntime
+    1.31 would make integers of it on its own account, with one scale for all."""
     return values_of(q, grid)
 
 

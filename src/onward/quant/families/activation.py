@@ -14,20 +14,20 @@ from torch import Tensor
 from ..exact.integers import dequantize, lookup, quantize, rounded, table_of
 from ..grids.grid import Grid
 from ..run.handlers import SWITCHED_OFF, WEIGHT_ONLY, handles
-from ..run.session import Phase, Session, writes
+from ..run.session import Phase, QuantSession, writes
 from ..run.states import OnGrid, Overwritten, Pending, State, is_made, mark_made
 
 # Bounds
 
 
 @handles(F.relu, F.relu_, torch.relu, Tensor.relu, torch.relu_, Tensor.relu_)
-def relu(session: Session, func: Any, input: Tensor, inplace: bool = False) -> Any:
+def relu(session: QuantSession, func: Any, input: Tensor, inplace: bool = False) -> Any:
     return limited(session, func, "relu", input, 0.0, None, inplace)
 
 
 @handles(F.relu6, F.hardtanh, F.hardtanh_)
 def hardtanh(
-    session: Session,
+    session: QuantSession,
     func: Any,
     input: Tensor,
     min_val: float | bool = -1.0,
@@ -41,24 +41,26 @@ def hardtanh(
 
 
 @handles(torch.clamp, Tensor.clamp, torch.clip, Tensor.clip, Tensor.clamp_, torch.clamp_, Tensor.clip_, torch.clip_)
-def clamp(session: Session, func: Any, input: Tensor, min: Any = None, max: Any = None) -> Any:
+def clamp(session: QuantSession, func: Any, input: Tensor, min: Any = None, max: Any = None) -> Any:
     if any(isinstance(each, Tensor) for each in (min, max)):
         return NotImplemented
     return limited(session, func, "clamp", input, min, max)
 
 
 @handles(torch.clamp_min, Tensor.clamp_min, Tensor.clamp_min_, torch.clamp_min_)
-def clamp_min(session: Session, func: Any, input: Tensor, min: Any) -> Any:
+def clamp_min(session: QuantSession, func: Any, input: Tensor, min: Any) -> Any:
     return clamp(session, func, input, min=min)
 
 
 @handles(torch.clamp_max, Tensor.clamp_max, Tensor.clamp_max_, torch.clamp_max_)
-def clamp_max(session: Session, func: Any, input: Tensor, max: Any) -> Any:
+def clamp_max(session: QuantSession, func: Any, input: Tensor, max: Any) -> Any:
     return clamp(session, func, input, max=max)
 
 
 @handles(F.threshold, torch.threshold, torch.threshold_)
-def threshold(session: Session, func: Any, input: Tensor, threshold: float, value: float, inplace: bool = False) -> Any:
+def threshold(
+    session: QuantSession, func: Any, input: Tensor, threshold: float, value: float, inplace: bool = False
+) -> Any:
     """max(x, threshold) where both numbers are one; any other is a function of 256 values."""
     if threshold == value:
         return limited(session, func, "threshold", input, value, None, inplace)
@@ -66,7 +68,7 @@ def threshold(session: Session, func: Any, input: Tensor, threshold: float, valu
     return in_place(session, func, input, inplace, compute)
 
 
-def in_place(session: Session, func: Any, x: Tensor, inplace: bool, compute: Callable[[Tensor], Any]) -> Any:
+def in_place(session: QuantSession, func: Any, x: Tensor, inplace: bool, compute: Callable[[Tensor], Any]) -> Any:
     """compute(x), and if the function was asked to work in place, x becomes the result."""
     if not (inplace or writes(func)):
         return compute(x)
@@ -91,14 +93,14 @@ def in_place(session: Session, func: Any, x: Tensor, inplace: bool, compute: Cal
     return session.written(x, after)
 
 
-def _kept(session: Session, x: Tensor, tag: State | None) -> Tensor:
+def _kept(session: QuantSession, x: Tensor, tag: State | None) -> Tensor:
     """A copy that autograd keeps what it computes from; it says of itself what the tensor does."""
     copy = session.put(x.clone(), tag)
     return mark_made(copy) if is_made(x) else copy
 
 
 def limited(
-    session: Session, func: Any, name: str, x: Tensor, low: float | None, high: float | None, inplace: bool = False
+    session: QuantSession, func: Any, name: str, x: Tensor, low: float | None, high: float | None, inplace: bool = False
 ) -> Any:
     """A function that bounds its argument, in place or not."""
     into = inplace or writes(func)
@@ -109,7 +111,7 @@ def limited(
     return in_place(session, func, x, True, lambda each: bounded(session, name, each, low, high))
 
 
-def _lone(session: Session, x: Tensor, low: float | None, high: float | None = None) -> Any:
+def _lone(session: QuantSession, x: Tensor, low: float | None, high: float | None = None) -> Any:
     """Bound what lies on no grid, in float. Where weights alone are quantized the file has Max and Min, because a Relu
     or Clip behind a MatMul keeps onnxruntime 1.31 from making a MatMulNBits of it."""
     plain = session.phase is not Phase.EXACT or not session.controller.has_weight_only
@@ -119,7 +121,7 @@ def _lone(session: Session, x: Tensor, low: float | None, high: float | None = N
     return y if high is None else torch.minimum(y, torch.tensor(float(high)))
 
 
-def bounded(session: Session, name: str, x: Tensor, low: float | None, high: float | None) -> Any:
+def bounded(session: QuantSession, name: str, x: Tensor, low: float | None, high: float | None) -> Any:
     """min and max of a result that waits, or of one that lies on its grid: integers are bounded, nothing is rounded."""
     tag = session.tag(x)
     if not isinstance(tag, (Pending, OnGrid)):
@@ -155,7 +157,7 @@ def bounded(session: Session, name: str, x: Tensor, low: float | None, high: flo
     return session.on_grid(quantize(dequantize(q, grid), inside), inside)
 
 
-def _is_read_elsewhere(session: Session, tag: Pending) -> bool:
+def _is_read_elsewhere(session: QuantSession, tag: Pending) -> bool:
     """Whether somebody also reads a result as it is, or bounds it otherwise: calibration has given it a range. With two
     QuantizeLinear behind it no runtime makes one integer operation of it, so that it is quantized once, for all."""
     if tag.settled is not None or tag.bounded is not None:
@@ -176,7 +178,7 @@ def _behind_floats(handler: Callable[..., Any]) -> Callable[..., Any]:
     """For modules that are switched off: what lies on a grid, or waits for one, is bounded in float."""
 
     @functools.wraps(handler)
-    def handle(session: Session, func: Any, input: Tensor, *args: Any, **kwargs: Any) -> Any:
+    def handle(session: QuantSession, func: Any, input: Tensor, *args: Any, **kwargs: Any) -> Any:
         return NotImplemented if session.has_grid(input) else handler(session, func, input, *args, **kwargs)
 
     return handle
@@ -224,7 +226,7 @@ _NAMES = {func: name for name, functions in UNARY.items() for func in functions}
 
 
 @handles(*_NAMES)
-def unary(session: Session, func: Any, input: Tensor, *args: Any, **kwargs: Any) -> Any:
+def unary(session: QuantSession, func: Any, input: Tensor, *args: Any, **kwargs: Any) -> Any:
     name = _NAMES[func]
     inplace = bool(kwargs.pop("inplace", False))
     plain = UNARY[name][0]
@@ -239,7 +241,7 @@ def unary(session: Session, func: Any, input: Tensor, *args: Any, **kwargs: Any)
     )
 
 
-def from_grid_to_grid(session: Session, name: str, function: Callable[[Tensor], Tensor], x: Tensor) -> Any:
+def from_grid_to_grid(session: QuantSession, name: str, function: Callable[[Tensor], Tensor], x: Tensor) -> Any:
     """Compute a function in float between two grids. Eight bits have 256 values, and none of them may lie so close to a
     tie that two runtimes could round it differently. With sixteen bits some do, and the file has a table of all
     65536."""
@@ -307,7 +309,7 @@ _GATES = frozenset(["gelu", "mish", "silu", "hardswish", "tanhshrink"])
 
 
 @handles(F.prelu, torch.prelu, Tensor.prelu)
-def prelu(session: Session, func: Any, input: Tensor, weight: Tensor) -> Any:
+def prelu(session: QuantSession, func: Any, input: Tensor, weight: Tensor) -> Any:
     """One product for each value, with a slope that stays in float."""
     if not session.has_grid(input):
         return NotImplemented
@@ -316,7 +318,7 @@ def prelu(session: Session, func: Any, input: Tensor, weight: Tensor) -> Any:
 
 
 @handles(torch.cos, Tensor.cos, torch.sin, Tensor.sin)
-def wave(session: Session, func: Any, input: Tensor) -> Any:
+def wave(session: QuantSession, func: Any, input: Tensor) -> Any:
     """The cosines and sines of positions, on their way to a grid. They are computed in float64, because those of
     float32 are another number in every tenth case."""
     if session.phase is not Phase.EXACT or input.dtype is not torch.float32 or session.for_a_chip:

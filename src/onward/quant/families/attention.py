@@ -11,14 +11,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..run.handlers import WEIGHT_ONLY, handles
-from ..run.session import Call, Phase, Session
+from ..run.session import Call, Phase, QuantSession
 from .linear import of_activations
 from .softmax import onto_grid_of_shares, shares, values_for_softmax
 
 
 @handles(F.scaled_dot_product_attention)
 def scaled_dot_product_attention(
-    session: Session,
+    session: QuantSession,
     func: Any,
     query: Tensor,
     key: Tensor,
@@ -46,12 +46,12 @@ def _repeated(x: Tensor, query: Tensor) -> Tensor:
     return x.repeat_interleave(query.size(-3) // x.size(-3), -3)
 
 
-def _dropped(session: Session, weights: Tensor, p: float) -> Tensor:
+def _dropped(session: QuantSession, weights: Tensor, p: float) -> Tensor:
     return session.put(torch.dropout(weights, p, True), session.tag(weights)) if p else weights
 
 
 def _weights(
-    session: Session,
+    session: QuantSession,
     call: Call,
     q: Tensor,
     k: Tensor,
@@ -88,13 +88,13 @@ def _shares(
 
 @handles(F.multi_head_attention_forward)
 @handles(F.multi_head_attention_forward, table=WEIGHT_ONLY)
-def multi_head_attention_forward(session: Session, func: Any, *args: Any, **kwargs: Any) -> Any:
+def multi_head_attention_forward(session: QuantSession, func: Any, *args: Any, **kwargs: Any) -> Any:
     """The functions that attention calls pass through the session again, which `func` itself would keep to itself."""
     return _multi_head_attention(session, *args, **kwargs)
 
 
 def _multi_head_attention(
-    session: Session,
+    session: QuantSession,
     query: Tensor,
     key: Tensor,
     value: Tensor,

@@ -24,7 +24,7 @@ from ..exact.integers import around_zero, centered, dequantize, dequantized, qua
 from ..exact.sums import requantize
 from ..grids.grid import Grid, is_power_of_two
 from ..run.handlers import handles
-from ..run.session import Call, Session
+from ..run.session import Call, QuantSession
 from ..run.states import Pending
 from .convolution import Sliding, conv
 from .product import pair
@@ -166,7 +166,7 @@ def has_kernel(call: Call, x_grid: Grid, grid: Grid) -> bool:
 
 @handles(F.avg_pool1d, F.avg_pool2d, F.avg_pool3d)
 def avg_pool(
-    session: Session,
+    session: QuantSession,
     func: Any,
     input: Tensor,
     kernel_size: Any,
@@ -202,7 +202,7 @@ def avg_pool(
 
 
 @handles(F.adaptive_avg_pool1d, F.adaptive_avg_pool2d, F.adaptive_avg_pool3d)
-def adaptive_avg_pool(session: Session, func: Any, input: Tensor, output_size: Any) -> Any:
+def adaptive_avg_pool(session: QuantSession, func: Any, input: Tensor, output_size: Any) -> Any:
     if not session.has_grid(input):
         return NotImplemented
     rank = rank_of(func)
@@ -234,7 +234,7 @@ def adaptive_avg_pool(session: Session, func: Any, input: Tensor, output_size: A
 
 
 def _adaptive_average(
-    session: Session, call: Call, y: Tensor, x: Tensor, sizes: list[Any], kernel: list[int] | None
+    session: QuantSession, call: Call, y: Tensor, x: Tensor, sizes: list[Any], kernel: list[int] | None
 ) -> Tensor:
     """Windows of one size by the runtime's kernel, others by their sums. A file whose sizes vary has nothing but sums,
     also where evaluation finds windows of one size: a sum is therefore scaled as that kernel does it."""
@@ -259,7 +259,7 @@ def _adaptive_average(
 
 @handles(torch.mean, Tensor.mean)
 def mean(
-    session: Session, func: Any, input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+    session: QuantSession, func: Any, input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Any:
     if not session.has_grid(input) or dtype not in (None, torch.float32):
         return NotImplemented
@@ -277,7 +277,7 @@ def mean(
 
 @handles(torch.sum, Tensor.sum)
 def sum_(
-    session: Session, func: Any, input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+    session: QuantSession, func: Any, input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Any:
     if not session.has_grid(input) or dtype not in (None, torch.float32):
         return NotImplemented
@@ -291,7 +291,7 @@ def sum_(
 
 
 def _averaged(
-    session: Session,
+    session: QuantSession,
     call: Call,
     y: Tensor,
     x: Tensor,
@@ -314,7 +314,7 @@ def _averaged(
     return session.wait(y, call, onto_output)
 
 
-def for_exact_sums(session: Session, q: Tensor, x_grid: Grid, grid: Grid) -> tuple[Tensor, Grid]:
+def for_exact_sums(session: QuantSession, q: Tensor, x_grid: Grid, grid: Grid) -> tuple[Tensor, Grid]:
     """Numbers whose sums are exact below 2**24 in whatever order they are taken, and the grid for what comes of them:
     whole ones, whose scale is left to the QuantizeLinear behind. For a chip, whose scales are powers of two, the values
     are as good, and its file says the scales that they have."""
@@ -324,7 +324,7 @@ def for_exact_sums(session: Session, q: Tensor, x_grid: Grid, grid: Grid) -> tup
 
 
 def _global_average(
-    session: Session, call: Call, y: Tensor, x: Tensor, rank: int, shaped: Callable[[Tensor], Tensor] | None = None
+    session: QuantSession, call: Call, y: Tensor, x: Tensor, rank: int, shaped: Callable[[Tensor], Tensor] | None = None
 ) -> Tensor:
     """Over all of the last axes: the runtime has a kernel for whole images, with a batch and channels."""
     q, x_grid = session.integers(x)  # type: ignore[misc]

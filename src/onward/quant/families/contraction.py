@@ -12,11 +12,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..run.handlers import handles
-from ..run.session import Session
+from ..run.session import QuantSession
 
 
 @handles(torch.einsum)
-def einsum(session: Session, func: Any, equation: Any, *operands: Any) -> Any:
+def einsum(session: QuantSession, func: Any, equation: Any, *operands: Any) -> Any:
     """Two operands at a time, from the left. A letter twice in one of them is a diagonal: that stays in float."""
     tensors = operands[0] if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else operands
     if not isinstance(equation, str):
@@ -32,7 +32,7 @@ def einsum(session: Session, func: Any, equation: Any, *operands: Any) -> Any:
 
 @handles(F.bilinear)
 def bilinear(
-    session: Session, func: Any, input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None
+    session: QuantSession, func: Any, input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None
 ) -> Any:
     """A linear layer of the first input gives a matrix for each row, which the second is multiplied with."""
     if any(each.dtype is not torch.float32 for each in (input1, input2, weight)):
@@ -42,7 +42,7 @@ def bilinear(
 
 
 @handles(torch.tensordot)
-def tensordot(session: Session, func: Any, a: Tensor, b: Tensor, dims: Any = 2) -> Any:
+def tensordot(session: QuantSession, func: Any, a: Tensor, b: Tensor, dims: Any = 2) -> Any:
     if isinstance(dims, int):
         dims = list(range(a.dim() - dims, a.dim())), list(range(dims))
     if not isinstance(dims, (list, tuple)) or not all(isinstance(each, (list, tuple)) for each in dims):
@@ -51,14 +51,14 @@ def tensordot(session: Session, func: Any, a: Tensor, b: Tensor, dims: Any = 2) 
 
 
 @handles(torch.inner, Tensor.inner)
-def inner(session: Session, func: Any, input: Tensor, other: Tensor) -> Any:
+def inner(session: QuantSession, func: Any, input: Tensor, other: Tensor) -> Any:
     if 0 in (input.dim(), other.dim()):
         return session.again(torch.mul, input, other)
     return session.composed(lambda: _along(input, other, [-1], [-1]))
 
 
 @handles(torch.linalg.vecdot)
-def vecdot(session: Session, func: Any, x: Tensor, y: Tensor, *, dim: int = -1) -> Any:
+def vecdot(session: QuantSession, func: Any, x: Tensor, y: Tensor, *, dim: int = -1) -> Any:
     if x.dtype is not torch.float32:
         return NotImplemented
     moved = session.composed(lambda: [each.movedim(dim, -1) for each in (x, y)])
@@ -66,17 +66,17 @@ def vecdot(session: Session, func: Any, x: Tensor, y: Tensor, *, dim: int = -1) 
 
 
 @handles(torch.outer, Tensor.outer, torch.ger, Tensor.ger)
-def outer(session: Session, func: Any, input: Tensor, vec2: Tensor) -> Any:
+def outer(session: QuantSession, func: Any, input: Tensor, vec2: Tensor) -> Any:
     return session.composed(lambda: input.unsqueeze(-1) * vec2)
 
 
 @handles(torch.linalg.multi_dot)
-def multi_dot(session: Session, func: Any, tensors: Sequence[Tensor]) -> Any:
+def multi_dot(session: QuantSession, func: Any, tensors: Sequence[Tensor]) -> Any:
     return session.composed(lambda: functools.reduce(torch.matmul, tensors))
 
 
 @handles(torch.chain_matmul)
-def chain_matmul(session: Session, func: Any, *matrices: Tensor) -> Any:
+def chain_matmul(session: QuantSession, func: Any, *matrices: Tensor) -> Any:
     return multi_dot(session, func, matrices)
 
 

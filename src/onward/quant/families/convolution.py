@@ -29,7 +29,7 @@ from ..exact.declare import GridValues, exact
 from ..exact.integers import around_zero
 from ..grids.grid import Grid
 from ..run.handlers import WEIGHT_ONLY, handles
-from ..run.session import Session
+from ..run.session import QuantSession
 from ..run.states import Product
 from .product import compute, pair, with_stored_weight
 
@@ -107,7 +107,7 @@ def _of_sixteen_bits(g: Emitter, x: Value, zero: int, w: Value, **how: Any) -> V
 
 @handles(F.conv1d, F.conv2d, F.conv3d)
 def convolution(
-    session: Session,
+    session: QuantSession,
     func: Any,
     input: Tensor,
     weight: Tensor,
@@ -148,7 +148,9 @@ def _pads(padding: Any, kernel: Sequence[int], dilation: Sequence[int]) -> list[
 
 
 @handles(F.conv1d, F.conv2d, F.conv3d, table=WEIGHT_ONLY)
-def with_integer_weight(session: Session, func: Any, input: Tensor, weight: Tensor, *args: Any, **kwargs: Any) -> Any:
+def with_integer_weight(
+    session: QuantSession, func: Any, input: Tensor, weight: Tensor, *args: Any, **kwargs: Any
+) -> Any:
     """Activations stay in float, and the weight is stored as integers."""
     spec = session.call("conv").settings.weights
     return with_stored_weight(session, func, input, weight, args, kwargs, spec)

@@ -32,7 +32,7 @@ from ..exact.integers import (
 from ..grids.grid import Grid, dtype_bounds, is_power_of_two, torch_dtype
 from ..run.float_values import before_rounding, in_both_forms, is_float, was_read_in_float
 from ..run.handlers import HANDLERS, handles
-from ..run.session import Call, Phase, Session
+from ..run.session import Call, Phase, QuantSession
 from ..run.states import OnGrid, Pending, is_made
 from .activation import in_place
 
@@ -150,13 +150,13 @@ def fma(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
 
 
 @handles(torch.add, Tensor.add, Tensor.__add__, Tensor.__radd__)
-def sum_of_two(session: Session, func: Any, input: Any, other: Any, *, alpha: Any = 1) -> Any:
+def sum_of_two(session: QuantSession, func: Any, input: Any, other: Any, *, alpha: Any = 1) -> Any:
     if alpha != 1:
         return _with_factor(session, torch.add, input, other, alpha)
     return _binary(session, func, "add", input, other)
 
 
-def _with_factor(session: Session, func: Any, input: Any, other: Any, factor: Any) -> Any:
+def _with_factor(session: QuantSession, func: Any, input: Any, other: Any, factor: Any) -> Any:
     """input + factor * other, and the like."""
     if not any(isinstance(each, Tensor) and session.has_grid(each) for each in (input, other)):
         return NotImplemented
@@ -164,19 +164,19 @@ def _with_factor(session: Session, func: Any, input: Any, other: Any, factor: An
 
 
 @handles(torch.mul, Tensor.mul, Tensor.__mul__, Tensor.__rmul__, torch.multiply, Tensor.multiply)
-def product_of_two(session: Session, func: Any, input: Any, other: Any) -> Any:
+def product_of_two(session: QuantSession, func: Any, input: Any, other: Any) -> Any:
     return _binary(session, func, "mul", input, other)
 
 
 @handles(torch.sub, Tensor.sub, Tensor.__sub__, Tensor.__rsub__, torch.subtract, Tensor.subtract)
-def sub(session: Session, func: Any, input: Any, other: Any, *, alpha: Any = 1) -> Any:
+def sub(session: QuantSession, func: Any, input: Any, other: Any, *, alpha: Any = 1) -> Any:
     if alpha != 1:
         return _with_factor(session, torch.sub, input, other, alpha)
     return _binary(session, func, "sub", input, other)
 
 
 @handles(torch.addcmul, Tensor.addcmul, torch.addcdiv, Tensor.addcdiv)
-def addcmul(session: Session, func: Any, input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
+def addcmul(session: QuantSession, func: Any, input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
     """input + value * tensor1 * tensor2, or the quotient."""
     if not any(map(session.has_grid, (tensor1, tensor2))):
         return NotImplemented
@@ -185,7 +185,7 @@ def addcmul(session: Session, func: Any, input: Any, tensor1: Any, tensor2: Any,
 
 
 @handles(torch.lerp, Tensor.lerp)
-def lerp(session: Session, func: Any, input: Any, end: Any, weight: Any) -> Any:
+def lerp(session: QuantSession, func: Any, input: Any, end: Any, weight: Any) -> Any:
     """input + weight * (end - input)."""
     if not any(map(session.has_grid, (input, end))):
         return NotImplemented
@@ -193,7 +193,7 @@ def lerp(session: Session, func: Any, input: Any, end: Any, weight: Any) -> Any:
 
 
 @handles(torch.div, Tensor.div, Tensor.__truediv__, Tensor.__rtruediv__, torch.true_divide, Tensor.true_divide)
-def div(session: Session, func: Any, input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
+def div(session: QuantSession, func: Any, input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
     if rounding_mode is not None:
         return NotImplemented
     return _binary(session, func, "div", input, other)
@@ -208,7 +208,7 @@ _IN_PLACE = {
 
 
 @handles(*_IN_PLACE)
-def in_place_form(session: Session, func: Any, input: Tensor, *args: Any, **kwargs: Any) -> Any:
+def in_place_form(session: QuantSession, func: Any, input: Tensor, *args: Any, **kwargs: Any) -> Any:
     plain = _IN_PLACE[func]
     if input.dtype is not torch.float32:
         counts = not any(isinstance(each, Tensor) for each in (*args, *kwargs.values()))  # as a batch norm its batches
@@ -216,7 +216,7 @@ def in_place_form(session: Session, func: Any, input: Tensor, *args: Any, **kwar
     return in_place(session, func, input, True, lambda x: HANDLERS[plain](session, plain, x, *args, **kwargs))
 
 
-def _binary(session: Session, func: Any, name: str, input: Any, other: Any) -> Any:
+def _binary(session: QuantSession, func: Any, name: str, input: Any, other: Any) -> Any:
     """Two activations, or an activation and a number. Numbers alone, and integers, are left to PyTorch."""
     operands = [each for each in (input, other) if isinstance(each, Tensor)]
     if any(each.dtype is not torch.float32 for each in operands) or not any(map(session.has_grid, operands)):
@@ -239,7 +239,7 @@ def _binary(session: Session, func: Any, name: str, input: Any, other: Any) -> A
     return _of_rounded(session, func, call, name, input, other)
 
 
-def _is_for_training_alone(session: Session, call: Call) -> bool:
+def _is_for_training_alone(session: QuantSession, call: Call) -> bool:
     """Whether a factor that is made of numbers (see `mark_made`) drops paths: calibration, without which nothing is
     trained where ranges are learned or stay, has not seen it."""
     if session.phase is not Phase.TRAIN or not call.name.startswith("mul_made"):
@@ -248,7 +248,7 @@ def _is_for_training_alone(session: Session, call: Call) -> bool:
     return (site.settings.learned or not site.settings.averaging) and site.range is None
 
 
-def dropped(session: Session, x: Tensor, drop: Callable[[Tensor], Tensor]) -> Tensor:
+def dropped(session: QuantSession, x: Tensor, drop: Callable[[Tensor], Tensor]) -> Tensor:
     """Zero some values of x, as training does and evaluation does not; the grid is wider."""
     if not is_float(session, x):
         settled = session.settle(x)
@@ -266,7 +266,7 @@ def dropped(session: Session, x: Tensor, drop: Callable[[Tensor], Tensor]) -> Te
     return in_both_forms(session, y, rounded, was_read_in_float(session, x))
 
 
-def _of_rounded(session: Session, func: Any, call: Call, name: str, input: Tensor, other: Tensor) -> Tensor:
+def _of_rounded(session: QuantSession, func: Any, call: Call, name: str, input: Tensor, other: Tensor) -> Tensor:
     a, b = session.settle(input, call.site("input")), session.settle(other, call.site("other"))
     y: Tensor = func(a, b)
     if not (session.is_on_grid(a) and session.is_on_grid(b)):  # a mask, which no grid can hold
@@ -274,7 +274,7 @@ def _of_rounded(session: Session, func: Any, call: Call, name: str, input: Tenso
     return session.wait(y, call, _onto_output(session, call, name, a, b))
 
 
-def _sum_in_float(session: Session, func: Any, call: Call, input: Tensor, other: Tensor) -> Tensor | None:
+def _sum_in_float(session: QuantSession, func: Any, call: Call, input: Tensor, other: Tensor) -> Tensor | None:
     """A sum with a product of matrices that waits, as of a layer and what goes around it. It is rounded if an integer
     kernel reads it, and not if a norm does. None where one operand is a mask."""
     values = []
@@ -296,7 +296,7 @@ def _sum_in_float(session: Session, func: Any, call: Call, input: Tensor, other:
     return in_both_forms(session, y, rounded, was_read_in_float(session, input) or was_read_in_float(session, other))
 
 
-def are_scores(session: Session, x: Tensor, made_by: str = "matmul") -> bool:
+def are_scores(session: QuantSession, x: Tensor, made_by: str = "matmul") -> bool:
     """Whether a tensor is a product of activations that waits: as one of attention it is masked as it is, in float. So
     is a sum, which may be of a product and what positions add to it: a softmax takes both without a grid, and where
     calibration has seen no mask they have none."""
@@ -309,7 +309,7 @@ def are_scores(session: Session, x: Tensor, made_by: str = "matmul") -> bool:
     )
 
 
-def _onto_output(session: Session, call: Call, name: str, a: Tensor, b: Tensor) -> Any:
+def _onto_output(session: QuantSession, call: Call, name: str, a: Tensor, b: Tensor) -> Any:
     """The integer kernel, where onnxruntime has one."""
     if session.phase is not Phase.EXACT or name not in ("add", "mul"):
         return None
@@ -331,7 +331,7 @@ def _onto_output(session: Session, call: Call, name: str, a: Tensor, b: Tensor) 
     return onto_output
 
 
-def _with_number(session: Session, func: Any, name: str, input: Any, other: Any) -> Any:
+def _with_number(session: QuantSession, func: Any, name: str, input: Any, other: Any) -> Any:
     """A product with a positive number only changes the scale; anything else is computed in float."""
     if _changes_nothing(func, name, other) and isinstance(input, Tensor):
         return _same(session, input)
@@ -351,7 +351,7 @@ def _with_number(session: Session, func: Any, name: str, input: Any, other: Any)
     return session.rescaled(y, tensor, factor)
 
 
-def _check_size(session: Session, call: Call, name: str, *operands: Any) -> None:
+def _check_size(session: QuantSession, call: Call, name: str, *operands: Any) -> None:
     """A number changes the scale, and needs no range. One that is different in every run of a file would need one, and
     what evaluation computes with a number would be something else."""
     varies = any(isinstance(each, (torch.SymInt, torch.SymFloat)) for each in operands)
@@ -363,7 +363,7 @@ def _check_size(session: Session, call: Call, name: str, *operands: Any) -> None
         )
 
 
-def _scaled(session: Session, func: Any, name: str, input: Any, other: Any) -> Tensor | None:
+def _scaled(session: QuantSession, func: Any, name: str, input: Any, other: Any) -> Tensor | None:
     """A product that waits, times a positive number: it goes on waiting, with the number in one of its scales."""
     tensor, factor = input if isinstance(input, Tensor) else other, _factor(name, input, other)
     waiting = session.tag(tensor)
@@ -381,7 +381,7 @@ def _changes_nothing(func: Any, name: str, number: Any) -> bool:
     return bool(number == (0 if name in ("add", "sub") else 1))
 
 
-def _same(session: Session, x: Tensor) -> Tensor:
+def _same(session: QuantSession, x: Tensor) -> Tensor:
     """A new tensor for an operation that changes nothing: either of the two may be written to, and the other stays."""
     tag = session.tag(x)
     if not isinstance(tag, Pending) or tag.settled is not None:

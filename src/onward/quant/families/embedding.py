@@ -12,11 +12,11 @@ from torch import Tensor
 from .. import native
 from ..config.settings import Activations, Resolved
 from ..exact.integers import dequantize, quantize
+from ..grids.fake_quantize import fake_quantize
 from ..grids.grid import grid_from_range
 from ..grids.observers import RangeError
-from ..grids.rounded import fake_quantize
 from ..run.handlers import WEIGHT_ONLY, handles
-from ..run.session import Phase, Session
+from ..run.session import Phase, QuantSession
 from ..run.states import OnGrid
 from ..run.study import is_rounded, show_weight
 
@@ -24,7 +24,7 @@ from ..run.study import is_rounded, show_weight
 @handles(F.embedding)
 @handles(F.embedding, table=WEIGHT_ONLY)
 def embedding(
-    session: Session,
+    session: QuantSession,
     func: Any,
     input: Tensor,
     weight: Tensor,
@@ -61,7 +61,7 @@ def embedding(
 
 @handles(F.embedding_bag)
 def embedding_bag(
-    session: Session,
+    session: QuantSession,
     func: Any,
     input: Tensor,
     weight: Tensor,

@@ -17,7 +17,7 @@ from ...capture.attempt.session import is_capturing
 from ..exact.integers import dequantize, quantize
 from ..grids.grid import Grid
 from ..run.handlers import HANDLERS, SWITCHED_OFF, handles
-from ..run.session import Phase, Session
+from ..run.session import Phase, QuantSession
 from .averages import even_windows, rank_of, sizes_given
 from .shape import moved
 
@@ -26,7 +26,7 @@ _MAX = {torch.max_pool1d: F.max_pool1d, torch.max_pool2d: F.max_pool2d, torch.ma
 
 @handles(F.max_pool1d, F.max_pool2d, F.max_pool3d, torch.max_pool1d, torch.max_pool2d, torch.max_pool3d)
 def max_pool(
-    session: Session,
+    session: QuantSession,
     func: Any,
     input: Tensor,
     kernel_size: Any,
@@ -42,7 +42,7 @@ def max_pool(
     return _largest_of(session, pool, input, kernel_size, stride or None, padding, dilation, ceil_mode)
 
 
-def _largest_of(session: Session, pool: Any, x: Tensor, *how: Any) -> Any:
+def _largest_of(session: QuantSession, pool: Any, x: Tensor, *how: Any) -> Any:
     """Windows of integers. Torch has those of one axis only together with the indices, and fails with the channels
     last: it counts places with the type of the values."""
 
@@ -56,7 +56,7 @@ def _largest_of(session: Session, pool: Any, x: Tensor, *how: Any) -> Any:
 
 @handles(F.adaptive_max_pool1d, F.adaptive_max_pool2d, F.adaptive_max_pool3d)
 def adaptive_max_pool(
-    session: Session, func: Any, input: Tensor, output_size: Any, return_indices: bool = False
+    session: QuantSession, func: Any, input: Tensor, output_size: Any, return_indices: bool = False
 ) -> Any:
     if return_indices or not session.has_grid(input):
         return NotImplemented
@@ -90,12 +90,12 @@ def _by_values(func: Any, q: Tensor, grid: Grid, size: Any) -> Tensor:
 
 
 @handles(torch.amax, torch.amin, Tensor.amax, Tensor.amin)
-def extreme(session: Session, func: Any, input: Tensor, dim: Any = (), keepdim: bool = False) -> Any:
+def extreme(session: QuantSession, func: Any, input: Tensor, dim: Any = (), keepdim: bool = False) -> Any:
     return moved(session, input, lambda x: func(x, dim, keepdim))
 
 
 @handles(torch.max, torch.min, Tensor.max, Tensor.min)
-def max_or_min(session: Session, func: Any, input: Tensor, *args: Any, **kwargs: Any) -> Any:
+def max_or_min(session: QuantSession, func: Any, input: Tensor, *args: Any, **kwargs: Any) -> Any:
     """Of all, along an axis (with indices), or of two tensors."""
     is_max = func in (torch.max, Tensor.max)
     other = args[0] if args else kwargs.get("other")
@@ -112,7 +112,7 @@ def max_or_min(session: Session, func: Any, input: Tensor, *args: Any, **kwargs:
 
 
 @handles(torch.maximum, torch.minimum, Tensor.maximum, Tensor.minimum)
-def larger_or_smaller(session: Session, func: Any, input: Tensor, other: Tensor) -> Any:
+def larger_or_smaller(session: QuantSession, func: Any, input: Tensor, other: Tensor) -> Any:
     """On the integers where both have one grid, otherwise from grid to grid."""
     if not (session.has_grid(input) and session.has_grid(other)):
         return NotImplemented
@@ -131,7 +131,7 @@ def larger_or_smaller(session: Session, func: Any, input: Tensor, other: Tensor)
 @handles(torch.topk, Tensor.topk, table=SWITCHED_OFF)
 @handles(torch.topk, Tensor.topk, table=HANDLERS)
 def topk(
-    session: Session, func: Any, input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
+    session: QuantSession, func: Any, input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
 ) -> Any:
     """Without `sorted` a runtime could choose any order as well: a file always has it."""
     if session.phase is not Phase.EXACT or input.dim() == 0:
@@ -152,7 +152,12 @@ _SORTS = (torch.sort, Tensor.sort, torch.argsort, Tensor.argsort)
 @handles(*_SORTS, table=SWITCHED_OFF)
 @handles(*_SORTS, table=HANDLERS)
 def sort(
-    session: Session, func: Any, input: Tensor, dim: int = -1, descending: bool = False, stable: bool | None = False
+    session: QuantSession,
+    func: Any,
+    input: Tensor,
+    dim: int = -1,
+    descending: bool = False,
+    stable: bool | None = False,
 ) -> Any:
     if not session.is_evaluated:  # what is captured is written as it is called, training is PyTorch's
         return NotImplemented

@@ -16,7 +16,7 @@ from torch import Tensor
 from ..exact.integers import quantize
 from ..grids.grid import Grid, grid_from_range
 from ..run.handlers import handles
-from ..run.session import Call, Phase, Session
+from ..run.session import Call, Phase, QuantSession
 from .activation import clear_of_ties, from_grid_to_grid, grid_clear_of_ties, in_place
 from .elementwise import add, mul
 
@@ -24,13 +24,13 @@ _SHARES = {F.silu: torch.sigmoid, F.hardswish: F.hardsigmoid}
 
 
 @handles(F.silu, F.hardswish)
-def gated(session: Session, func: Any, input: Tensor, inplace: bool = False) -> Any:
+def gated(session: QuantSession, func: Any, input: Tensor, inplace: bool = False) -> Any:
     if not session.has_grid(input):
         return NotImplemented
     return in_place(session, func, input, inplace, lambda x: _gated(session, func, x))
 
 
-def _gated(session: Session, func: Any, input: Tensor) -> Any:
+def _gated(session: QuantSession, func: Any, input: Tensor) -> Any:
     name = func.__name__
     if not _in_eight_bits(session):
         return from_grid_to_grid(session, name, func, input)
@@ -45,7 +45,7 @@ def _gated(session: Session, func: Any, input: Tensor) -> Any:
     return session.finish(y, site, lambda grid: mul(*one, *two, grid))
 
 
-def _in_eight_bits(session: Session) -> bool:
+def _in_eight_bits(session: QuantSession) -> bool:
     """Whether integers of the kernels' type are wanted, that are rounded as these do."""
     settings = session.frame.settings
     return (
@@ -57,7 +57,7 @@ def _in_eight_bits(session: Session) -> bool:
 
 
 @handles(F.hardsigmoid)
-def hardsigmoid(session: Session, func: Any, input: Tensor, inplace: bool = False) -> Any:
+def hardsigmoid(session: QuantSession, func: Any, input: Tensor, inplace: bool = False) -> Any:
     if not session.has_grid(input):
         return NotImplemented
     if not _in_eight_bits(session):
@@ -66,7 +66,7 @@ def hardsigmoid(session: Session, func: Any, input: Tensor, inplace: bool = Fals
     return in_place(session, func, input, inplace, lambda x: share(session, call, func, session.settle(x)))
 
 
-def share(session: Session, call: Call, func: Any, x: Tensor) -> Tensor:
+def share(session: QuantSession, call: Call, func: Any, x: Tensor) -> Tensor:
     """sigmoid(x) or hardsigmoid(x), on the grid of 0 to 1."""
     spec = replace(call.settings.activations, bits=8, symmetric=False, learned=False)
     # 255 steps to 1 would put sigmoid(0) on a tie, and hardsigmoid reaches 1
@@ -91,7 +91,7 @@ def _hard(q: Tensor, x_grid: Grid, grid: Grid) -> Tensor:
 
 
 @handles(F.glu)
-def glu(session: Session, func: Any, input: Tensor, dim: int = -1) -> Any:
+def glu(session: QuantSession, func: Any, input: Tensor, dim: int = -1) -> Any:
     """One half times the sigmoid of the other."""
     if not session.has_grid(input):
         return NotImplemented

@@ -34,12 +34,12 @@ from ..exact.declare import GridValues, exact
 from ..exact.integers import around_zero, dequantized
 from ..exact.integers import quantize as onto_grid
 from ..exact.sums import requantize, rescale, wide_values, widened
+from ..grids.fake_quantize import fake_quantize_weight
 from ..grids.grid import Grid, weight_scale, weight_steps
 from ..grids.ranges import weight_range
-from ..grids.rounded import fake_quantize_weight
 from ..run.handlers import WEIGHT_ONLY, handles
 from ..run.overflow import refuse_overflow
-from ..run.session import Call, Phase, Session
+from ..run.session import Call, Phase, QuantSession
 from ..run.states import Pending, Product
 from ..run.study import is_rounded, show_weight
 from .product import compute
@@ -174,7 +174,7 @@ def _known(g: Emitter, x: Value) -> Tensor:
 
 
 @handles(F.linear)
-def linear_layer(session: Session, func: Any, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
+def linear_layer(session: QuantSession, func: Any, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
     if not session.is_full(input):
         return NotImplemented
     if weight.dim() != 2 or not is_layers_weight(session, weight):  # worked out from activations
@@ -183,23 +183,23 @@ def linear_layer(session: Session, func: Any, input: Tensor, weight: Tensor, bia
     return linear_with(session, input, weight, bias)
 
 
-def linear_with(session: Session, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+def linear_with(session: QuantSession, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """x @ weight.T + bias, with a weight in the form of nn.Linear."""
     call = session.call("linear")
     x = session.settle(x, call.site("input"))
     return compute(session, call, Product(x, weight, bias, 0, -1, F.linear, linear))
 
 
-def is_weight(session: Session, x: Tensor) -> bool:
+def is_weight(session: QuantSession, x: Tensor) -> bool:
     """Whether a tensor is one of the model's own, and no activation: a parameter, a buffer, or made of parameters."""
     return not session.has_grid(x) and _is_own(session, x)
 
 
-def _is_own(session: Session, x: Tensor) -> bool:
+def _is_own(session: QuantSession, x: Tensor) -> bool:
     return session.is_weight(x) or session.frame.has_buffer(x)
 
 
-def is_layers_weight(session: Session, x: Tensor) -> bool:
+def is_layers_weight(session: QuantSession, x: Tensor) -> bool:
     """Whether a tensor is the weight of `F.linear`: one of the model's own, or what the parametrization of a layer
     (weight norm) computes."""
     if session.has_grid(x):
@@ -223,7 +223,9 @@ def in_order(func: Any, input: Tensor, other: Any, **named: Tensor) -> tuple[Ten
 
 
 @handles(*MATMUL)
-def matrix_product(session: Session, func: Any, input: Tensor, other: Tensor | None = None, **named: Tensor) -> Any:
+def matrix_product(
+    session: QuantSession, func: Any, input: Tensor, other: Tensor | None = None, **named: Tensor
+) -> Any:
     operands = in_order(func, input, other, **named)
     if operands is None:
         return NotImplemented
@@ -249,7 +251,7 @@ def _of_vectors(a: Tensor, b: Tensor) -> Tensor:
 
 
 def of_activations(
-    session: Session, call: Call, a: Tensor, b: Tensor, factor: float = 1.0, known: Tensor | None = None
+    session: QuantSession, call: Call, a: Tensor, b: Tensor, factor: float = 1.0, known: Tensor | None = None
 ) -> Tensor:
     """a @ b * factor of two settled tensors. It waits for its grid, which a softmax behind it does without.
 
@@ -283,7 +285,9 @@ def of_activations(
     return _scalable(session, y, factor, lambda call, y, number: of_activations(session, call, a, b, number, kept))
 
 
-def _scalable(session: Session, y: Tensor, factor: float, again: Callable[[Call, Tensor, float], Tensor]) -> Tensor:
+def _scalable(
+    session: QuantSession, y: Tensor, factor: float, again: Callable[[Call, Tensor, float], Tensor]
+) -> Tensor:
     """A number that the product is multiplied with, as scores of attention are, becomes part of a scale.
 
     `again` gives the call, the product and the number; it does not hold the product, which holds it.
@@ -301,7 +305,7 @@ ADDED = (
 
 
 @handles(*ADDED)
-def addmm(session: Session, func: Any, input: Tensor, one: Any = None, two: Any = None, **kwargs: Any) -> Any:
+def addmm(session: QuantSession, func: Any, input: Tensor, one: Any = None, two: Any = None, **kwargs: Any) -> Any:
     """input + one @ two. Where `two` is a weight and `input` its bias it is a linear layer, turned around."""
     first = next((kwargs.pop(name) for name in ("mat1", "batch1", "mat") if name in kwargs), one)
     second = next((kwargs.pop(name) for name in ("mat2", "batch2", "vec") if name in kwargs), two)
@@ -326,7 +330,9 @@ def addmm(session: Session, func: Any, input: Tensor, one: Any = None, two: Any 
 
 
 @handles(F.linear, table=WEIGHT_ONLY)
-def linear_in_blocks(session: Session, func: Any, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
+def linear_in_blocks(
+    session: QuantSession, func: Any, input: Tensor, weight: Tensor, bias: Tensor | None = None
+) -> Any:
     if input.dtype is not torch.float32 or weight.dim() != 2 or not is_layers_weight(session, weight):
         return NotImplemented
     return _with_blocks(session, input, weight, bias)
@@ -334,7 +340,7 @@ def linear_in_blocks(session: Session, func: Any, input: Tensor, weight: Tensor,
 
 @handles(*MATMUL, table=WEIGHT_ONLY)
 def matrix_product_in_blocks(
-    session: Session, func: Any, input: Tensor, other: Tensor | None = None, **named: Tensor
+    session: QuantSession, func: Any, input: Tensor, other: Tensor | None = None, **named: Tensor
 ) -> Any:
     operands = in_order(func, input, other, **named)
     if operands is None:
@@ -346,13 +352,13 @@ def matrix_product_in_blocks(
 
 
 @handles(torch.addmm, table=WEIGHT_ONLY)
-def addmm_in_blocks(session: Session, func: Any, input: Tensor, mat1: Tensor, mat2: Tensor, **kwargs: Any) -> Any:
+def addmm_in_blocks(session: QuantSession, func: Any, input: Tensor, mat1: Tensor, mat2: Tensor, **kwargs: Any) -> Any:
     if kwargs or mat1.dtype is not torch.float32 or not is_weight(session, mat2):
         return NotImplemented
     return _with_blocks(session, mat1, mat2.t(), input)
 
 
-def _with_blocks(session: Session, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+def _with_blocks(session: QuantSession, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """x @ weight.T + bias, with the weight in blocks."""
     call = session.call("linear")
     spec = call.settings.weights

@@ -26,7 +26,7 @@ from ..exact.runtime import is_elsewhere, runtime_function
 from ..grids.grid import Grid
 from ..run.float_values import remember, unrounded
 from ..run.handlers import INSIDE, handles
-from ..run.session import Call, Phase, Session
+from ..run.session import Call, Phase, QuantSession
 from ..run.states import BatchNorm, Pending, Product
 from .convolution import Sliding, conv
 from .product import compute_exactly, fold, in_training
@@ -93,7 +93,7 @@ def scaled(y: Tensor, weight: Tensor | None, bias: Tensor | None, behind: int = 
 
 @handles(F.batch_norm)
 def batch_norm(
-    session: Session,
+    session: QuantSession,
     func: Any,
     input: Tensor,
     running_mean: Tensor | None,
@@ -138,7 +138,7 @@ def batch_norm(
     return _alone(session, call, input, norm)
 
 
-def _alone(session: Session, call: Call, x: Tensor, norm: BatchNorm) -> Tensor:
+def _alone(session: QuantSession, call: Call, x: Tensor, norm: BatchNorm) -> Tensor:
     """A factor and a shift for each channel. Of images in eight bits that is a convolution of single pixels, one
     channel each: the runtime has an integer kernel for it, and the factor is exact, being the scale of its weight."""
     factor = norm.factor().detach()
@@ -163,7 +163,7 @@ def _alone(session: Session, call: Call, x: Tensor, norm: BatchNorm) -> Tensor:
 
 @handles(F.group_norm)
 def group_norm(
-    session: Session,
+    session: QuantSession,
     func: Any,
     input: Tensor,
     num_groups: int,
@@ -190,7 +190,7 @@ def group_norm(
 
 @handles(F.instance_norm)
 def norm_of_instances(
-    session: Session,
+    session: QuantSession,
     func: Any,
     input: Tensor,
     running_mean: Tensor | None = None,
@@ -218,7 +218,7 @@ def norm_of_instances(
 
 
 @handles(F.local_response_norm)
-def local_response_norm(session: Session, func: Any, input: Tensor, *args: Any, **kwargs: Any) -> Any:
+def local_response_norm(session: QuantSession, func: Any, input: Tensor, *args: Any, **kwargs: Any) -> Any:
     """In float from grid to grid."""
     if not session.has_grid(input):
         return NotImplemented
@@ -228,7 +228,7 @@ def local_response_norm(session: Session, func: Any, input: Tensor, *args: Any, 
 
 @handles(F.layer_norm, torch.layer_norm)
 def norm_of_last_axes(
-    session: Session,
+    session: QuantSession,
     func: Any,
     input: Tensor,
     normalized_shape: Sequence[int],
@@ -253,14 +253,15 @@ def norm_of_last_axes(
 
 @handles(F.rms_norm, torch.rms_norm)
 def rms_norm(
-    session: Session,
+    session: QuantSession,
     func: Any,
     input: Tensor,
     normalized_shape: Sequence[int],
     weight: Tensor | None = None,
     eps: float | None = None,
 ) -> Any:
-    """Several nodes below opset 23: onnxruntime makes one of them where all read the same values (`Session.apart`)."""
+    """Several nodes below opset 23: onnxruntime makes one of them where all read the same values
+    (`QuantSession.apart`)."""
     if input.dtype is not torch.float32:
         return NotImplemented
     call = session.call("rms_norm")
@@ -286,8 +287,8 @@ _IN_FLOAT64 = [
 
 
 @handles(*_IN_FLOAT64, Tensor.__pow__, table=INSIDE)
-def in_float64(session: Session, func: Any, input: Any, *args: Any, **kwargs: Any) -> Any:
-    """What norms that are written out (see whole_modules.py) compute along their way, where the result has sixteen
+def in_float64(session: QuantSession, func: Any, input: Any, *args: Any, **kwargs: Any) -> Any:
+    """What norms that are written out (`calls.is_one_function`) compute along their way, where the result has sixteen
     bits. Means depend on the order of a sum, and onnxruntime's roots of floats are not always the nearest number: both
     are computed in float64 and rounded once, which gives the same float32 number on either side."""
     if not isinstance(input, Tensor) or input.dtype is not torch.float32 or kwargs.get("dtype") is not None:

@@ -18,12 +18,12 @@ from torch import Tensor
 from ..config.settings import Resolved, Weights
 from ..exact.integers import centered, dequantize, quantize, stored
 from ..exact.sums import requantize, rescale, wide_values, widened
+from ..grids.fake_quantize import fake_quantize_weight
 from ..grids.grid import Grid, weight_grid, with_room_for_bias
 from ..grids.ranges import RangeError, weight_range
-from ..grids.rounded import fake_quantize_weight
 from ..run.handlers import SWITCHED_OFF, WEIGHT_ONLY, handles
 from ..run.overflow import warn_of_overflow
-from ..run.session import Call, Phase, Session
+from ..run.session import Call, Phase, QuantSession
 from ..run.states import BatchNorm, Product
 from ..run.study import is_rounded, show_weight
 
@@ -38,7 +38,7 @@ def fold(product: Product, norm: BatchNorm) -> Product:
     return product.scaled(factor, bias)
 
 
-def compute(session: Session, call: Call, product: Product) -> Tensor:
+def compute(session: QuantSession, call: Call, product: Product) -> Tensor:
     """Compute the product in this phase. It waits for its grid."""
     norm = session.controller.follower_of(call)
     rounds = session.phase is Phase.TRAIN or is_rounded(session.study, call.path)
@@ -68,7 +68,7 @@ def in_training(call: Call, product: Product, norm: BatchNorm | None) -> Tensor:
 
 
 def compute_exactly(
-    session: Session,
+    session: QuantSession,
     call: Call,
     product: Product,
     before: Product | None = None,
@@ -162,7 +162,7 @@ def pair(value: Any, rank: int) -> list[int]:
 
 
 def with_stored_weight(
-    session: Session,
+    session: QuantSession,
     func: Any,
     input: Tensor,
     weight: Tensor,
@@ -179,7 +179,7 @@ def with_stored_weight(
     return func(x, turn(stored_weight(session, turn(weight), spec, x)), *args, **kwargs)
 
 
-def stored_weight(session: Session, weight: Tensor, spec: Weights, near: Tensor) -> Tensor:
+def stored_weight(session: QuantSession, weight: Tensor, spec: Weights, near: Tensor) -> Tensor:
     """The values of a weight on its grid; a bias stays as it is. `near` as in `stored`."""
     spec, frame = replace(spec, block_size=None), session.frames[-1]
     rounds = session.phase is Phase.TRAIN or is_rounded(session.study, frame.path)
@@ -206,7 +206,7 @@ _DATA = getattr(Tensor, "data").__get__  # noqa: B009  (mypy takes it for a tens
 
 
 @handles(*_PRODUCTS, table=SWITCHED_OFF)
-def product_in_float(session: Session, func: Any, *args: Any, **kwargs: Any) -> Any:
+def product_in_float(session: QuantSession, func: Any, *args: Any, **kwargs: Any) -> Any:
     """A module that is switched off stays in float. onnxruntime 1.31 makes integers, with one scale, of the float
     weights of a Conv or Gemm that it finds between DequantizeLinear and QuantizeLinear. So the multiplication by the
     scale stands apart from DequantizeLinear: the same values, and no such pattern."""
@@ -217,6 +217,6 @@ def product_in_float(session: Session, func: Any, *args: Any, **kwargs: Any) -> 
 
 @handles(_DATA, table=WEIGHT_ONLY)
 @handles(_DATA, table=SWITCHED_OFF)
-def data(session: Session, func: Any, input: Tensor) -> Any:
+def data(session: QuantSession, func: Any, input: Tensor) -> Any:
     """`x.data` has a version of its own, so that nobody would know of x that it was written to."""
     return NotImplemented if session.phase is Phase.TRAIN else session.in_float(Tensor.detach, input)

@@ -18,7 +18,7 @@ from ..grids.grid import weight_grid
 from ..grids.ranges import weight_range
 from ..run.float_values import remember, unrounded
 from ..run.handlers import WEIGHT_ONLY, handles
-from ..run.session import Phase, Session
+from ..run.session import Phase, QuantSession
 from .product import stored_weight
 
 
@@ -72,7 +72,7 @@ CELLS = (torch.lstm_cell, torch.gru_cell, torch.rnn_tanh_cell, torch.rnn_relu_ce
 
 @handles(*LAYERS)
 @handles(*LAYERS, table=WEIGHT_ONLY)
-def layers(session: Session, func: Any, input: Tensor, *args: Any) -> Any:
+def layers(session: QuantSession, func: Any, input: Tensor, *args: Any) -> Any:
     """(input, state, weights, has_biases, ...); those of packed sequences have their batch sizes in between, and stay
     in float but for the weights: what is packed is no tensor of the model's."""
     if input.dtype is not torch.float32:
@@ -154,7 +154,7 @@ def _turned(rows: Sequence[Tensor], spec: Weights) -> tuple[Tensor, Tensor]:
 
 @handles(*CELLS)
 @handles(*CELLS, table=WEIGHT_ONLY)
-def cells(session: Session, func: Any, input: Tensor, states: Any, *weights: Tensor | None) -> Any:
+def cells(session: QuantSession, func: Any, input: Tensor, states: Any, *weights: Tensor | None) -> Any:
     """One step, called for each element of a sequence. States that are rounded at every step would drift:
     only the weights are integers."""
     if input.dtype is not torch.float32:

@@ -16,7 +16,7 @@ from ..exact.integers import quantize
 from ..exact.runtime import is_elsewhere, runtime_function
 from ..grids.grid import Grid
 from ..run.handlers import handles
-from ..run.session import Phase, Session
+from ..run.session import Phase, QuantSession
 from .averages import for_exact_sums
 from .product import pair
 from .shape import moved
@@ -156,7 +156,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool) -> Tens
 
 @handles(F.interpolate, F.upsample, F.upsample_nearest, F.upsample_bilinear)
 def interpolate(
-    session: Session,
+    session: QuantSession,
     func: Any,
     input: Tensor,
     size: Any = None,
@@ -210,7 +210,7 @@ def interpolate(
 
 @handles(F.grid_sample)
 def sample(
-    session: Session,
+    session: QuantSession,
     func: Any,
     input: Tensor,
     grid: Tensor,
@@ -225,14 +225,14 @@ def sample(
 
 
 @handles(F.affine_grid)
-def affine_places(session: Session, func: Any, theta: Tensor, size: Any, align_corners: bool | None = None) -> Any:
+def affine_places(session: QuantSession, func: Any, theta: Tensor, size: Any, align_corners: bool | None = None) -> Any:
     """Written out in the file too, for places that are constants are torch's there."""
     if session.phase is not Phase.EXACT or session.for_a_chip or theta.dtype is not torch.float32:
         return NotImplemented
     return session.in_float(affine_grid, theta, size, bool(align_corners))
 
 
-def _is_ours(session: Session) -> bool:
+def _is_ours(session: QuantSession) -> bool:
     """Whether values are computed here that onnxruntime will compute from the file."""
     return session.is_evaluated and not session.for_a_chip
 

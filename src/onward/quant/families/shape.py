@@ -18,7 +18,7 @@ from ..grids.grid import Grid
 from ..grids.sites import MASK
 from ..run.float_values import in_both_forms, is_float
 from ..run.handlers import handles
-from ..run.session import Call, Phase, Session
+from ..run.session import Call, Phase, QuantSession
 from ..run.states import OnGrid, Pending, mark_made
 from .elementwise import are_scores, dropped
 from .product import pair
@@ -41,7 +41,7 @@ _ZERO = (torch.tril, torch.triu, Tensor.tril, Tensor.triu)  # they put zeros in
 
 
 @handles(*(each for each in dict.fromkeys(_FUNCTIONS) if each not in _ZERO))
-def passing(session: Session, func: Any, input: Any, *args: Any, **kwargs: Any) -> Any:
+def passing(session: QuantSession, func: Any, input: Any, *args: Any, **kwargs: Any) -> Any:
     """The values and the integers go the same way."""
     if not isinstance(input, Tensor) or not session.has_grid(input):
         return NotImplemented
@@ -58,7 +58,7 @@ _FORMS = frozenset(
 )
 
 
-def _reformed(session: Session, func: Any, x: Tensor, args: Any, kwargs: Any) -> Tensor:
+def _reformed(session: QuantSession, func: Any, x: Tensor, args: Any, kwargs: Any) -> Tensor:
     """Another form of a product that may stay in float, as of one that was computed in rows. It goes on waiting."""
     then, waiting = session.label(x), session.tag(x)
     assert isinstance(waiting, Pending)
@@ -83,7 +83,7 @@ _COPIES = ("clone", "flip", "roll", "index_select", "tile", "repeat", "repeat_in
 
 
 def moved(
-    session: Session,
+    session: QuantSession,
     x: Any,
     move: Callable[[Tensor], Any],
     on_integers: Callable[[Tensor, Grid], Any] | None = None,
@@ -131,7 +131,7 @@ def move_is_free(values: Any) -> bool:
 
 
 @handles(*_ZERO)
-def with_zeros(session: Session, func: Any, input: Tensor, diagonal: int = 0) -> Any:
+def with_zeros(session: QuantSession, func: Any, input: Tensor, diagonal: int = 0) -> Any:
     """A triangle: the rest is zero, which is another integer than 0."""
     return moved(session, input, lambda x: func(x, diagonal), lambda q, grid: _triangle(func, q, grid, diagonal))
 
@@ -143,7 +143,7 @@ def _triangle(func: Any, q: Tensor, grid: Grid, diagonal: int) -> Tensor:
 
 @handles(F.pad)
 def pad(
-    session: Session, func: Any, input: Tensor, pad: Any, mode: str = "constant", value: float | None = None
+    session: QuantSession, func: Any, input: Tensor, pad: Any, mode: str = "constant", value: float | None = None
 ) -> Any:
     """Zeros are the zero point, and edges are values of the tensor; another number may not lie on the grid."""
     if mode != "constant":
@@ -158,7 +158,7 @@ def pad(
 
 @handles(F.fold)
 def fold(
-    session: Session,
+    session: QuantSession,
     func: Any,
     input: Tensor,
     output_size: Any,
@@ -183,7 +183,7 @@ def fold(
 
 
 @handles(torch.masked_fill, Tensor.masked_fill, Tensor.masked_fill_)
-def masked_fill(session: Session, func: Any, input: Tensor, mask: Tensor, value: Any) -> Any:
+def masked_fill(session: QuantSession, func: Any, input: Tensor, mask: Tensor, value: Any) -> Any:
     """Zeros keep the grid. Attention masks fill in what no grid holds: that is float."""
     if (
         func is not Tensor.masked_fill_
@@ -206,7 +206,7 @@ def masked_fill(session: Session, func: Any, input: Tensor, mask: Tensor, value:
 
 
 @handles(torch.where, Tensor.where)
-def where(session: Session, func: Any, *args: Any, **kwargs: Any) -> Any:
+def where(session: QuantSession, func: Any, *args: Any, **kwargs: Any) -> Any:
     """One or the other, each from its grid to that of the result."""
     if func is Tensor.where and len(args) == 3:
         args = (args[1], args[0], args[2])
@@ -229,17 +229,17 @@ def where(session: Session, func: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 @handles(torch.cat, torch.concat, torch.concatenate)
-def cat(session: Session, func: Any, tensors: Any, dim: int = 0, axis: int | None = None) -> Any:
+def cat(session: QuantSession, func: Any, tensors: Any, dim: int = 0, axis: int | None = None) -> Any:
     return join(session, "cat", list(tensors), dim if axis is None else axis)
 
 
 @handles(torch.stack)
-def stack(session: Session, func: Any, tensors: Any, dim: int = 0) -> Any:
+def stack(session: QuantSession, func: Any, tensors: Any, dim: int = 0) -> Any:
     return join(session, "stack", list(tensors), dim, lambda x: x.unsqueeze(dim))
 
 
 @handles(torch.hstack, torch.vstack, torch.dstack, torch.column_stack, torch.row_stack)
-def stack_along(session: Session, func: Any, tensors: Any) -> Any:
+def stack_along(session: QuantSession, func: Any, tensors: Any) -> Any:
     tensors = list(tensors)
     if func is torch.hstack:
         return join(session, "hstack", tensors, 0 if tensors[0].dim() <= 1 else 1, torch.atleast_1d)
@@ -251,7 +251,11 @@ def stack_along(session: Session, func: Any, tensors: Any) -> Any:
 
 
 def join(
-    session: Session, name: str, tensors: Sequence[Tensor], dim: int, shaped: Callable[[Tensor], Tensor] | None = None
+    session: QuantSession,
+    name: str,
+    tensors: Sequence[Tensor],
+    dim: int,
+    shaped: Callable[[Tensor], Tensor] | None = None,
 ) -> Any:
     """torch.cat of tensors that are first brought into shape, on one grid.
 
@@ -285,7 +289,7 @@ def _hull(grids: Sequence[Grid]) -> Grid:
 
 
 @handles(Tensor.new_empty, torch.empty_like)
-def nothing_yet(session: Session, func: Any, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+def nothing_yet(session: QuantSession, func: Any, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """Memory that is filled later, as with the zeros and ones of what drops paths: nothing of the input is read."""
     return mark_made(func(input, *args, **kwargs))
 
@@ -295,7 +299,7 @@ _DROPOUTS = (F.dropout, F.dropout1d, F.dropout2d, F.dropout3d, F.alpha_dropout, 
 
 @handles(*_DROPOUTS, torch.dropout, torch.feature_dropout)
 def dropout(
-    session: Session,
+    session: QuantSession,
     func: Any,
     input: Tensor,
     p: float = 0.5,

@@ -22,7 +22,7 @@ from ..exact.integers import centered, dequantize
 from ..exact.runtime import is_elsewhere, runtime_function
 from ..grids.grid import is_power_of_two
 from ..run.handlers import handles
-from ..run.session import Phase, Session
+from ..run.session import Phase, QuantSession
 from ..run.states import Pending
 
 
@@ -52,7 +52,13 @@ log_softmax.lowers()(lambda g, x, dim: g.log_softmax(x, dim))
 
 @handles(F.softmax, torch.softmax, Tensor.softmax)
 def softmax_onto_grid(
-    session: Session, func: Any, input: Tensor, dim: int | None = None, *args: Any, dtype: Any = None, **kwargs: Any
+    session: QuantSession,
+    func: Any,
+    input: Tensor,
+    dim: int | None = None,
+    *args: Any,
+    dtype: Any = None,
+    **kwargs: Any,
 ) -> Any:
     if dim is None or args or dtype not in (None, torch.float32) or input.dtype is not torch.float32:
         return NotImplemented
@@ -62,7 +68,13 @@ def softmax_onto_grid(
 
 @handles(F.log_softmax, torch.log_softmax, Tensor.log_softmax)
 def log_softmax_onto_grid(
-    session: Session, func: Any, input: Tensor, dim: int | None = None, *args: Any, dtype: Any = None, **kwargs: Any
+    session: QuantSession,
+    func: Any,
+    input: Tensor,
+    dim: int | None = None,
+    *args: Any,
+    dtype: Any = None,
+    **kwargs: Any,
 ) -> Any:
     if dim is None or args or dtype not in (None, torch.float32) or input.dtype is not torch.float32:
         return NotImplemented
@@ -71,17 +83,17 @@ def log_softmax_onto_grid(
     return session.finish(compute(_entered(session, input), dim), call.site("output"))
 
 
-def shares(session: Session) -> Callable[[Tensor, int], Tensor]:
+def shares(session: QuantSession) -> Callable[[Tensor, int], Tensor]:
     """The softmax of a tensor along an axis. Where it is put on 65536 steps, one element in ten thousand would be
     another step in onnxruntime, on 256 steps one in a million, so that it is computed by its kernel."""
     return softmax if _is_exact(session) else torch.softmax
 
 
-def _is_exact(session: Session) -> bool:
+def _is_exact(session: QuantSession) -> bool:
     return session.phase is Phase.EXACT and not session.for_a_chip
 
 
-def _entered(session: Session, x: Tensor) -> Tensor:
+def _entered(session: QuantSession, x: Tensor) -> Tensor:
     """The operand of a softmax. A sum is taken as it is: a mask of -10000 is part of it more often than not, and a grid
     as wide as that would have room for nothing else. A product of activations is taken as it is, too: onnxruntime gives
     its sums as floats, for less than it costs to round them and to make floats of that."""
@@ -92,7 +104,7 @@ def _entered(session: Session, x: Tensor) -> Tensor:
     return values_for_softmax(session, session.settle(x))
 
 
-def values_for_softmax(session: Session, x: Tensor, factor: float = 1.0, *, alone: bool = True) -> Tensor:
+def values_for_softmax(session: QuantSession, x: Tensor, factor: float = 1.0, *, alone: bool = True) -> Tensor:
     """x * factor; `alone` says that nothing is added to it before the softmax.
 
     Then the multiplication by the scale stands apart from DequantizeLinear: directly behind that, Softmax is made a
@@ -110,7 +122,7 @@ def values_for_softmax(session: Session, x: Tensor, factor: float = 1.0, *, alon
     return dequantize(q, replace(grid, scale=scale))
 
 
-def onto_grid_of_shares(session: Session, y: Tensor, settings: Resolved) -> Tensor:
+def onto_grid_of_shares(session: QuantSession, y: Tensor, settings: Resolved) -> Tensor:
     """Put numbers between 0 and 1 on a grid with steps of 1/256, 1/65536 where activations have 16 bits; 1 itself is
     the last step. Fewer bits do not make the steps wider: shares of a sequence of twenty would be zero or 1/16, and
     they are stored as uint8 whatever they are.

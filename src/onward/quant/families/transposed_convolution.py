@@ -29,7 +29,7 @@ from ..exact.sums import in_int32, integer_sums, is_wide, rescale, values_of_sum
 from ..grids.grid import Grid
 from ..run.handlers import WEIGHT_ONLY, handles
 from ..run.overflow import IN_FLOAT32, warn_of_overflow
-from ..run.session import Session
+from ..run.session import QuantSession
 from ..run.states import Product
 from .convolution import Sliding, conv
 from .product import compute, pair, with_stored_weight
@@ -223,7 +223,7 @@ def weave(q: Tensor, stride: Sequence[int], crops: Sequence[int], groups: int) -
 
 @handles(F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)
 def transposed_convolution(
-    session: Session,
+    session: QuantSession,
     func: Any,
     input: Tensor,
     weight: Tensor,
@@ -274,7 +274,9 @@ def transposed_convolution(
 
 
 @handles(F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d, table=WEIGHT_ONLY)
-def with_integer_weight(session: Session, func: Any, input: Tensor, weight: Tensor, *args: Any, **kwargs: Any) -> Any:
+def with_integer_weight(
+    session: QuantSession, func: Any, input: Tensor, weight: Tensor, *args: Any, **kwargs: Any
+) -> Any:
     """The weight is stored with its output channels first, which are spread over the second axis and the groups, so
     that each has a scale."""
     spec = session.call("conv_transpose").settings.weights

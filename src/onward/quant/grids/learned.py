@@ -11,8 +11,8 @@ from torch import Tensor
 from .. import native
 from ..config.settings import Activations
 from ..native import UNBOUNDED, Bounds, Steps
+from .fake_quantize import as_float32, round_to_steps, within
 from .plain_grids import steps_of
-from .rounded import as_float32, round_to_steps, within
 from .sites import Site
 
 _TINY = torch.finfo(torch.float32).tiny

@@ -1,7 +1,7 @@
 """Which handler computes which torch function.
 
     @handles(torch.relu, F.relu, Tensor.relu)
-    def relu(session: Session, func, input, inplace=False): ...
+    def relu(session: QuantSession, func, input, inplace=False): ...
 
 A handler takes the session, the function that was called, and the function's own arguments under its own names. It
 returns the result, or NotImplemented where the call is none of its business: then the function runs in float.

@@ -1,6 +1,6 @@
 """One run of a quantized model: every torch function that its code calls passes through here.
 
-The outermost hooked module starts a session, a `TorchFunctionMode`. A function with a handler (`functions/`) is
+The outermost hooked module starts a session, a `TorchFunctionMode`. A function with a handler (`families/`) is
 computed by it, any other runs in float on the values of the grids, and its result has no grid. What a handler computes
 depends on the phase:
 
@@ -31,10 +31,10 @@ from ...errors import QuantizationError
 from ..config.checks import QuantizationWarning
 from ..config.settings import Activations, QuantConfig, Resolved
 from ..exact.integers import centered, dequantize, quantize
+from ..grids.fake_quantize import fake_quantize, fake_quantize_following, within
 from ..grids.grid import Grid, grid_from_range
 from ..grids.learned import fake_quantize_learned
 from ..grids.observers import RangeError
-from ..grids.rounded import fake_quantize, fake_quantize_following, within
 from ..grids.sites import MASK, Site, ranges_of
 from ..native import UNBOUNDED, Bounds
 from .calls import Call, Frame, Known, made_by_table
@@ -55,7 +55,7 @@ from .surroundings import (
 from .tensors import Phase, Tensors, tensors_in, writes
 
 
-class Session(Tensors, TorchFunctionMode):
+class QuantSession(Tensors, TorchFunctionMode):
     """See the top of this file. Handlers get it as their first argument."""
 
     def __init__(self, controller: Controller, phase: Phase, model: nn.Module, path: str) -> None:

@@ -29,7 +29,7 @@ from ..config.checks import QuantizationWarning
 from ..grids.sites import PREFIX, hold_range
 from ..run.calls import Frame, Known, is_one_function
 from ..run.controller import Controller, quantized_parameters
-from ..run.session import Session
+from ..run.session import QuantSession
 from ..run.states import mark_weight
 from ..run.surroundings import check_forward, return_to_autocast
 from ..run.tensors import Phase
@@ -39,7 +39,7 @@ class _Running(threading.local):
     """The sessions of a thread: one for each quantized model that runs inside of another."""
 
     def __init__(self) -> None:
-        self.stack: list[Session] = []
+        self.stack: list[QuantSession] = []
 
 
 running = _Running()
@@ -125,7 +125,7 @@ class Enter:
             return session.arguments(args, kwargs)
         return (args, kwargs) if session.autocast and len(session.frames) == 1 else None
 
-    def _new_session(self, module: nn.Module) -> Session:
+    def _new_session(self, module: nn.Module) -> QuantSession:
         if not is_capturing():
             check_not_traced()
         study = self.controller.study
@@ -143,7 +143,7 @@ class Enter:
                 hint="leave `training` out, or give TrainingMode.EVAL",
             )
         self._check_type(module)
-        return Session(self.controller, phase, module, self.path)
+        return QuantSession(self.controller, phase, module, self.path)
 
     def _check_type(self, module: nn.Module) -> None:
         """`init` has looked at every parameter; a model that was cast since is known by the first that is quantized."""
@@ -260,6 +260,6 @@ class _Ends:
             mark_weight(getattr(module, name))
 
 
-def _session(controller: Controller) -> Session | None:
+def _session(controller: Controller) -> QuantSession | None:
     stack = running.stack
     return stack[-1] if stack and stack[-1].controller is controller else None

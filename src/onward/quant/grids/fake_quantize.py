@@ -1,8 +1,9 @@
 """Fake quantization, for training: floats that lie on the grid, with gradients that pass straight through.
 
 The gradient of the values is 1 where they are inside the grid and 0 where they are clipped. The ends of the range
-follow the batches (`steps.follow`), or are learned (`learned.py`). Everything is computed in float32, under autocast
-and for float64 too, and comes back in the type of the input; in float32 it is dequantize(quantize(x)) to the last bit.
+follow the batches (`plain_grids.follow`), or are learned (`learned.py`). Everything is computed in float32, under
+autocast and for float64 too, and comes back in the type of the input; in float32 it is dequantize(quantize(x)) to the
+last bit.
 
 Two or three passes over the values are all that it takes, with the loops of `native.py`. PyTorch has fused operators
 for this (torch.fake_quantize_per_tensor_affine). They are not used: on the CPU they take six times as long as PyTorch's
