@@ -32,7 +32,7 @@ unexport PYTHONPATH PYTHONHOME
 CHECKED := tests/test_layout.py tests/test_names.py tests/test_program.py tests/test_usual_suspects.py tests/capture \
 	tests/lower tests/passes tests/write tests/verify tests/contract tests/reliability
 
-.PHONY: help install demo check test fuzz soak threads bench bench-quant conformance docs docs-serve web browser lint \
+.PHONY: help install demo check test fuzz soak threads bench bench-quant conformance docs docs-serve picture web browser lint \
 	format clean
 
 help: ## show this list
@@ -74,6 +74,9 @@ docs: $(STAMP) ## the documentation as a site, in out/site (needs Python 3.11)
 
 docs-serve: $(STAMP) ## the same on a local port, built anew whenever a page changes
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs serve --strict
+
+picture: $(STAMP) ## take the picture of the report page in README.md anew (needs a Chromium)
+	@$(BIN)/python tools/report_picture.py
 
 web: ## bundle the script of the report page from web/ into the package (needs npm; what it makes is committed)
 	@mkdir -p src/onward/report/static

@@ -5,6 +5,7 @@ Targets that cannot be written to, Ctrl-C and a missing onnxruntime are in test_
 
 from __future__ import annotations
 
+import collections
 import io
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,9 @@ TUPLE = "pass a tuple with one entry per parameter, and keyword arguments in kwa
 SUBTRACT = "the arguments do not fit subtract(a, b)"
 
 
+Three = collections.namedtuple("Three", ["a", "b", "c"])
+
+
 def subtract(a, b):
     return a - b
 
@@ -70,6 +74,10 @@ CALLS: dict[str, tuple[Any, Any, dict[str, Any], str]] = {
     "a list instead of a tuple": (
         Two(), [X, X], {},
         f"{TWO}: missing a required argument: 'y'\n  args is a list, which is one argument; {TUPLE}",
+    ),
+    "a named tuple for one parameter": (
+        Model(), Three(X, X, X), {},
+        f"{FIT}: too many positional arguments\n  args is a named tuple, each field of which is one argument; {TUPLE}",
     ),
     "an unknown keyword": (
         Model(), (X,), {"kwargs": {"scal": 2.0}},

@@ -22,8 +22,8 @@ FILES = sorted((SOURCE / "onward").rglob("*.py"))
 # A room imports from itself and from rooms to its left. What is not named here (cli, quant, backend, demo, ...)
 # is built on top: it may import every room, and none of these may import it.
 ROOMS = (
-    "tables", "errors", "stages", "options", "classic", "capture", "lower", "passes", "write", "verify", "hunt",
-    "torch_names", "program", "files", "report", "steps", "api",
+    "tables", "errors", "stages", "parameters", "options", "given_parameters", "capture", "lower", "passes", "write",
+    "verify", "hunt", "torch_names", "program", "files", "report", "steps", "api",
 )  # fmt: skip
 
 

@@ -19,6 +19,7 @@ import pytest
 import torch
 
 import onward
+from tests.opsets import DEFAULT
 
 from .contract.running import assert_same, load, run, shapes
 
@@ -108,7 +109,7 @@ def test_calling_it_wrongly_is_told(program: onward.Program, args: tuple, messag
 
 def test_repr_says_what_it_is(program: onward.Program) -> None:
     assert repr(program) == (
-        "Program(Model, opset 20, 3 nodes)\n"
+        f"Program(Model, opset {DEFAULT}, 3 nodes)\n"
         "  inputs   x: float32[batch, 4]\n"
         "  outputs  logits: float32[batch, 3], hidden: float32[batch, 8]\n"
         "  not verified"

@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import onward
+from tests.opsets import DEFAULT, NEWEST
 
 Row = tuple[str, Callable[..., Any], tuple[torch.Tensor, ...], dict[str, dict[int, str]]]
 _ROWS: list[Row] = []
@@ -176,7 +177,7 @@ def quiet() -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("opset", [20, 26])
+@pytest.mark.parametrize("opset", [DEFAULT, NEWEST])
 @pytest.mark.parametrize(("model", "args", "axes"), [each[1:] for each in _ROWS], ids=[each[0] for each in _ROWS])
 def test_it_exports_and_agrees(quiet: None, model: Any, args: Any, axes: Any, opset: int) -> None:
     names = ["a", "b", "c"][: len(args)]

@@ -8,12 +8,13 @@ from dataclasses import replace
 
 import torch
 
+from onward.options import NEWEST_OPSET
+
 from .builder import Builder, Rejected
 from .families import DECISIONS, FAMILIES
 from .program import Argument, FuzzProgram, Statement
 
 _AXES = ("batch", "length", "width")
-_NEWEST = 26
 _DECIDED = 0.1  # of all programs ask what data says
 
 
@@ -47,7 +48,7 @@ def generate(seed: int) -> FuzzProgram:
         body=tuple(builder.body),
         returns=_returns(builder, front == "script", early),
         front=front,
-        opset=rng.choice((None, None, rng.randrange(9, _NEWEST + 1))),
+        opset=rng.choice((None, None, rng.randrange(9, NEWEST_OPSET + 1))),
         training=rng.random() < 0.04,
         folding=rng.choice((None, None, None, True, False)),
         by_shapes=front == "exported" or rng.random() < 0.3,

@@ -13,7 +13,7 @@ from .files import AnyModel, load
 from .hunt import Explanation
 from .hunt.foreign import explain_by_value
 from .lower.origins import ORIGINS
-from .options import OLDEST_OPSET
+from .parameters import OLDEST_OPSET
 from .program import Program
 
 _OF_OURS = 0.5  # the share of names that a file has in common with a fresh export if it was one

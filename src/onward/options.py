@@ -1,83 +1,50 @@
-"""What an export is asked to do: the parameters of `export`, checked once."""
+"""What an export is asked to do: the parameters of `export`, each in one form and checked once."""
 
 from __future__ import annotations
 
-import enum
 import os
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import onnx
 
 from .errors import InputError
-
-OLDEST_OPSET = 9
-# docs/design.md says why.
-DEFAULT_OPSET = 20
-
-
-class TrainingMode(enum.Enum):
-    """The mode in which a model is exported. PyTorch's enum of this name, and the booleans of old, mean the same.
-
-    EVAL      as for inference, whatever mode the model is in
-    PRESERVE  each module in the mode that it is in
-    TRAINING  dropout drops, and batch norms use the statistics of each batch
-    """
-
-    EVAL = 0
-    PRESERVE = 1
-    TRAINING = 2
-
-
-class OperatorExportTypes(enum.Enum):
-    """What the nodes of the file are. PyTorch's enum of this name means the same.
-
-    ONNX                ONNX operators; what has no lowering is an error
-    ONNX_ATEN           every operator as an ATen node
-    ONNX_ATEN_FALLBACK  an ATen node for what has no lowering
-    ONNX_FALLTHROUGH    a node of the operator's own domain for what has no lowering
-    RAW                 the captured graph, written down
-    """
-
-    ONNX = 0
-    ONNX_ATEN = 1
-    ONNX_ATEN_FALLBACK = 2
-    ONNX_FALLTHROUGH = 3
-    RAW = 4
+from .parameters import NEWEST_OPSET, OLDEST_OPSET, OperatorExportTypes, TrainingMode
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExportOptions:
-    """The parameters of one export, each in one form and known to make sense; `api.export` says what they mean."""
+    """The parameters of one export, each in one form and known to make sense. `parameters.py` says what they mean and
+    what they are if they are not given."""
 
-    input_names: Sequence[str] | None = None
-    output_names: Sequence[str] | None = None
-    dynamic_axes: Mapping[str, Any] | None = None
-    dynamic_shapes: Any = None
-    opset_version: int = DEFAULT_OPSET
-    external_data: bool | None = None
-    verify: bool = False
-    allow_static_axes: bool = False
-    allow_constant_outputs: bool | None = False  # None allows them with a warning
-    optimize: bool = True
-    verbose: bool = False
-    strip_doc_string: bool = True
-    training: TrainingMode = TrainingMode.EVAL
-    operator_export_type: OperatorExportTypes = OperatorExportTypes.ONNX
-    export_params: bool = True
-    keep_initializers_as_inputs: bool = False
-    do_constant_folding: bool = True
-    custom_opsets: Mapping[str, int] | None = None
-    custom_translation_table: Mapping[Any, Any] | None = None
-    export_modules_as_functions: bool | Collection[type] = False
-    report: bool = False
-    profile: bool = False
-    dump_exported_program: bool = False
-    artifacts_dir: str | os.PathLike[str] = "."
-    enable_onnx_checker: bool = False
-    mutable_buffers: bool = False
-    quant_format: str = "qdq"
+    input_names: Sequence[str] | None
+    output_names: Sequence[str] | None
+    dynamic_axes: Mapping[str, Any] | None
+    dynamic_shapes: Any
+    opset_version: int
+    external_data: bool | None
+    verify: bool
+    allow_static_axes: bool
+    allow_constant_outputs: bool | None  # None allows them with a warning
+    optimize: bool
+    verbose: bool
+    strip_doc_string: bool
+    training: TrainingMode
+    operator_export_type: OperatorExportTypes
+    export_params: bool
+    keep_initializers_as_inputs: bool
+    do_constant_folding: bool
+    custom_opsets: Mapping[str, int] | None
+    custom_translation_table: Mapping[Any, Any] | None
+    export_modules_as_functions: bool | Collection[type]
+    report: bool
+    profile: bool
+    dump_exported_program: bool
+    artifacts_dir: str | os.PathLike[str]
+    enable_onnx_checker: bool
+    mutable_buffers: bool
+    quant_format: str
 
     def __post_init__(self) -> None:
         for name in ("input_names", "output_names"):
@@ -91,9 +58,9 @@ class ExportOptions:
                 hint='for example dynamic_axes={"x": {0: "batch"}}',
             )
         check_opset(self.opset_version)
-        for name in _FLAGS:
-            check_flag(name, getattr(self, name), "True or False")
-        check_flag("allow_constant_outputs", self.allow_constant_outputs, "True, False or None")
+        for field in fields(self):
+            if field.type in _FLAG_TYPES:
+                check_flag(field.name, getattr(self, field.name), _FLAG_TYPES[str(field.type)])
         _check_table("custom_opsets", self.custom_opsets, '{"my.domain": 2}')
         _check_table("custom_translation_table", self.custom_translation_table, "{torch.ops.mine.op.default: function}")
         for domain, version in (self.custom_opsets or {}).items():
@@ -144,13 +111,8 @@ class ExportOptions:
 
 
 QUANT_FORMATS = ("qdq", "linger")
+_FLAG_TYPES = {"bool": "True or False", "bool | None": "True, False or None"}
 _FUNCTIONS_SINCE = 15  # the first opset whose file format (IR version 8) has them
-
-_FLAGS = (
-    "verify", "allow_static_axes", "optimize", "verbose", "strip_doc_string", "export_params",
-    "keep_initializers_as_inputs", "do_constant_folding", "report", "profile", "dump_exported_program",
-    "enable_onnx_checker", "mutable_buffers",
-)  # fmt: skip
 
 
 def _named(value: Any) -> str:
@@ -188,7 +150,7 @@ def check_opset(version: Any) -> None:
 
 def newest_opset() -> int:
     """The newest opset that onward writes: what our tables cover and the installed onnx package knows."""
-    return min(26, onnx.defs.onnx_opset_version())
+    return min(NEWEST_OPSET, onnx.defs.onnx_opset_version())
 
 
 def training_mode(value: Any) -> TrainingMode:

@@ -15,11 +15,11 @@ from typing import Any, TypeVar, overload
 
 import torch
 
-from . import classic
 from . import onnx as ours
 from .api import export
 from .capture.python import ReplacedForGood
 from .errors import InputError
+from .given_parameters import set_defaults
 from .options import check_flag
 from .quant import QuantConfig, initialise
 from .quant.config.files import given_config
@@ -165,7 +165,7 @@ class _Stack:
             return routing in self._routings
 
     def _tell_defaults(self) -> None:
-        classic.defaults = {name: value for routing in self._routings for name, value in routing.defaults.items()}
+        set_defaults({name: value for routing in self._routings for name, value in routing.defaults.items()})
 
     def _install(self) -> None:
         for home in _HOMES:

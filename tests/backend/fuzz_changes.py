@@ -12,6 +12,7 @@ import torch
 from onnx import numpy_helper
 
 from onward.backend.registry import implemented
+from tests.opsets import NEWEST
 
 INTS = (0, 1, -1, 2, 3, 7, 16, 255, 1000, 2**15, 2**20, 2**31 - 1, 2**31, 2**40, 2**62, 2**63 - 1, -(2**63), -2, -100)
 FLOATS = (0.0, -0.0, 1.0, -1.0, 0.5, 1e-30, 1e30, 3e38, float("inf"), float("-inf"), float("nan"), 1e6, -3.7)
@@ -251,7 +252,7 @@ def rearrange(model: onnx.ModelProto, chance: random.Random) -> None:
 
 def opset(model: onnx.ModelProto, chance: random.Random) -> None:
     if model.opset_import:
-        chance.choice(model.opset_import).version = chance.choice((*range(1, 27), 0, -1, 10**6, 2**62))
+        chance.choice(model.opset_import).version = chance.choice((*range(1, NEWEST + 1), 0, -1, 10**6, 2**62))
 
 
 CHANGES: tuple[Callable[[onnx.ModelProto, random.Random], None], ...] = (

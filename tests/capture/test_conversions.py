@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 import onward
 from onward.capture.python.conversions import _CALLS
+from tests.opsets import NEWEST
 
 from ..contract.control import check
 from .test_data_sizes import OTHER_NUMBERS, ROWS, TABLE, draw
@@ -126,7 +127,7 @@ FOLLOWED = [
 ]
 
 
-@pytest.mark.parametrize("opset", [9, 17, 26])
+@pytest.mark.parametrize("opset", [9, 17, NEWEST])
 @pytest.mark.parametrize("model", FOLLOWED, ids=_name)
 def test_the_number_is_followed(model: Callable[..., Any], opset: int) -> None:
     others = [*OTHER_NUMBERS, (-TABLE.abs(), torch.tensor(5))]

@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from tests.lower.harness import case, f32, ints, run
+from tests.opsets import NEWEST
 
-OPSETS = (9, 11, 18, 26)
+OPSETS = (9, 11, 18, NEWEST)
 X = f32(4, 5, 6)
 ONE = torch.tensor(1)
 LAST = torch.tensor(-1)

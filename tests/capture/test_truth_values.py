@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 import onward
 from onward.verify import Session
+from tests.opsets import NEWEST
 
 X = torch.arange(6.0).reshape(2, 3)
 NEAR, FAR = X + 1e-7, X + 1.0
@@ -43,7 +44,7 @@ ANSWERS = {
 }
 
 
-@pytest.mark.parametrize("opset", [9, 13, 20, 26])
+@pytest.mark.parametrize("opset", [9, 13, 20, NEWEST])
 @pytest.mark.parametrize("function", ANSWERS.values(), ids=ANSWERS.keys())
 def test_the_graph_answers(function: Any, opset: int) -> None:
     with warnings.catch_warnings():
@@ -92,7 +93,7 @@ def test_weights_answer_while_the_model_is_exported() -> None:
         assert torch.equal(exported(model, X).run([X])[0], X * 2)
 
 
-@pytest.mark.parametrize("opset", [9, 13, 20, 26])
+@pytest.mark.parametrize("opset", [9, 13, 20, NEWEST])
 def test_one_hot_has_as_many_classes_as_the_data_says(opset: int) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")

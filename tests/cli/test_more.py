@@ -10,6 +10,8 @@ import onnx
 import pytest
 
 from onward.cli.bench import timed
+from onward.cli.flags import in_flags
+from onward.parameters import PARAMETERS
 from tests.cli.models import save
 from tests.cli.running import invoke, onward
 
@@ -78,6 +80,28 @@ def test_every_command_has_examples_and_exit_codes(command: str) -> None:
     usage = said.splitlines()[0 if said.startswith("Usage") else 1].strip()
     assert re.fullmatch(rf"Usage: \S+ {command} \[OPTIONS\]( [A-Z]+| \[[A-Z]+\])+", usage), usage
     assert not re.search(r" <[a-z ]+>", said.partition("Examples:")[0])
+
+
+@pytest.mark.parametrize("name", [name for name, each in PARAMETERS.items() if each.flag])
+def test_help_says_of_a_flag_what_the_parameter_means(name: str) -> None:
+    said = " ".join(invoke("export", "--help").stdout.split())
+    flag = str(PARAMETERS[name].flag).replace("/", " / ")
+    assert re.search(rf" {flag}( [A-Z:=]+)? {re.escape(PARAMETERS[name].on_command_line)}", said)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("try opset_version=13, or leave it", "try --opset 13, or leave it"),
+        ("verify=True runs the model", "--verify runs the model"),
+        ("external_data=False", "--one-file"),
+        ("pass allow_static_axes=True", "pass --allow-static-axes"),
+        ("export with allow_constant_outputs=True", "add --allow-constant-outputs"),
+        ("export with mutable_buffers=True", "export with mutable_buffers=True"),  # it has no flag
+    ],
+)
+def test_messages_name_flags(text: str, said: str) -> None:
+    assert in_flags(text) == said
 
 
 def test_help_lists_every_command_and_completion_is_there() -> None:

@@ -9,8 +9,9 @@ import onnx
 import torch
 
 import onward
+from tests.opsets import NEWEST
 
-OPSETS = (9, 11, 13, 17, 20, 26)
+OPSETS = (9, 11, 13, 17, 20, NEWEST)
 
 
 def check(

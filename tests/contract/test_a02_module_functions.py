@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 import onward
+from tests.opsets import NEWEST
 
 from ..models._torchvision import torchvision_models
 from .running import assert_same, load, run, tensors_in
@@ -65,7 +66,7 @@ def metadata(node: onnx.NodeProto) -> dict[str, str]:
     return {entry.key: entry.value for entry in node.metadata_props}
 
 
-@pytest.mark.parametrize("opset", [15, 17, 20, 23, 26])
+@pytest.mark.parametrize("opset", [15, 17, 20, 23, NEWEST])
 @pytest.mark.parametrize("functions", [{Block}, [Block, nn.LSTM], (nn.Linear,), True])
 def test_chosen_modules_become_functions_at_every_size(tmp_path: Path, functions: Any, opset: int) -> None:
     model, file = Stack().eval(), tmp_path / "m.onnx"

@@ -13,7 +13,8 @@ import torch
 import torch.onnx
 
 import onward
-from onward import classic
+from onward import given_parameters
+from onward.parameters import PARAMETERS, WITHOUT_MEANING
 
 CLASSIC = (
     "export_params", "verbose", "training", "input_names", "output_names", "aten", "export_raw_ir",
@@ -39,18 +40,18 @@ X = torch.randn(2, 4)
 
 @pytest.fixture(autouse=True)
 def warns_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(classic, "_warned", set())
+    monkeypatch.setattr(given_parameters, "_warned", set())
 
 
 @pytest.mark.parametrize("name", CLASSIC)
 def test_every_classic_parameter_is_known(name: str) -> None:
-    assert name in classic.PARAMETERS
+    assert name in PARAMETERS
 
 
 @pytest.mark.parametrize("name", inspect.signature(torch.onnx.export).parameters)
 def test_every_parameter_of_the_installed_pytorch_is_known(name: str) -> None:
     """A PyTorch with a new parameter fails here."""
-    assert name in OF_THE_CALL or name in classic.PARAMETERS
+    assert name in OF_THE_CALL or name in PARAMETERS
     assert name in inspect.signature(onward.export).parameters
 
 
@@ -67,18 +68,16 @@ def test_pytorchs_own_default_is_accepted(name: str) -> None:
         onward.export(Model(), (X,), **{name: defaults()[name]})
 
 
-@pytest.mark.parametrize("name", classic.WITHOUT_MEANING)
+@pytest.mark.parametrize("name", WITHOUT_MEANING)
 def test_what_has_no_meaning_warns_once_and_says_why(name: str) -> None:
     with pytest.warns(UserWarning) as caught:
         onward.export(Model(), (X,), **{name: True})
         onward.export(Model(), (X,), **{name: True})
-    assert [str(each.message) for each in caught] == [
-        f"{name} has no meaning in onward: {classic.WITHOUT_MEANING[name]}"
-    ]
+    assert [str(each.message) for each in caught] == [f"{name} has no meaning in onward: {WITHOUT_MEANING[name]}"]
     assert caught[0].filename == __file__
 
 
-@pytest.mark.parametrize("name", classic.PARAMETERS)
+@pytest.mark.parametrize("name", PARAMETERS)
 def test_what_is_not_given_does_not_warn(name: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -91,6 +91,7 @@ ROWS = {
         nested, (collections.OrderedDict(b=[Y, (Z,)], a=X), {}), ["tree_b_0", "tree_b_1_0", "tree_a"]
     ),
     "a named tuple": Row(lambda pair: pair.first - pair.second, (Pair(X, Y),), ["pair_first", "pair_second"]),
+    "a named tuple of arguments": Row(lambda x, y: x - y, Pair(X, Y), ["x", "y"]),
     "a dataclass": Row(
         lambda batch: batch.values * batch.weights["w"] * batch.scale,
         (Batch(X, {"w": Y}, 3.0),),

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import onward
+from tests.opsets import NEWEST
 
 from .running import assert_same, load, run, tensors_in
 
@@ -76,7 +77,7 @@ RETURNED: dict[str, tuple[Callable[..., Any], list[str]]] = {
 }
 
 
-@pytest.mark.parametrize(("opset", "optimize"), [(9, True), (20, True), (20, False), (26, True)])
+@pytest.mark.parametrize(("opset", "optimize"), [(9, True), (20, True), (20, False), (NEWEST, True)])
 @pytest.mark.parametrize(("function", "names"), RETURNED.values(), ids=RETURNED.keys())
 def test_what_comes_out(function: Any, names: list[str], opset: int, optimize: bool, tmp_path: Path) -> None:
     path, model = tmp_path / "model.onnx", Model(function)

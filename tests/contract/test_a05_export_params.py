@@ -9,11 +9,12 @@ import torch
 from torch import nn
 
 import onward
+from tests.opsets import NEWEST
 
 from . import weighted
 from .running import assert_same, load, open_session, run
 
-OPSETS = (9, 13, 17, 20, 26)
+OPSETS = (9, 13, 17, 20, NEWEST)
 
 
 @pytest.mark.parametrize("opset", OPSETS)

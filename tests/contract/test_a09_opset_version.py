@@ -12,7 +12,8 @@ import torch
 import torch.nn.functional as F
 
 import onward
-from onward.options import DEFAULT_OPSET, OLDEST_OPSET, newest_opset
+from onward.options import newest_opset
+from onward.parameters import DEFAULT_OPSET, OLDEST_OPSET
 
 from .running import assert_same, load, open_session, run
 

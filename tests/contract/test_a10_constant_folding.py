@@ -11,12 +11,13 @@ import torch
 from torch import nn
 
 import onward
+from tests.opsets import NEWEST
 
 from . import weighted
 from .running import assert_same, load, run
 
 
-@pytest.mark.parametrize("opset", [9, 13, 17, 20, 26])
+@pytest.mark.parametrize("opset", [9, 13, 17, 20, NEWEST])
 @pytest.mark.parametrize("name", ["recurrent", "convolutional"])
 def test_off_the_weights_are_those_of_the_state_dict(name: str, opset: int, tmp_path: Path) -> None:
     model, x, axes = weighted.models()[name]

@@ -13,6 +13,7 @@ from torch import nn
 
 import onward
 from onward import TrainingMode
+from tests.opsets import NEWEST
 
 from ..models._torchvision import torchvision_models
 from ..unharmed import unharmed
@@ -75,7 +76,7 @@ def test_anything_else_is_refused(value: Any) -> None:
 
 
 @pytest.mark.parametrize("channels", [4, 16])  # onnxruntime confuses the statistics of small ones; see norm.py
-@pytest.mark.parametrize("opset", [9, 12, 13, 14, 15, 17, 20, 26])
+@pytest.mark.parametrize("opset", [9, 12, 13, 14, 15, 17, 20, NEWEST])
 def test_batch_norm_by_the_batch(opset: int, channels: int, tmp_path: Path) -> None:
     model = Net(channels).eval()
     file = tmp_path / "m.onnx"
@@ -91,7 +92,7 @@ def test_batch_norm_by_the_batch(opset: int, channels: int, tmp_path: Path) -> N
             assert_same(run(file, [x])[:1], [reference(x)[0]])
 
 
-@pytest.mark.parametrize("opset", [12, 13, 20, 26])
+@pytest.mark.parametrize("opset", [12, 13, 20, NEWEST])
 def test_dropout_drops(opset: int, tmp_path: Path) -> None:
     export(Net(), True, tmp_path / "m.onnx", opset_version=opset)
     node = next(node for node in load(tmp_path / "m.onnx").graph.node if node.op_type == "Dropout")

@@ -13,6 +13,7 @@ from torch._higher_order_ops.scan import scan
 from torch._higher_order_ops.while_loop import while_loop
 
 import onward
+from tests.opsets import NEWEST
 
 from .control import check, kinds
 
@@ -244,7 +245,7 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 }
 
 
-@pytest.mark.parametrize("opset", (9, 13, 17, 20, 26))
+@pytest.mark.parametrize("opset", (9, 13, 17, 20, NEWEST))
 @pytest.mark.parametrize("case", CASES)
 def test_control_flow(case: str, opset: int) -> None:
     model, eager = CASES[case]

@@ -13,6 +13,7 @@ import torch
 from torch.export import Dim
 
 import onward
+from tests.opsets import NEWEST
 
 
 class Block(torch.nn.Module):
@@ -55,7 +56,7 @@ def equal(actual: Any, expected: Any) -> None:
     torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("opset", (9, 13, 17, 20, 26))
+@pytest.mark.parametrize("opset", (9, 13, 17, 20, NEWEST))
 @pytest.mark.parametrize("form", ("as it is", "strict", "decomposed", "loaded"))
 def test_everything_that_a_program_says(form: str, opset: int, tmp_path: Path) -> None:
     model, exported = nested_program(strict=form == "strict")

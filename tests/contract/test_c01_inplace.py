@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 import onward
+from tests.opsets import NEWEST
 
 from . import control
 from .running import assert_same, run, tensors_in
@@ -141,7 +142,7 @@ def test_a_write_through_a_view(name: str) -> None:
     check(through(VIEWS[name]))
 
 
-@pytest.mark.parametrize("opset", [9, 13, 20, 26])
+@pytest.mark.parametrize("opset", [9, 13, 20, NEWEST])
 def test_a_slice_that_smaller_inputs_do_not_fill(opset: int) -> None:
     def filled(x: Tensor) -> Tensor:
         y = x * 1
@@ -152,7 +153,7 @@ def test_a_slice_that_smaller_inputs_do_not_fill(opset: int) -> None:
     check(filled, opset, [1, 2, 3, 5, 9])
 
 
-@pytest.mark.parametrize("opset", [9, 11, 13, 17, 26])
+@pytest.mark.parametrize("opset", [9, 11, 13, 17, NEWEST])
 @pytest.mark.parametrize(
     "name",
     [
@@ -418,13 +419,13 @@ def test_a_program(program: Callable[[Tensor], Any]) -> None:
     check(program)
 
 
-@pytest.mark.parametrize("opset", [11, 13, 17, 26])
+@pytest.mark.parametrize("opset", [11, 13, 17, NEWEST])
 @pytest.mark.parametrize("program", [aliases_both_ways, every_part, cache_at_a_position], ids=lambda p: p.__name__)
 def test_a_program_at_other_opsets(program: Callable[[Tensor], Any], opset: int) -> None:
     check(program, opset)
 
 
-@pytest.mark.parametrize("opset", [13, 20, 26])
+@pytest.mark.parametrize("opset", [13, 20, NEWEST])
 def test_random_numbers_in_place(opset: int) -> None:
     check(at_random, opset)
 
@@ -512,7 +513,7 @@ def test_the_bits_of_floats_are_written_from_opset_26_on(floats: torch.dtype, wh
 
     x = torch.randn(ROWS, 4).to(floats)
     others = [(torch.randn(rows, 4).to(floats),) for rows in (2, 9)]
-    control.check(magnitude, (x,), others, dynamic_axes={"x": {0: "rows"}}, opset_version=26)
+    control.check(magnitude, (x,), others, dynamic_axes={"x": {0: "rows"}}, opset_version=NEWEST)
 
 
 @pytest.mark.parametrize("opset", control.OPSETS)

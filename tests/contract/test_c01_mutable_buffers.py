@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 import onward
+from tests.opsets import NEWEST
 
 from .running import assert_same, load, run, shapes, tensors_in
 
@@ -245,7 +246,7 @@ def test_the_callers_tensors_stay_as_they_are(mutable: bool) -> None:
 
 
 # --- with it ---------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("opset", [11, 13, 17, 20, 26])
+@pytest.mark.parametrize("opset", [11, 13, 17, 20, NEWEST])
 def test_state_goes_in_and_comes_out(opset: int, tmp_path: Path) -> None:
     model, file = Cache().eval(), tmp_path / "cache.onnx"
     before = state_of(model)

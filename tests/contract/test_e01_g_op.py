@@ -12,6 +12,7 @@ import torch
 
 import onward
 from onward.onnx.symbolic_helper import parse_args
+from tests.opsets import DEFAULT, NEWEST
 
 from .running import assert_same, load, run
 
@@ -49,7 +50,7 @@ def attributes(node: onnx.NodeProto) -> dict[str, Any]:
     return {each.name: onnx.helper.get_attribute_value(each) for each in node.attribute}
 
 
-@pytest.mark.parametrize("opset", [9, 13, 17, 20, 26])
+@pytest.mark.parametrize("opset", [9, 13, 17, 20, NEWEST])
 def test_an_operator_of_onnx(written: Any, tmp_path: Path, opset: int) -> None:
     @parse_args("v", "f")
     def symbolic(g: Any, x: Any, alpha: float) -> Any:
@@ -81,7 +82,7 @@ def test_every_suffix_and_its_list(written: Any) -> None:
     assert [onnx.numpy_helper.to_array(each).tolist() for each in found.pop("h")] == [tensor.tolist()] * 2
     assert found == {"a": 0.5, "b": [1.0, 2.0], "c": 3, "d": [4, 5], "e": b"six", "f": [b"seven", b"eight"],
                      "flag": 1, "empty": b""}  # fmt: skip
-    assert {each.domain: each.version for each in proto.opset_import} == {"": 20, "my.domain": 1}
+    assert {each.domain: each.version for each in proto.opset_import} == {"": DEFAULT, "my.domain": 1}
     # nothing but the program knows its type, so the file has to say it
     assert {each.name: each.type.tensor_type.elem_type for each in proto.graph.value_info}[node.output[0]] == 1
 
@@ -137,7 +138,7 @@ def test_half_precision_stays_half(written: Any, tmp_path: Path) -> None:
     assert load(file).graph.output[0].type.tensor_type.elem_type == onnx.TensorProto.FLOAT16
 
 
-@pytest.mark.parametrize("opset", [9, 13, 18, 26])
+@pytest.mark.parametrize("opset", [9, 13, 18, NEWEST])
 def test_attributes_that_became_inputs_may_be_given_as_attributes(written: Any, tmp_path: Path, opset: int) -> None:
     def symbolic(g: Any, x: Any, alpha: Any) -> Any:
         x = g.op("Squeeze", g.op("Unsqueeze", x, axes_i=[0]), axes_i=[0])

@@ -12,6 +12,7 @@ import torch
 
 import onward
 from onward.onnx import symbolic_helper
+from tests.opsets import DEFAULT
 
 from .running import assert_same, load, run
 
@@ -65,7 +66,7 @@ def test_the_documents_example(tmp_path: Path) -> None:
     (node,) = proto.graph.node
     assert (node.domain, node.op_type) == ("custom_domain", "Foo")
     assert {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute} == {"scale": 0.5, "times": 3}
-    assert {each.domain: each.version for each in proto.opset_import} == {"": 20, "custom_domain": 2}
+    assert {each.domain: each.version for each in proto.opset_import} == {"": DEFAULT, "custom_domain": 2}
 
 
 def test_unregistered_it_is_missing_again() -> None:
@@ -294,7 +295,7 @@ def test_a_domain_that_is_not_used_is_warned_about() -> None:
         "custom_opsets names the domain 'custom_domian', and no node of the model is of it "
         "(domains used: 'custom_domain')"
     ]
-    assert program.model.opset_imports == {"": 20, "custom_domain": 1}
+    assert program.model.opset_imports == {"": DEFAULT, "custom_domain": 1}
 
 
 # custom_translation_table

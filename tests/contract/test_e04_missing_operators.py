@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import onward
+from tests.opsets import DEFAULT
 
 NAMESPACE = "onward_e04"
 
@@ -60,7 +61,7 @@ def test_one_of_them() -> None:
     with pytest.raises(onward.UnsupportedOpError) as caught:
         onward.export(Once(), torch.randn(4, 3))
     assert str(caught.value) == (
-        "onward_e04.twist.default has no lowering for opset 20\n"
+        f"onward_e04.twist.default has no lowering for opset {DEFAULT}\n"
         f"  at {__file__}:{Once.forward.__code__.co_firstlineno + 1}\n"
         '  register one: onward.register_custom_op_symbolic("onward_e04::twist", function, 20)'
     )

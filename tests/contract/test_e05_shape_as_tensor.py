@@ -10,6 +10,7 @@ import torch
 import torch.onnx.operators
 
 import onward
+from tests.opsets import NEWEST
 
 from .running import assert_same, load, run, shapes
 
@@ -28,7 +29,7 @@ class Model(torch.nn.Module):
         return self.home.reshape_from_tensor_shape(x.exp(), target), shape, y + shape[0]
 
 
-@pytest.mark.parametrize("opset", [9, 13, 20, 26])
+@pytest.mark.parametrize("opset", [9, 13, 20, NEWEST])
 @pytest.mark.parametrize("home", HOMES, ids=lambda home: home.__name__)
 def test_they_stay_dynamic(tmp_path: Path, home: Any, opset: int) -> None:
     file = tmp_path / "model.onnx"

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 import onward
+from tests.opsets import NEWEST
 
 from ..models._torchvision import torchvision_models
 from . import weighted
@@ -41,7 +42,7 @@ def test_exactly_as_if_the_model_had_had_them(name: str, way: str) -> None:
     assert program.proto() == onward.export(other, x, **options).proto()
 
 
-@pytest.mark.parametrize("opset", [9, 13, 17, 20, 26])
+@pytest.mark.parametrize("opset", [9, 13, 17, 20, NEWEST])
 def test_what_follows_uses_them(opset: int, tmp_path: Path) -> None:
     model, x, axes = weighted.models()["convolutional"]
     state = {key: tensor.clone() for key, tensor in model.state_dict().items()}

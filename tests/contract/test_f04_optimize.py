@@ -21,6 +21,7 @@ import torch
 from torch import nn
 
 import onward
+from tests.opsets import NEWEST
 
 from .running import load, open_session, run, shapes
 
@@ -132,7 +133,7 @@ def check_optimized(kind: type[nn.Module], source: Path, target: Path) -> None:
     assert len(list(again.graph)) == len(new.graph.node)
 
 
-@pytest.mark.parametrize("opset", [9, 13, 17, 20, 26])
+@pytest.mark.parametrize("opset", [9, 13, 17, 20, NEWEST])
 @pytest.mark.parametrize("kind", EXAMPLES, ids=lambda kind: kind.__name__)
 def test_our_own_exports_have_nothing_left_to_drop(kind: type[nn.Module], opset: int) -> None:
     x, axes = EXAMPLES[kind]

@@ -113,6 +113,22 @@ def _three_strides(x: Tensor) -> Tensor:
     return x * n
 
 
+_SIDES = (1, 2, 6, 15, 16, 17, 18, 22, 40)
+
+
+def _root_behind_a_branch(x: Tensor) -> Tensor:
+    return x * math.sqrt(x.shape[0] - 16) if x.shape[0] > 16 else x + 1
+
+
+def _longer_than_trained(x: Tensor) -> Tensor:
+    """Rotary embeddings with a base that follows the length, where it is more than was trained with."""
+    length, base = x.shape[0], 10000.0
+    if length > 16:
+        base = base * ((2 * length / 16) - 1) ** (8 / 6)
+    angles = torch.outer(torch.arange(length).float(), 1.0 / base ** (torch.arange(0, 3).float() / 3))
+    return x * angles.cos() + x.flip(-1) * angles.sin()
+
+
 def _digits_behind_a_branch(x: Tensor) -> Tensor:
     if x.shape[0] == 64:
         x = x * 3
@@ -165,6 +181,18 @@ FORMULAS = {
     "digits": _of_rows(lambda x: x * len(str(x.shape[0])), verdict=REFUSED),
     "a sum over a range": _of_rows(lambda x: x * sum(range(x.shape[0])), verdict=REFUSED),
     "complex": _of_rows(lambda x: x * abs(complex(x.shape[0], 3)), verdict=REFUSED),
+    "a power of numbers below zero": _of_rows(lambda x: x * (x.shape[0] / 8 - 1) ** 3, 1, 7, 8, 9, 20),
+    "math.pow of numbers below zero": _of_rows(lambda x: x * math.pow(x.shape[0] - 8.5, 2), 1, 7, 8, 9, 20),
+    "a number below zero to the power": _of_rows(lambda x: x * (-2.0) ** x.shape[0], 1, 2, 3, 9, 20),
+    "a root behind a branch": _of_rows(_root_behind_a_branch, *_SIDES),
+    "a root in front of a branch": _of_rows(_root_behind_a_branch, *_SIDES, example=20),
+    "a logarithm behind a branch": _of_rows(
+        lambda x: x * math.log(x.shape[0] - 15) if x.shape[0] > 16 else x, *_SIDES, example=6
+    ),
+    "a quotient behind a branch": _of_rows(
+        lambda x: x * (x.shape[0] % 3 / 5 / (x.shape[0] - 6)) if x.shape[0] > 16 else x, *_SIDES, example=6
+    ),
+    "a base that grows behind a branch": _of_rows(_longer_than_trained, *_SIDES, example=6),
     "a floored quotient": _of_rows(lambda x: x * (x.shape[0] / 3 // 1)),
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import importlib.util
 import json
 import logging
@@ -14,6 +15,7 @@ from types import ModuleType
 import pytest
 
 import onward.backend
+from onward.parameters import PARAMETERS
 from tests.report.conftest import chromium
 
 from .blocks import ROOT
@@ -94,16 +96,21 @@ def test_it_opens_from_a_folder(site: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     seen = json.loads(done.stdout)
-    assert "Quantisation" in seen.pop("found"), "the search works without a server"
+    assert "Quantization" in seen.pop("found"), "the search works without a server"
     assert seen == {"asked elsewhere": [], "complaints": [], "wider than a phone": []}
 
 
 def test_the_pages_that_are_no_files_of_docs(site: Path) -> None:
-    assert "From PyTorch to ONNX" in (site / "index.html").read_text(encoding="utf-8")
+    assert "turns a live PyTorch model into an ONNX file" in (site / "index.html").read_text(encoding="utf-8")
     for script in (ROOT / "examples").glob("*.py"):
         assert (site / "examples" / f"{script.stem}.html").exists() != script.stem.startswith("_")
     assert '<html lang="zh-Hans"' in (site / "zh/quick-start.html").read_text(encoding="utf-8")
     assert '<html lang="en"' in (site / "quick-start.html").read_text(encoding="utf-8")
+
+
+def test_the_reference_says_what_every_parameter_of_export_means(site: Path) -> None:
+    words = html.unescape(re.sub(r"<[^>]+>", "", (site / "api.html").read_text(encoding="utf-8")))
+    assert [name for name, each in PARAMETERS.items() if f"{name}\n{each.meaning}" not in words] == []
 
 
 @pytest.mark.parametrize(
@@ -112,7 +119,9 @@ def test_the_pages_that_are_no_files_of_docs(site: Path) -> None:
         ("index.md", "[a](docs/files.md#shapes)", "[a](files.md#shapes)"),
         ("index.md", "[a](CHANGELOG.md) [b](LICENSE)", "[a](changelog.md) [b](license.md)"),
         ("index.md", "[a](examples/newton.py)", "[a](examples/newton.md)"),
+        ("index.md", "![a](docs/pictures/report.png)", "![a](pictures/report.png)"),
         ("index.md", "[a](#use) [b](https://onnx.ai/x.md)", "[a](#use) [b](https://onnx.ai/x.md)"),
+        ("contributing.md", "[a](tests/contract/README.md)", "[a](contract.md)"),
         ("files.md", "[a](../examples/newton.py) [b](design.md)", "[a](examples/newton.md) [b](design.md)"),
         ("files.md", "[a](../README.md) [b](../src/onward/api.py)", "[a](index.md) [b](../src/onward/api.py)"),
         ("zh/quick-start.md", "[a](../files.md) [b](../../README.md)", "[a](../files.md) [b](../index.md)"),

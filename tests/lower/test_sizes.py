@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import onward
+from tests.opsets import NEWEST
 
 Tensor = torch.Tensor
 Function = Callable[[Any, Any], Any]
@@ -43,7 +44,7 @@ def _check(function: Function, numbers: Callable[[Tensor], Any], opset: int) -> 
         torch.testing.assert_close(program(torch.ones(sizes)), model(torch.ones(sizes)))
 
 
-@pytest.mark.parametrize("opset", (9, 13, 17, 18, 26))
+@pytest.mark.parametrize("opset", (9, 13, 17, 18, NEWEST))
 @pytest.mark.parametrize("name", BITS)
 def test_bits_of_sizes(name: str, opset: int) -> None:
     _check(BITS[name], lambda x: x.shape, opset)

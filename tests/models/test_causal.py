@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 import onward
+from onward.capture.ground.threads import is_tracing
 
 from ._torchvision import torchvision_models
 from ._weights import seeded
@@ -161,3 +162,26 @@ def test_with_the_cache_that_it_returns(name: str) -> None:
         torch.testing.assert_close(found.logits, wanted.logits, rtol=1e-3, atol=1e-4)
         for got, want in zip(found.past_key_values.layers, wanted.past_key_values.layers, strict=True):
             torch.testing.assert_close(got.keys, want.keys, rtol=1e-3, atol=1e-4)
+
+
+class Counted(Logits):
+    """A causal model that counts its runs on data, other than the trace."""
+
+    with_data = 0
+
+    def forward(self, *tensors: Tensor) -> Tensor:
+        if not is_tracing() and type(tensors[0]) is torch.Tensor:
+            Counted.with_data += 1
+        return super().forward(*tensors)
+
+
+@pytest.mark.parametrize("name", ["GPT2", "Llama"])
+def test_a_masked_model_is_not_run_again_on_data(name: str) -> None:
+    """Plain PyTorch looks into the mask, and the program does not. The question whether there is more than one token is
+    settled without data all the same."""
+    names = ("input_ids", "attention_mask")
+    model = seeded(lambda: Counted(name, names))
+    Counted.with_data = 0
+    axes = {each: {0: "batch", 1: "sequence"} for each in names}
+    onward.export(model, _inputs(names, 2, 5), input_names=list(names), dynamic_axes=axes)
+    assert Counted.with_data == 0

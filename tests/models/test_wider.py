@@ -41,7 +41,7 @@ class Model:
     inputs: Callable[..., tuple[torch.Tensor, ...]]
     axes: Mapping[str, Axes]
     elsewhere: tuple[Mapping[str, int], ...]
-    opset: int = onward.options.DEFAULT_OPSET
+    opset: int = onward.parameters.DEFAULT_OPSET
 
     def __str__(self) -> str:
         return self.name
@@ -71,7 +71,7 @@ def picture(name: str, build: Callable[[], nn.Module], side: int, *, any_size: b
         inputs,
         {"input": axes},
         (larger, {"batch": 1}),
-        opset or onward.options.DEFAULT_OPSET,
+        opset or onward.parameters.DEFAULT_OPSET,
     )
 
 
@@ -106,7 +106,7 @@ def text(name: str, family: str, config: Mapping[str, Any], *, kind: str = "Mode
 
     axes = {each: {0: "batch", 1: "sequence"} for each in names}
     elsewhere = ({"batch": 3, "sequence": 13}, {"batch": 1, "sequence": 5})
-    return Model(name, lambda: seeded(build), inputs, axes, elsewhere, opset or onward.options.DEFAULT_OPSET)
+    return Model(name, lambda: seeded(build), inputs, axes, elsewhere, opset or onward.parameters.DEFAULT_OPSET)
 
 
 def _without_cache(family: str) -> dict[str, bool]:

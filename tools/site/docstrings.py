@@ -16,6 +16,8 @@ from typing import Any
 
 import griffe
 
+from onward.parameters import described
+
 _ROW = re.compile(r"^(\*{0,2}[a-zA-Z_]\w*(?:, ?\*{0,2}[a-zA-Z_]\w*)*)(  +)(\S.*)$")
 _NAMES = re.compile(r"[a-z_]+(, [a-z_]+)+")  # on a line of their own
 _PAGE = re.compile(r"docs/([a-z-]+)\.md")
@@ -54,7 +56,10 @@ class Tables(griffe.Extension):
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
         if obj.docstring:
-            obj.docstring.value = as_markdown(obj.docstring.value)
+            text = obj.docstring.value
+            if obj.path == "onward.api.export":  # griffe reads source text, and does not see what is added to it
+                text = f"{text}\n\n{described()}"
+            obj.docstring.value = as_markdown(text)
 
     def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
         """`from .files import optimize` is the function of that name, where griffe sees the module that has it."""

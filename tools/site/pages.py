@@ -21,6 +21,7 @@ OUTSIDE = {
     "CONTRIBUTING.md": "contributing.md",
     "LICENSE": "license.md",
     "examples/README.md": "examples/index.md",
+    "tests/contract/README.md": "contract.md",
 }
 _LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#|/)([^)#\s]+)(#[^)\s]*)?(?=\))")
 _FENCE = re.compile(r"^( *)(```+).*?^\1\2 *$", re.MULTILINE | re.DOTALL)
@@ -75,7 +76,7 @@ def on_files(files: Files, config: Any) -> Files:
     for path, page in OUTSIDE.items():
         text = (ROOT / path).read_text(encoding="utf-8")
         if path == "LICENSE":
-            text = f"# Licence\n\n```text\n{text}```\n"
+            text = f"# License\n\n```text\n{text}```\n"
         files.append(File.generated(config, page, content=text))
     for script in sorted((ROOT / "examples").glob("*.py")):
         if not script.stem.startswith("_"):

@@ -20,6 +20,8 @@ from typing import Any
 
 import torch
 
+from ..tables import enter
+
 MOST_NUMBERS = 256  # beyond, they are data
 _LEAST = {"Gather": 2, "Where": 3, **dict.fromkeys(("Add", "Sub", "Mul", "Div", "Equal", "Less", "Greater"), 2)}
 
@@ -69,7 +71,8 @@ OF_TENSORS = frozenset(SIZES)
 
 def _computes(*op_types: str, rank: Callable[..., int | None]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        NUMBER_OPS.update({op_type: NumberOp(function, rank, op_type in _COMPARISONS) for op_type in op_types})
+        for op_type in op_types:
+            enter(NUMBER_OPS, op_type, NumberOp(function, rank, op_type in _COMPARISONS))
         return function
 
     return decorate

@@ -30,7 +30,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..lower.registry import place_of
+from ..tables import place_of
 
 ABOUT_THE_NODE = ("outputs", "types", "opset", "natural")
 
@@ -64,7 +64,8 @@ def implements(
         for op_type in op_types:
             versions = _table.setdefault((domain, op_type), {})
             if since in versions:
-                raise ValueError(f"{op_type} has two implementations since {since}: the second is {place_of(function)}")
+                both = f"{place_of(versions[since].function)} and {place_of(function)}"
+                raise ValueError(f"{op_type} has two implementations since {since}: {both}")
             versions[since] = Implementation(function, since, names, takes_all, taken)
         return function
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from .command import EXIT_CODES, Answer, Debug, Force, Json, check_free, plain, working
-from .flags import in_flags
+from .flags import flag, in_flags
 from .rebuild import Args, Function, Inputs, Seed, Strict, WeightsFile, asked, example_call, rebuild
 
 EPILOG = f"""Examples:
@@ -34,30 +34,18 @@ def export(
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The file to write.")],
     arg: Args = [],  # noqa: B006 (typer copies it)
     input: Inputs = [],  # noqa: B006
-    dynamic: Annotated[
-        list[str],
-        typer.Option("--dynamic", metavar="NAME:AXIS=NAME", help="It may change: x:0=batch, x:0=batch[1..64]"),
-    ] = [],  # noqa: B006
+    dynamic: Annotated[list[str], flag("dynamic_axes", metavar="NAME:AXIS=NAME")] = [],  # noqa: B006
     weights: WeightsFile = None,
     strict: Strict = True,
-    opset: Annotated[int | None, typer.Option(metavar="N", help="9 up to the newest that onnxruntime loads.")] = None,
-    output_names: Annotated[
-        str | None, typer.Option("--outputs", metavar="NAMES", help="Names of the outputs: y,mask")
-    ] = None,
+    opset: Annotated[int | None, flag("opset_version", metavar="N")] = None,
+    output_names: Annotated[str | None, flag("output_names", metavar="NAMES")] = None,
     seed: Seed = 0,
-    training: Annotated[bool, typer.Option("--training", help="Export in training mode.")] = False,
-    external_data: Annotated[
-        bool | None,
-        typer.Option("--external-data/--one-file", help="Weights beside the file; by default when over 2 GiB."),
-    ] = None,
-    allow_static_axes: Annotated[
-        bool, typer.Option("--allow-static-axes", help="Write an axis that the model freezes as fixed.")
-    ] = False,
-    allow_constant_outputs: Annotated[
-        bool, typer.Option("--allow-constant-outputs", help="Write an output that depends on no input as a constant.")
-    ] = False,
-    verify: Annotated[bool, typer.Option("--verify/--no-verify", help="Compare onnxruntime with PyTorch.")] = True,
-    report: Annotated[bool, typer.Option("--report", help="Write a page beside the file: m.html")] = False,
+    training: Annotated[bool, flag("training")] = False,
+    external_data: Annotated[bool | None, flag("external_data")] = None,
+    allow_static_axes: Annotated[bool, flag("allow_static_axes")] = False,
+    allow_constant_outputs: Annotated[bool, flag("allow_constant_outputs")] = False,
+    verify: Annotated[bool, flag("verify")] = True,
+    report: Annotated[bool, flag("report")] = False,
     function: Function = False,
     force: Force = False,
     as_json: Json = False,

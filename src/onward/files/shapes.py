@@ -20,7 +20,7 @@ import torch
 
 from ..capture.program.facts import Dim, SymDim
 from ..lower import dims as tables
-from ..options import OLDEST_OPSET
+from ..parameters import OLDEST_OPSET
 from ..passes.weights import as_torch
 from ..write.skeleton import initializers, make_skeleton
 from ..write.tensors import pieces

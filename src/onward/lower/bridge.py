@@ -269,19 +269,20 @@ class Structure(Sizes):
         starts: Sequence[Size],
         ends: Sequence[Size],
         axes: Sequence[int],
-        steps: Sequence[int] | None = None,
+        steps: Sequence[Size] | None = None,
     ) -> Value:
-        """x[start:end:step] along axes; starts and ends may be computed sizes."""
+        """x[start:end:step] along axes; starts, ends and steps may be computed sizes."""
         shape = self.dims(x)
         axes = [axis % len(shape) for axis in axes] if shape is not None else list(axes)
         steps = list(steps) if steps is not None else [1] * len(axes)
-        fixed = all(isinstance(place, int) for place in (*starts, *ends))
+        fixed = all(isinstance(place, int) for place in (*starts, *ends, *steps))
         if self.opset < 10 and (not fixed or any(step != 1 for step in steps)):
             return self._slice_by_gather(x, starts, ends, axes, steps)
         if self.opset < 10:
             result = self.op.Slice(x, starts=starts, ends=ends, axes=axes)
         else:
-            stride = self.const(steps) if any(step != 1 for step in steps) else None
+            plain = all(isinstance(step, int) and step == 1 for step in steps)
+            stride = None if plain else self.shape(steps)
             result = self.op.Slice(x, self.shape(starts), self.shape(ends), self.const(axes), stride)
         if shape is not None and not fixed:
             after = self._sliced_dims(shape, starts, ends, axes, steps)
@@ -291,13 +292,11 @@ class Structure(Sizes):
     def _sliced_dims(self, shape: Any, starts: Any, ends: Any, axes: Any, steps: Any) -> list[Dim] | None:
         after = list(shape)
         for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-            first, last = as_dim(start), as_dim(end)
-            if first is None or last is None:
+            first, last, stride = as_dim(start), as_dim(end), as_dim(step)
+            if first is None or last is None or stride is None:
                 return None
-            after[axis] = dimensions.combine(
-                lambda n, a, b, t=step: length_of_slice(n, a, b, t), after[axis], first, last
-            )
-            doubtful = [bound for bound in (start, end) if isinstance(bound, SizeValue) and not bound.exact]
+            after[axis] = dimensions.combine(length_of_slice, after[axis], first, last, stride)
+            doubtful = [bound for bound in (start, end, step) if isinstance(bound, SizeValue) and not bound.exact]
             after[axis] = _perhaps(after[axis], doubtful)
         return after
 
@@ -305,9 +304,10 @@ class Structure(Sizes):
         """At opset 9 a slice knows neither steps nor computed bounds: pick the elements by number instead."""
         for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
             size = self.dim_size(x, axis)
-            if isinstance(size, int) and isinstance(start, int) and isinstance(end, int):
+            bounded = isinstance(start, int) and isinstance(end, int) and isinstance(step, int)
+            if isinstance(size, int) and bounded:
                 picked = self.const(list(range(size)[slice(start, end, step)]) or [], torch.int64)
-            elif step < 0:
+            elif isinstance(step, int) and step < 0:
                 raise self.needs_opset(10)
             else:
                 first, last = self.bound(start, size), self.bound(end, size)

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from onward.lower import dtypes
+from onward.tables import registrar
 
 MAX_BYTES = 1 << 20
 
@@ -57,11 +58,9 @@ def folds(*ops: str, pointwise: bool = False) -> Callable[[Folder], Folder]:
     """Register the evaluation of one or more ONNX operators."""
 
     def decorate(folder: Folder) -> Folder:
-        for op in ops:
-            FOLDERS[op] = folder
-            if pointwise:
-                _POINTWISE.add(op)
-        return folder
+        if pointwise:
+            _POINTWISE.update(ops)
+        return registrar(FOLDERS)(*ops)(folder)
 
     return decorate
 

@@ -23,6 +23,7 @@ import torch
 
 from onward.capture.program.facts import FunctionCall
 from onward.errors import LoweringError
+from onward.tables import place_of
 
 __all__ = ["Lowering", "Registry", "lowers", "op_name", "registry"]
 
@@ -157,12 +158,6 @@ def _refuse_unless_default(op: Any, argument: Argument, value: Any) -> None:
     elif isinstance(value, (int, float)) and isinstance(argument.default, (int, float)) and value == argument.default:
         return
     raise LoweringError(f"{op_name(op)}: argument {argument.name}={value!r} is not supported", op=op_name(op))
-
-
-def place_of(function: Callable[..., Any]) -> str:
-    """Where a function is written: `file.py:42`."""
-    code = getattr(inspect.unwrap(function), "__code__", None)
-    return f"{code.co_filename}:{code.co_firstlineno}" if code else repr(function)
 
 
 class Registry:

@@ -236,7 +236,7 @@ class _Walk:
                 raise
             raise placed from error
         except Exception as error:
-            raise self._failed(error, place) from error
+            raise self._failed(error, place, node) from error
         self._name(self.g.nodes[first:], self.values[node], place)
 
     def _shaped(self, node: Any) -> Value:
@@ -512,13 +512,33 @@ class _Walk:
             details=error.details,
         )
 
-    def _failed(self, error: Exception, place: Place) -> LoweringError:
+    def _failed(self, error: Exception, place: Place, node: fx.Node) -> LoweringError:
+        what, hint = f"the lowering of {place.op} failed: {type(error).__name__}: {error}", None
+        moving = _numbers_that_follow_sizes(node) if isinstance(error, TypeError | ValueError) else []
+        if moving:
+            verb = "depends" if len(moving) == 1 else "depend"
+            what = f"{place.op} is not supported this way: its {' and '.join(moving)} {verb} on sizes"
+            hint = "use numbers that are the same at all sizes there, or ask for a fixed axis"
         return LoweringError(
-            f"the lowering of {place.op} failed: {type(error).__name__}: {error}",
+            what,
             op=place.op,
             module=place.scope.path if place.scope else None,
             source=str(place.source) if place.source else None,
+            hint=hint,
         )
+
+
+def _numbers_that_follow_sizes(node: fx.Node) -> list[str]:
+    """The parameters of an operator, `stride` for example, that get a size. ONNX has many as fixed attributes."""
+    schema = getattr(node.target, "_schema", None)
+    named = {each.name: node.args[i] for i, each in enumerate(schema.arguments) if i < len(node.args)} if schema else {}
+    types = {each.name: str(each.type) for each in schema.arguments} if schema else {}
+    found = {**named, **node.kwargs}
+    return [
+        name for name, given in found.items()
+        if "Tensor" not in types.get(name, "Tensor")
+        and any(isinstance(each, fx.Node) for each in torch.utils._pytree.tree_leaves(given))
+    ]  # fmt: skip
 
 
 def _of_complex(node: fx.Node) -> bool:

@@ -50,7 +50,9 @@ def without_a_weight(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     return x
 
 
-@pytest.mark.parametrize("function", [weighted_but_single, weighted_where_long, in_blocks_behind_the_branch, without_a_weight])
+@pytest.mark.parametrize(
+    "function", [weighted_but_single, weighted_where_long, in_blocks_behind_the_branch, without_a_weight]
+)
 @pytest.mark.parametrize("length", [7, 8, 20])
 def test_the_second_branch_is_kept(function: Callable[..., torch.Tensor], length: int) -> None:
     torch.manual_seed(0)

@@ -10,10 +10,11 @@ import torch.nn.functional as F
 
 import onward
 from onward.verify import Session
+from tests.opsets import NEWEST
 
 from ..harness import ALL_OPSETS, SOME_OPSETS, bools, case, check, f32, floats, ints, run
 
-FEW = (9, 13, 18, 26)
+FEW = (9, 13, 18, NEWEST)
 BATCH = {0: {0: "batch"}}
 
 x = f32(3, 4) * 3
@@ -66,7 +67,7 @@ ACTIVATIONS = {
 }
 PLAIN = [case(name, function, [x], dynamic=BATCH) for name, function in ACTIVATIONS.items()]
 WIDE = [case(f"{name} float64", function, [x.double()], opsets=FEW) for name, function in ACTIVATIONS.items()]
-HALF = [case(f"{name} float16", function, [x.half()], opsets=(9, 17, 26)) for name, function in ACTIVATIONS.items()]
+HALF = [case(f"{name} float16", function, [x.half()], opsets=(9, 17, NEWEST)) for name, function in ACTIVATIONS.items()]
 FAR = [
     case(f"{name} of extremes", ACTIVATIONS[name], [extreme], opsets=SOME_OPSETS)
     for name in ("relu", "elu", "silu", "softplus", "logsigmoid", "hardswish", "relu6", "mish", "selu", "celu", "gelu")
@@ -83,9 +84,9 @@ VARIANTS = [
     case("threshold keeps nan", lambda x: F.threshold(x, 1.0, 5.0), [torch.tensor([math.nan, -1.0, 2.0])]),
     case("threshold of integers", lambda x: F.threshold(x, 2, 7), [ints(2, 3)], opsets=SOME_OPSETS),
     case("relu and clamp in float64", lambda x: (F.relu(x).clamp(0, 3), F.relu(x).clamp(max=2), F.relu6(F.relu(x))),
-         [f32(3, 4).double()], opsets=(9, 11, 12, 13, 18, 26)),
+         [f32(3, 4).double()], opsets=(9, 11, 12, 13, 18, NEWEST)),
     case("bfloat16", lambda x: (F.relu(x), F.gelu(x), F.silu(x), F.softmax(x, -1), F.hardtanh(x)),
-         [floats(3, 4, dtype=torch.bfloat16)], opsets=(13, 17, 26)),
+         [floats(3, 4, dtype=torch.bfloat16)], opsets=(13, 17, NEWEST)),
     *(case(f"limits of {dtype}", lambda x: (*(F.threshold(x, each, 5.0) for each in LIMITS),
                                             *(F.hardshrink(x, each) for each in LIMITS),
                                             *(F.softplus(x, 1, each) for each in LIMITS)),
@@ -94,7 +95,7 @@ VARIANTS = [
     case("limits of bfloat16", lambda x: (*(F.threshold(x, each, 5.0) for each in LIMITS),
                                           *(F.hardshrink(x, each) for each in LIMITS),
                                           *(F.softplus(x, 1, each) for each in LIMITS)),
-         [torch.tensor([*LIMITS, *(-each for each in LIMITS)], dtype=torch.bfloat16)], opsets=(13, 17, 26)),
+         [torch.tensor([*LIMITS, *(-each for each in LIMITS)], dtype=torch.bfloat16)], opsets=(13, 17, NEWEST)),
     *(case(f"prelu, one slope, rank {rank}", F.prelu, [f32(*[2, 3, 4, 5, 2][:rank]), weight1],
            dynamic=BATCH if rank else None, opsets=ALL_OPSETS if rank in (2, 4) else FEW) for rank in range(6)),
     *(case(f"prelu, a slope per channel, rank {rank}", F.prelu, [f32(*[2, 3, 4, 5, 2][:rank]), weight3],
@@ -167,7 +168,7 @@ def _export_training(function, value, opset):
     return program, Session(program.model)
 
 
-@pytest.mark.parametrize("opset", [12, 13, 17, 22, 26])
+@pytest.mark.parametrize("opset", [12, 13, 17, 22, NEWEST])
 def test_dropout_in_training_drops(opset) -> None:
     ones = torch.ones(100, 100)
     program, session = _export_training(lambda x: F.dropout(x, 0.25, True), ones, opset)
@@ -184,7 +185,7 @@ def test_dropout_in_training_before_opset_12_is_the_operator_with_its_ratio() ->
     assert (node.op_type, node.attribute[0].name, node.attribute[0].f) == ("Dropout", "ratio", 0.25)
 
 
-@pytest.mark.parametrize("opset", [9, 11, 12, 26])
+@pytest.mark.parametrize("opset", [9, 11, 12, NEWEST])
 def test_native_dropout_in_training_tells_what_it_keeps(opset) -> None:
     value = f32(100, 100)
     _, session = _export_training(lambda x: torch.native_dropout(x, 0.25, True), value, opset)
@@ -194,7 +195,7 @@ def test_native_dropout_in_training_tells_what_it_keeps(opset) -> None:
     torch.testing.assert_close(result, torch.where(kept, value / 0.75, 0))
 
 
-@pytest.mark.parametrize("opset", [9, 11, 12, 17, 26])
+@pytest.mark.parametrize("opset", [9, 11, 12, 17, NEWEST])
 def test_feature_dropout_in_training_drops_whole_channels(opset) -> None:
     ones = torch.ones(50, 40, 2, 2)
     _, session = _export_training(lambda x: F.dropout2d(x, 0.5, True), ones, opset)
@@ -204,7 +205,7 @@ def test_feature_dropout_in_training_drops_whole_channels(opset) -> None:
     assert 0.4 < (dropped[:, :, 0, 0] == 0).float().mean() < 0.6
 
 
-@pytest.mark.parametrize("opset", [9, 11, 12, 17, 26])
+@pytest.mark.parametrize("opset", [9, 11, 12, 17, NEWEST])
 def test_alpha_dropout_in_training_keeps_mean_and_variance(opset) -> None:
     value = f32(300, 300)
     _, session = _export_training(lambda x: F.alpha_dropout(x, 0.3, True), value, opset)
@@ -214,7 +215,7 @@ def test_alpha_dropout_in_training_keeps_mean_and_variance(opset) -> None:
     assert abs(result.std() - 1) < 0.03
 
 
-@pytest.mark.parametrize("opset", [9, 17, 26])
+@pytest.mark.parametrize("opset", [9, 17, NEWEST])
 def test_rrelu_in_training_draws_slopes(opset) -> None:
     value = -torch.ones(100, 100)
     _, session = _export_training(lambda x: F.rrelu(x, 0.2, 0.6, True), value, opset)

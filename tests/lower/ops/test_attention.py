@@ -6,9 +6,11 @@ import pytest
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
+from tests.opsets import NEWEST
+
 from ..harness import SOME_OPSETS, bools, case, f32, floats, run
 
-FEW = (9, 13, 18, 26)
+FEW = (9, 13, 18, NEWEST)
 
 
 def attention(**settings: object):
@@ -63,7 +65,7 @@ CASES = [
     ),
     case("float64", attention(is_causal=True), qkv(2, 2, 3, 4, dtype=torch.float64), opsets=FEW),
     case("float16", attention(is_causal=True), qkv(2, 2, 3, 4, dtype=torch.float16), opsets=FEW),
-    case("bfloat16", attention(), qkv(2, 2, 3, 4, dtype=torch.bfloat16), opsets=(13, 26)),
+    case("bfloat16", attention(), qkv(2, 2, 3, 4, dtype=torch.bfloat16), opsets=(13, NEWEST)),
     case(
         "the CPU's own form",
         lambda q, k, v: torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, True),

@@ -7,9 +7,11 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from tests.opsets import NEWEST
+
 from ..harness import ALL_OPSETS, SOME_OPSETS, case, check, f32, floats, run
 
-FEW = (9, 11, 13, 22, 26)
+FEW = (9, 11, 13, 22, NEWEST)
 BATCH = {0: {0: "batch"}}
 IMAGE = {0: {0: "batch", 2: "height", 3: "width"}}
 
@@ -63,7 +65,7 @@ HALF, WIDE = torch.float16, torch.float64
 DTYPES = [
     case("float16", conv("Conv2d", 3, 4, 3, dtype=HALF), [floats(2, 3, 6, 6, dtype=HALF)], dynamic=BATCH, opsets=FEW),
     case("bfloat16", conv("Conv2d", 3, 4, 3, dtype=torch.bfloat16), [floats(2, 3, 6, 6, dtype=torch.bfloat16)],
-         opsets=(13, 22, 26)),
+         opsets=(13, 22, NEWEST)),
     case("transposed, float16", conv("ConvTranspose2d", 3, 4, 3, dtype=HALF), [floats(2, 3, 6, 6, dtype=HALF)],
          opsets=FEW),
     case("float64", conv("Conv2d", 3, 4, 3, padding=1, dtype=WIDE), [floats(2, 3, 8, 8, dtype=WIDE)], dynamic=IMAGE,

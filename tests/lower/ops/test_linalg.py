@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from ..harness import NEWEST, SOME_OPSETS, bools, case, f32, floats, ints, run
 
-FEW = (9, 13, 26)
+FEW = (9, 13, NEWEST)
 
 
 def layer(*sizes: int, dtype: torch.dtype = torch.float32, **settings: bool) -> nn.Linear:
@@ -26,7 +26,9 @@ PRODUCTS = [
     case("linear with a weight of one axis", lambda x, w: F.linear(x, w), [f32(2, 4), f32(4)], opsets=FEW),
     case("linear of computed weights", F.linear, [f32(2, 4), f32(3, 4), f32(3)], opsets=FEW),
     case("linear float16", layer(4, 3, dtype=torch.float16), [floats(2, 4, dtype=torch.float16)], opsets=FEW),
-    case("linear bfloat16", layer(4, 3, dtype=torch.bfloat16), [floats(2, 4, dtype=torch.bfloat16)], opsets=(13, 26)),
+    case(
+        "linear bfloat16", layer(4, 3, dtype=torch.bfloat16), [floats(2, 4, dtype=torch.bfloat16)], opsets=(13, NEWEST)
+    ),
     case("linear float64", layer(4, 3, dtype=torch.float64), [floats(2, 4, dtype=torch.float64)], opsets=FEW),
     case("linear int64", F.linear, [ints(2, 4), ints(3, 4), ints(3)], opsets=FEW),
     case("mm", torch.mm, [f32(2, 4), f32(4, 3)], dynamic=BATCH),
@@ -266,7 +268,7 @@ LENGTHS = [
     ),
     case("normalize", lambda x: F.normalize(x, dim=1), [f32(2, 3)], dynamic=BATCH),
     case("cosine_similarity", F.cosine_similarity, [f32(2, 3), f32(2, 3, seed=1)], dynamic={0: {0: "b"}, 1: {0: "b"}}),
-    case("renorm bfloat16", lambda x: torch.renorm(x, 2, 0, 1.0), [f32(2, 3).bfloat16()], opsets=(13, 20, 26)),
+    case("renorm bfloat16", lambda x: torch.renorm(x, 2, 0, 1.0), [f32(2, 3).bfloat16()], opsets=(13, 20, NEWEST)),
     case("renorm", lambda x: torch.renorm(x, 2, 0, 1.0), [f32(2, 3)], opsets=FEW),
 ]
 

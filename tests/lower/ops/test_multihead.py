@@ -10,10 +10,11 @@ import torch
 from torch import nn
 
 import onward
+from tests.opsets import NEWEST
 
 from ..harness import bools, case, check, f32, run
 
-FEW = (9, 13, 18, 26)
+FEW = (9, 13, 18, NEWEST)
 
 
 class Attention(nn.Module):

@@ -7,9 +7,11 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from tests.opsets import NEWEST
+
 from ..harness import SOME_OPSETS, case, f32, floats, run
 
-FEW = (9, 13, 17, 21, 26)
+FEW = (9, 13, 17, 21, NEWEST)
 
 
 def shaken(module: nn.Module) -> nn.Module:
@@ -45,7 +47,10 @@ CASES = [
     case("layer_norm without bias", shaken(nn.LayerNorm(6, bias=False)), [f32(2, 6)], opsets=FEW),
     case("layer_norm float16", shaken(nn.LayerNorm(6).half()), [floats(2, 6, dtype=torch.float16)], opsets=FEW),
     case(
-        "layer_norm bfloat16", shaken(nn.LayerNorm(6).bfloat16()), [floats(2, 6, dtype=torch.bfloat16)], opsets=(17, 26)
+        "layer_norm bfloat16",
+        shaken(nn.LayerNorm(6).bfloat16()),
+        [floats(2, 6, dtype=torch.bfloat16)],
+        opsets=(17, NEWEST),
     ),
     case("layer_norm float64", shaken(nn.LayerNorm(6).double()), [floats(2, 6, dtype=torch.float64)], opsets=FEW),
     case(
@@ -60,8 +65,8 @@ CASES = [
     case("rms_norm with epsilon", shaken(nn.RMSNorm((3, 6), eps=1e-5)), [f32(2, 3, 6)], opsets=SOME_OPSETS),
     # onnxruntime 1.31 fuses it with an epsilon of 1e-5, whatever is written, if it is float64 and has a Pow
     case("rms_norm float64", shaken(nn.RMSNorm(6, eps=1e-2).double()), [floats(2, 6, dtype=torch.float64)]),
-    case("rms_norm, not affine", nn.RMSNorm(6, elementwise_affine=False), [f32(2, 6)], opsets=(9, 23, 26)),
-    case("rms_norm float16", shaken(nn.RMSNorm(6).half()), [floats(2, 6, dtype=torch.float16)], opsets=(9, 23, 26)),
+    case("rms_norm, not affine", nn.RMSNorm(6, elementwise_affine=False), [f32(2, 6)], opsets=(9, 23, NEWEST)),
+    case("rms_norm float16", shaken(nn.RMSNorm(6).half()), [floats(2, 6, dtype=torch.float16)], opsets=(9, 23, NEWEST)),
     case("instance_norm", shaken(nn.InstanceNorm2d(3, affine=True)), [f32(2, 3, 4, 5)], dynamic={0: {0: "b", 2: "h"}}),
     case("instance_norm, not affine", nn.InstanceNorm1d(3), [f32(2, 3, 4)], opsets=SOME_OPSETS),
     case(

@@ -8,11 +8,12 @@ import pytest
 import torch
 
 import onward
+from tests.opsets import NEWEST
 
 from ..harness import SOME_OPSETS, bools, case, f32, floats, ints, run
 
 INF, NAN = math.inf, math.nan
-FEW = (9, 13, 18, 26)
+FEW = (9, 13, 18, NEWEST)
 BATCH = {0: {0: "batch"}}
 PAIR = {0: {0: "batch"}, 1: {0: "batch"}}
 
@@ -73,7 +74,7 @@ UNARY = [
 
 PLAIN = [case(function.__name__, function, [x], dynamic=BATCH) for function, x in UNARY]
 WIDE = [case(f"{function.__name__} float64", function, [x.double()], opsets=FEW) for function, x in UNARY]
-HALF = [case(f"{function.__name__} float16", function, [x.half()], opsets=(9, 17, 26)) for function, x in UNARY]
+HALF = [case(f"{function.__name__} float16", function, [x.half()], opsets=(9, 17, NEWEST)) for function, x in UNARY]
 OF_INTEGERS = [
     case(f"{name} of {dtype}", getattr(torch, name), [ints(2, 3, low=1).to(dtype)], opsets=FEW)
     for name in ("sqrt", "exp", "sigmoid", "reciprocal", "tan", "erf", "isnan", "isinf", "isfinite", "deg2rad", "log2")
@@ -101,7 +102,7 @@ VARIANTS = [
          opsets=FEW),
     case("0-d", lambda x: (x.sqrt(), x.round(), x.tan()), [torch.tensor(1.5)], opsets=FEW),
     case("bfloat16", lambda x: (x.exp(), x.floor(), x.erf(), x.neg()), [floats(3, 4, dtype=torch.bfloat16)],
-         opsets=(13, 17, 26)),
+         opsets=(13, 17, NEWEST)),
 ]  # fmt: skip
 
 ARITHMETIC = [
@@ -126,7 +127,8 @@ ARITHMETIC = [
          opsets=FEW),
     case("float16", lambda x, y: (x + y, x * y, x / y.abs(), torch.maximum(x, y)),
          [floats(2, 3, dtype=torch.float16), floats(2, 3, dtype=torch.float16, seed=1)], opsets=SOME_OPSETS),
-    case("bfloat16", lambda x, y: (x + y, x * y, x - 1), [floats(2, 3, dtype=torch.bfloat16)] * 2, opsets=(13, 17, 26)),
+    case("bfloat16", lambda x, y: (x + y, x * y, x - 1), [floats(2, 3, dtype=torch.bfloat16)] * 2,
+         opsets=(13, 17, NEWEST)),
     case("aliases", lambda x, y: (torch.subtract(x, y), torch.multiply(x, y), torch.divide(x, y)),
          [f32(2, 3), positive[:2, :3]], opsets=FEW),
 ]  # fmt: skip

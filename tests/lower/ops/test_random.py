@@ -11,8 +11,9 @@ import torch
 
 import onward
 from onward.verify import Session
+from tests.opsets import NEWEST
 
-OPSETS = (9, 11, 13, 15, 18, 22, 26)
+OPSETS = (9, 11, 13, 15, 18, 22, NEWEST)
 wide = torch.zeros(200, 100)
 
 
@@ -101,13 +102,13 @@ def test_draws(name, opset) -> None:
     assert session.run([wide[:7]])[0].shape == (7, 100)
 
 
-@pytest.mark.parametrize("opset", (9, 13, 26))
+@pytest.mark.parametrize("opset", (9, 13, NEWEST))
 def test_fixed_sizes(opset) -> None:
     session = session_of(lambda x: (torch.rand(3, 4) + x.sum() * 0, torch.rand_like(x)), (wide,), opset, dynamic=False)
     assert [value.shape for value in session.run([wide])] == [(3, 4), (200, 100)]
 
 
-@pytest.mark.parametrize("opset", (9, 13, 26))
+@pytest.mark.parametrize("opset", (9, 13, NEWEST))
 def test_ranges(opset) -> None:
     session = session_of(lambda x: (torch.rand_like(x), torch.randint_like(x, -3, 4)), (wide,), opset)
     uniform, integers = session.run([wide])
@@ -116,14 +117,14 @@ def test_ranges(opset) -> None:
     assert integers.unique().tolist() == [-3, -2, -1, 0, 1, 2, 3]
 
 
-@pytest.mark.parametrize("opset", (9, 26))
+@pytest.mark.parametrize("opset", (9, NEWEST))
 @pytest.mark.parametrize("high", (1, 3))
 def test_short_types_do_not_round_up_to_the_end(opset, high) -> None:
     session = session_of(lambda x: x.half().uniform_(-1, high), (wide,), opset)
     assert max(session.run([wide])[0].max() for _ in range(5)) < high
 
 
-@pytest.mark.parametrize("opset", (10, 11, 13, 26))
+@pytest.mark.parametrize("opset", (10, 11, 13, NEWEST))
 def test_randperm(opset) -> None:
     session = session_of(lambda x: torch.randperm(x.shape[0]), (wide,), opset)
     first, second = session.run([wide])[0], session.run([wide])[0]
@@ -142,7 +143,7 @@ def test_randperm_of_a_size_needs_opset_10() -> None:
 WEIGHTS = torch.tensor([[0.0, 1.0, 3.0, 0.0], [2.0, 0.0, 0.0, 2.0]])
 
 
-@pytest.mark.parametrize("opset", (9, 11, 13, 26))
+@pytest.mark.parametrize("opset", (9, 11, 13, NEWEST))
 @pytest.mark.parametrize("rows", (WEIGHTS, WEIGHTS[0]), ids=("rows", "row"))
 def test_multinomial_with_replacement(opset, rows) -> None:
     session = session_of(lambda x: torch.multinomial(x, 4000, replacement=True), (rows,), opset, dynamic=False)
@@ -152,7 +153,7 @@ def test_multinomial_with_replacement(opset, rows) -> None:
     assert abs((drawn[0] == 2).double().mean() - 0.75) < 0.05
 
 
-@pytest.mark.parametrize("opset", (9, 11, 13, 26))
+@pytest.mark.parametrize("opset", (9, 11, 13, NEWEST))
 def test_multinomial_without_replacement(opset) -> None:
     rows = WEIGHTS[:1].expand(2000, 4).contiguous()
     session = session_of(lambda x: (torch.multinomial(x, 2), torch.multinomial(x, 1)), (rows,), opset)

@@ -7,10 +7,11 @@ import torch
 import torch.nn.functional as F
 
 import onward
+from tests.opsets import NEWEST
 
 from ..harness import ALL_OPSETS, case, check, f32, floats, ints, run
 
-FEW = (9, 10, 11, 13, 18, 26)
+FEW = (9, 10, 11, 13, 18, NEWEST)
 BATCH = {0: {0: "batch"}}
 SIZES = (5, 4, 9)
 EXAMPLES = {1: f32(2, 3, 7), 2: f32(2, 3, 6, 7), 3: f32(1, 2, 4, 5, 6)}
@@ -94,13 +95,14 @@ def sampled(**kwargs):
 SHARED = {0: {0: "batch"}, 1: {0: "batch"}}
 plane, points = f32(2, 3, 5, 6), f32(2, 4, 4, 2)
 GRIDS = [
-    case("grid_sample", sampled(align_corners=False), [plane, points], dynamic=SHARED, opsets=(9, 13, 16, 18, 20, 26)),
+    case("grid_sample", sampled(align_corners=False), [plane, points], dynamic=SHARED,
+         opsets=(9, 13, 16, 18, 20, NEWEST)),
     case("grid_sample, nearest", sampled(mode="nearest", padding_mode="border", align_corners=False), [plane, points],
-         dynamic={0: {0: "batch", 2: "height"}, 1: {0: "batch", 1: "rows"}}, opsets=(11, 16, 20, 26)),
+         dynamic={0: {0: "batch", 2: "height"}, 1: {0: "batch", 1: "rows"}}, opsets=(11, 16, 20, NEWEST)),
     case("grid_sample, bicubic", sampled(mode="bicubic", padding_mode="reflection", align_corners=True),
-         [plane, points], dynamic=SHARED, opsets=(16, 20, 26)),
+         [plane, points], dynamic=SHARED, opsets=(16, 20, NEWEST)),
     case("grid_sample in three dimensions", sampled(padding_mode="border", align_corners=True),
-         [f32(2, 3, 4, 5, 6), f32(2, 3, 4, 4, 3)], dynamic=SHARED, opsets=(20, 26)),
+         [f32(2, 3, 4, 5, 6), f32(2, 3, 4, 4, 3)], dynamic=SHARED, opsets=(20, NEWEST)),
     case("affine_grid", lambda theta: F.affine_grid(theta, [2, 3, 4, 5], align_corners=False), [f32(2, 2, 3)],
          opsets=FEW),
 ]  # fmt: skip

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
+from tests.opsets import NEWEST
+
 from ..harness import Case, case, f32, run
 
-FEW = (9, 13, 18, 26)
+FEW = (9, 13, 18, NEWEST)
 BOTH = {0: {0: "batch", 1: "width"}}
 BATCH = {0: {0: "batch"}}
 x = f32(2, 3)
@@ -57,7 +59,7 @@ CASES = [
     case("whole ranges with fractions", lambda x: _ranges(x, i64), [x], dynamic=BATCH, opsets=FEW),
     case("short ranges with fractions", lambda x: _ranges(x, i32) + _ranges(x, u8), [x], dynamic=BATCH, opsets=FEW),
     case("downwards", lambda x: torch.arange(3.9, -x.shape[0] - 0.5, -1.5, dtype=i64), [x], dynamic=BATCH, opsets=FEW),
-    case("elements of a new tensor", _elements, [x], dynamic=BOTH, opsets=(13, 26)),
+    case("elements of a new tensor", _elements, [x], dynamic=BOTH, opsets=(13, NEWEST)),
 ]
 
 

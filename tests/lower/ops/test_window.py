@@ -39,6 +39,8 @@ CASES = [
     case("channel_shuffle", lambda x: F.channel_shuffle(x, 3), [f32(2, 6, 3, 4)], dynamic=IMAGE),
     case("unfold", lambda x: x.unfold(1, 3, 2), [f32(2, 8, 3)], dynamic=BATCH),
     case("unfold a dynamic axis", lambda x: x.unfold(0, 3, 2), [f32(8, 3)], dynamic=BATCH, sizes=(3, 6)),
+    case("unfold by sizes", lambda x: x.unfold(0, x.size(0) // 3 + 1, x.size(0) // 4 + 1), [f32(8, 3)], dynamic=BATCH,
+         sizes=(1, 2, 3, 6, 13)),
     case("unfold twice", lambda x: x.unfold(2, 2, 2).unfold(3, 2, 2), [f32(2, 3, 4, 6)], dynamic=BATCH,
          opsets=SOME_OPSETS),
     case("im2col", lambda x: F.unfold(x, (2, 3), dilation=(1, 2), padding=(1, 2), stride=(2, 1)), [f32(2, 3, 6, 7)],
@@ -124,3 +126,19 @@ def test_fold_in_steps_needs_col2im_where_the_leftover_varies() -> None:
         onward.LoweringError, match=r"aten.col2im.default has no lowering for opset 17 \(exists from 18\)"
     ):
         onward.export(_fold_in_steps, f32(2, 3, 4, 6), dynamic_axes=axes, opset_version=17)
+
+
+@pytest.mark.parametrize(
+    ("function", "what"),
+    [
+        (lambda x: F.conv1d(x.t()[None], torch.ones(1, 3, 1), stride=x.size(0) // 3 + 1), "conv1d.default {}stride"),
+        (lambda x: F.avg_pool1d(x.t()[None], x.size(0) // 3 + 1), "avg_pool1d.default {}kernel_size"),
+        (lambda x: x.diagonal(x.size(0) // 4), "diagonal.default {}offset"),
+    ],
+)
+def test_numbers_that_follow_sizes_are_named_where_there_must_be_fixed_ones(function: Any, what: str) -> None:
+    with pytest.raises(onward.ExportError) as caught:
+        onward.export(function, torch.randn(6, 3), input_names=["x"], dynamic_axes={"x": {0: "n"}})
+    said = "is not supported this way: its "
+    assert f"aten.{what.format(said)} depends on sizes" in str(caught.value)
+    assert "use numbers that are the same at all sizes there, or ask for a fixed axis" in str(caught.value)

@@ -43,6 +43,8 @@ ALL = slice(None)
 CASES = [
     case("rows", put(slice(1, 3)), [f32(5, 3), f32(2, 3)]),
     case("rows of a dynamic axis", put(slice(1, 3), 7.0), [f32(5, 3)], dynamic=BATCH, sizes=(3, 6)),
+    case("rows with a step that follows a size", put(lambda x: slice(1, None, x.size(0) // 3 + 1), 7.0), [f32(6, 3)],
+         dynamic=BATCH, sizes=(1, 2, 3, 7, 12)),
     case("first rows", put(slice(0, 2)), [f32(5, 3), f32(2, 3)], dynamic=BATCH, sizes=(2, 6)),
     case("last rows", put(slice(-2, None)), [f32(5, 3), f32(2, 3)], dynamic=BATCH, sizes=(2, 6)),
     case("all rows", put(ALL), [f32(5, 3), f32(5, 3, seed=1)], dynamic={0: {0: "batch"}, 1: {0: "batch"}}),

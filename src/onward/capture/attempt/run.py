@@ -68,6 +68,9 @@ class Stuck(Exception):
         self.error = error
 
 
+FAILURES = (CaptureError, CannotThaw, ProbeRejected, Frozen, Stuck)  # of one run among several
+
+
 @dataclass(frozen=True)
 class Request:
     """What is to be captured."""
@@ -229,7 +232,8 @@ def run(
         less = tracer.elsewhere.data_sizes.without_conversions() or tracer.elsewhere.data_sizes.without_numbers()
         if less is not None and not isinstance(error, ProbeRejected):
             raise ProbeRejected("item(), int() or float()", user_source(), "", str(error), less) from error
-        if tracer.decisions.freezes and pen is None:
+        is_own = not isinstance(error, (ProbeRejected, ExportError)) and request.plain_error() is not None
+        if tracer.decisions.freezes and pen is None and not is_own:
             raise Frozen(tracer.decisions.freezes, plan.freedom) from error
         if isinstance(error, (ProbeRejected, ExportError)):
             raise error from error.__cause__
@@ -282,6 +286,8 @@ def run(
         warnings=tuple(tracer.decisions.warnings),
         assumptions=tuple(assumptions),
         sides=tuple(sides),
+        other_way=tracer.decisions.branches.other_way(),
+        as_traced=() if pen is not None else tracer.decisions.branches.as_traced(),
         weights=request.weights,
         derived=tracer.plain.derivations.derived(tracer.plain.constants),
         space=space,

@@ -13,6 +13,7 @@ import contextlib
 import dis
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -26,6 +27,7 @@ from ..ground.memory import storage
 from ..ground.traits import draws
 from ..program.execute import execute
 from ..program.facts import CapturedProgram, OtherResults, Output
+from ..python.libraries import asked_as_exported
 from ..sizes.layouts import Layout, LayoutKernels, dense_strides
 from ..sizes.rules import ProbeFailure
 from .session import below_autograd
@@ -211,7 +213,7 @@ class _Following:
         """One step of the run."""
         if op is aten.sym_size.int:
             return args[0].shape[args[1]]
-        if not isinstance(op, OpOverload) or draws(op, args, kwargs) or not _DATA_DECIDES.isdisjoint(op.tags):
+        if not isinstance(op, OpOverload) or draws(op, args, kwargs) or _data_decides(op, args):
             raise Untold(str(op))
         if op in _NOT_IN_TRAINING:
             return args[0]
@@ -253,6 +255,14 @@ class _Following:
             return None
         shares = any(each.alias_info is not None for each in op._schema.returns)
         return args[0].memory if shares or op in _MAY_SHARE else None
+
+
+def _data_decides(op: OpOverload, args: tuple) -> bool:
+    """Whether data says how large the results are, or what they are in Python; whole numbers as indices do not."""
+    if _DATA_DECIDES.isdisjoint(op.tags):
+        return False
+    by_number = (each is None or each.dtype in (torch.int32, torch.int64) for each in args[1]) if len(args) > 1 else ()
+    return op not in (aten.index.Tensor, aten._unsafe_index.Tensor) or not all(by_number)
 
 
 def _kind(op: Any, args: Any, kwargs: Any) -> Any:
@@ -351,6 +361,14 @@ def _layouts(made: Any) -> list[Layout]:
     return [made] if isinstance(made, Layout) else [each for each in made if isinstance(each, Layout)]
 
 
+@dataclass(frozen=True)
+class _Ended:
+    """A run without data that says nothing."""
+
+    following: _Following
+    error: Exception | None  # None: it went to its end all the same
+
+
 class SameSteps:
     """A program and the model that it was made from, compared at several sizes.
 
@@ -373,26 +391,37 @@ class SameSteps:
         model refuses the sizes, whatever the data is.
 
         False says nothing: they may give the same results in another way.
+
+        A model that looks into its data is called once more as libraries are called in a trace. The program was made
+        of what they do then.
         """
-        devices = {each.device for each in inputs}
-        if len(devices) != 1:
+        if len({each.device for each in inputs}) != 1:
             return False
-        found = []
-        on_write = self._numbers.written.add
+        wanted = self._steps(lambda given: self._model(given, on_write=self._numbers.written.add), inputs)
+        if isinstance(wanted, _Ended):
+            if or_refused and wanted.error and wanted.following.is_refused(wanted.error, self._known):
+                return True
+            with asked_as_exported(_Sized):
+                wanted = self._steps(lambda given: self._model(given, on_write=self._numbers.written.add), inputs)
+        found = None if isinstance(wanted, _Ended) else self._steps(lambda given: execute(self._program, given), inputs)
+        if found is None or isinstance(wanted, _Ended) or isinstance(found, _Ended):
+            return False
+        return found == wanted and self._program.declares([shape for shape, _, _ in found])
+
+    def _steps(self, run: Callable[..., Sequence[Output]], inputs: Sequence[torch.Tensor]) -> list[Any] | _Ended:
+        """The results of a run without data, by what they were made of; how it ended if data has to tell."""
+        following = _Following(self._numbers, self._kernels, inputs[0].device)
+        given = [following.input(each, place) for place, each in enumerate(inputs)]
         are_large = sum(each.numel() for each in inputs) > LARGEST_WITH_DATA
-        for run in (lambda given: self._model(given, on_write=on_write), lambda given: execute(self._program, given)):
-            following = _Following(self._numbers, self._kernels, *devices)
-            given = [following.input(each, place) for place, each in enumerate(inputs)]
-            self._numbers.written.clear()
-            try:
-                with below_autograd(), _Modest(self._kernels) if are_large else contextlib.nullcontext():
-                    results = run(given)
-                if following.untold:
-                    return False
-                found.append([(each.shape, each.dtype, following.value(each)) for each in results])  # type: ignore[union-attr]
-            except Exception as error:  # Untold, data that is asked for, or sizes that are refused: data has to tell
-                return or_refused and not found and following.is_refused(error, self._known)
-        return bool(found[0] == found[1]) and self._program.declares([shape for shape, _, _ in found[0]])
+        self._numbers.written.clear()
+        try:
+            with below_autograd(), _Modest(self._kernels) if are_large else contextlib.nullcontext():
+                results = run(given)
+            if following.untold:
+                return _Ended(following, None)
+            return [(each.shape, each.dtype, following.value(each)) for each in results]  # type: ignore[union-attr]
+        except Exception as error:  # Untold, data that is asked for, or sizes that are refused
+            return _Ended(following, error)
 
     def _known(self) -> Collection[Any]:
         return _calls_of(lambda given: self._model(given, on_write=lambda memory: None), self._example, self._kernels)

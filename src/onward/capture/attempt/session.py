@@ -15,8 +15,9 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-from ..functions import counts, memory_questions, multihead, python_side  # noqa: F401  (they register their interceptions)
-from ..functions.intercepts import INTERCEPTS
+from ...tables import merged
+from ..decompose.packed import layers
+from ..functions import counts, intercepts, memory_questions, multihead, numbers_of_sizes, pools, python_side
 from ..ground.threads import ONE_AT_A_TIME, current, is_tracing, tracing
 from ..memory.tensor import Traced
 from ..python import Patch, patched
@@ -31,6 +32,18 @@ from ..python.pytorch import pytorch
 from ..record.tracer import Tracer
 
 is_capturing = is_tracing
+
+# Every function that is caught above the dispatcher while a model is traced.
+_INTERCEPTS = merged(
+    intercepts.INTERCEPTS,
+    counts.INTERCEPTS,
+    memory_questions.INTERCEPTS,
+    multihead.INTERCEPTS,
+    numbers_of_sizes.INTERCEPTS,
+    pools.INTERCEPTS,
+    python_side.INTERCEPTS,
+    layers.INTERCEPTS,
+)
 
 
 def followed(tensor: torch.Tensor) -> torch.Tensor:
@@ -72,7 +85,7 @@ class _Intercept(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
         kwargs = kwargs or {}
-        intercept = INTERCEPTS.get(func)
+        intercept = _INTERCEPTS.get(func)
         if intercept is not None:
             result = intercept(self._tracer, func, args, kwargs)
             if result is not NotImplemented:

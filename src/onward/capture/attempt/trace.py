@@ -3,44 +3,37 @@
 from __future__ import annotations
 
 import collections
-import contextlib
 import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-import torch
 from torch._ops import OpOverload
 
 from ...errors import CaptureError, FrozenAxisError, LoweringError, RefusedSizesError
 from ..call.inputs import AxisNames, Call
-from ..call.values import drawn
 from ..call.weights import Weights, weights_of
-from ..decisions.assumptions import agrees_at, contradicted, elements
 from ..decisions.decisions import CaptureWarning
 from ..explore.items import CannotExplore
 from ..ground.axes import AxisSpace
 from ..ground.source import Said, warn_again, warn_user, warnings_held
 from ..program.constant_outputs import constant_note, constant_outputs, lost_dependence
-from ..program.facts import Assumption, CapturedProgram, Output, Source
-from ..python.watchdog import at_most
-from ..record.complaints import all_sizes_refused, frozen_axis, no_sizes_left, places_of
+from ..program.facts import Assumption, CapturedProgram, Source
+from ..record.complaints import all_sizes_refused, frozen_axis, model_raised, no_sizes_left, places_of
 from ..record.elsewhere import ProbeRejected
 from ..sizes.layouts import LayoutKernels
 from ..sizes.probes import GENERAL, PROBES, SIDES, Plan, plans
 from ..state.own_code import one_reach
 from .explored import NothingToKeep, explored
-from .mutable import answers, called
-from .run import Frozen, Request, Stuck, run
-from .same_steps import SameSteps, refuses
+from .mutable import called
+from .other_way import asked_on_the_other_way
+from .run import FAILURES, Frozen, Request, Stuck, run
+from .same_steps import refuses
 from .thaw import CannotThaw, SizesRefused, thaw, thaw_numbers
+from .trials import Trials
 from .willing import as_a_sum, sum_note, unwilling
 
-_SECONDS = 1.0  # that a model with a loop on data may take on other values
-_FEW, _LARGER = 2, 3  # sizes that may hide what differs, and how many times as much shows it
-_MOST_ELEMENTS = 1 << 14  # of the inputs at sizes at which all axes are larger
 _NEAR = 65  # sizes in a row among which both answers to a question are looked for
-_FAILURES = (CaptureError, CannotThaw, ProbeRejected, Frozen, Stuck)  # of one run among several
 _KEPT = "the file keeps the example's", "the file keeps its size in the example"  # warnings of decisions
 
 
@@ -207,6 +200,8 @@ def _first_that_works(request: Request, *, in_short: bool = False) -> CapturedPr
                 if plan.enlarged:  # there the model may refuse the very example
                     raise
                 stuck = stuck or error
+                if request.plain_error() is not None:
+                    raise
                 program = _with_numbers(request, plan, error)
                 warn_again(said)
             return _settled(request, plan, program, after_freeze=frozen is not None, keeping=not in_short)
@@ -215,7 +210,7 @@ def _first_that_works(request: Request, *, in_short: bool = False) -> CapturedPr
                 raise error.error from error.error.__cause__
         except ProbeRejected as error:
             if not rejected:
-                if _refuses_itself(request, plan):
+                if error.is_the_models or _refuses_itself(request, plan):
                     waiting = collections.deque(sorted(waiting, key=_in_order_of_hope))
                 elif (found := _with_size_decisions(request, plan)) is not None:
                     return _settled(request, plan, found, after_freeze=False)
@@ -229,6 +224,8 @@ def _first_that_works(request: Request, *, in_short: bool = False) -> CapturedPr
             if not plan.enlarged:
                 raise
     final: CaptureError
+    if (own := request.plain_error()) is not None:  # sizes have nothing to do with it
+        raise model_raised(request.name, own, own, request.model, request.call) from own
     if frozen:
         final = frozen_axis(frozen.freezes, example, request.axes, reason, request.space.formulas)
     elif stuck:
@@ -283,7 +280,7 @@ def _first_run(request: Request, plan: Plan) -> CapturedProgram | _Ran | None:
                 found = None if program.decided_by_data else settled(request, general, program)
             else:
                 found = _Ran(tuple(said), (dataclasses.replace(general, side=""), program))
-        except _FAILURES as error:
+        except FAILURES as error:
             found = None if sides else _Ran(tuple(said), error)
     if isinstance(found, CapturedProgram):
         warn_again(said)
@@ -378,7 +375,7 @@ def _on_one_side(request: Request, plan: Plan, frozen: Frozen) -> CapturedProgra
             try:
                 sided, program = _as_free_as_it_goes(request, sided)
                 found = _settled(request, sided, program, after_freeze=True, keeping=True)
-            except _FAILURES:
+            except FAILURES:
                 continue
         warn_again(said)
         return found
@@ -429,70 +426,6 @@ def _at_example(plan: Plan, example: Mapping[str, int], differing: Sequence[tupl
     )
 
 
-class _Trials:
-    """The model and its program, laid side by side at sizes beside the example's."""
-
-    def __init__(self, request: Request, plan: Plan, program: CapturedProgram) -> None:
-        self._request, self._program, self.start = request, program, plan.start
-        named = zip(request.call.names, request.call.tensors, strict=True)
-        self._originals = [tensor if request.axes.get(label) else None for label, tensor in named]
-        self._verdicts: dict[tuple[int, ...], bool] = {}
-        self._wide: dict[tuple[int, ...], bool] = {}
-        self._larger = {axis: _LARGER * size for axis, size in self.start.items() if size <= _FEW}
-        self._probed = {axis: max(values[1:]) for axis, values in plan.sizes.items() if len(values) > 1}
-
-    @functools.cached_property
-    def _same_steps(self) -> SameSteps:
-        request, program = self._request, self._program
-        model = functools.partial(answers, request.model, request.call, program.results)
-        return SameSteps(program, model, request.kernels, request.empty_at_sizes(self.start))
-
-    def answer(self, sizes: Mapping[str, int], draw: int = 0) -> tuple[tuple[torch.Tensor, ...], list[Output]]:
-        """Inputs of these sizes, and what the model answers."""
-        request, program = self._request, self._program
-        inputs = drawn(request.at_sizes({**self.start, **sizes}), draw, self._originals)
-        with at_most(_SECONDS) if program.may_not_end else contextlib.nullcontext():
-            return inputs, answers(request.model, request.call, program.results, inputs)
-
-    def agree(self, sizes: Mapping[str, int]) -> bool:
-        """Whether both give the same there, and also where the other axes are larger: of a single row, `y[-1:] = 0`
-        leaves nothing to see."""
-        wide = {**self.start, **self._probed, **sizes}
-        larger = {**self.start, **self._larger, **sizes}
-        others = [larger, wide] if elements(self._program, wide) <= _MOST_ELEMENTS else [larger]
-        return self._agree(sizes) and all(self._agree(each) for each in others if self._is_asked(each))
-
-    def agree_widely(self, assumption: Assumption, sizes: Mapping[str, int]) -> bool:
-        """Whether both take the same steps where all other axes are larger and the question has the same answer as at
-        these sizes. There is nothing there that few rows could hide."""
-        wide, here = {**self.start, **self._probed, **sizes}, {**self.start, **sizes}
-        expand, question = self._request.space.expand, assumption.question
-        answer = None if question is None else question.at(expand(here))
-        if question is None or answer is None or not self._is_asked(wide) or question.at(expand(wide)) != answer:
-            return False
-        key = tuple(wide.values())
-        if key not in self._wide:
-            self._wide[key] = self._same_steps_at(wide, or_refused=False)
-        return self._wide[key]
-
-    def _is_asked(self, sizes: Mapping[str, int]) -> bool:
-        return self._request.space.allows(sizes)
-
-    def _agree(self, sizes: Mapping[str, int]) -> bool:
-        """Without data where both take the same steps, for data could say nothing else; with data elsewhere."""
-        key = tuple({**self.start, **sizes}.values())
-        if key not in self._verdicts:
-            self._verdicts[key] = self._same_steps_at(sizes) or agrees_at(self._program, self.answer, sizes)
-        return self._verdicts[key]
-
-    def _same_steps_at(self, sizes: Mapping[str, int], *, or_refused: bool = True) -> bool:
-        inputs = self._request.empty_at_sizes({**self.start, **sizes})
-        return self._same_steps.at(inputs, or_refused=or_refused)
-
-    def contradicted(self) -> list[tuple[Assumption, Mapping[str, int]]]:
-        return contradicted(self._program, self.agree, self._same_steps_at, self.agree_widely)
-
-
 def _kept_on_both_sides(
     request: Request, plan: Plan, program: CapturedProgram, differing: Sequence[tuple[Assumption, Sizes]]
 ) -> CapturedProgram | None:
@@ -518,7 +451,7 @@ def _kept_on_both_sides(
             found = dataclasses.replace(
                 found, assumptions=(*found.assumptions, *more), sides=(*found.sides, *sides, *behind)
             )
-            if len(_Trials(request, plan, found).contradicted()) >= len(differing):
+            if len(Trials(request, plan, found).contradicted()) >= len(differing):
                 continue
             try:
                 found = _settled(request, plan, found, after_freeze=bool(sides))
@@ -554,10 +487,11 @@ def _settled(
     After a freeze, one side of a branch may have been taken for both, or all probes are as even as the example: the
     program must be right at the example, and in the second case next to it as well.
     """
-    trials = _Trials(request, plan, program)
+    trials = Trials(request, plan, program)
     start, agrees = trials.start, trials.agree
-    differing = trials.contradicted()
-    is_wrong_side = any(each in program.sides for each, _ in differing)
+    unseen = asked_on_the_other_way(request, plan, program)
+    differing = trials.contradicted(unseen)
+    is_wrong_side = any(each in program.sides or each in unseen for each, _ in differing)
     if differing and keeping and not (plan.side and is_wrong_side):
         found = _kept_on_both_sides(request, plan, program, differing)
         if found is not None:

@@ -4,20 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.utils._pytree import tree_map_only
 
-if TYPE_CHECKING:
-    from ..record.tracer import Tracer
-
 aten = torch.ops.aten
-
-
-def is_astray(tracer: Tracer) -> bool:
-    """Whether what is traced is on a way that the example does not take."""
-    return bool(tracer.untaken) or (tracer.recorder is not None and tracer.recorder.is_astray)
 
 
 def made_up(op: Any, args: tuple, kwargs: Mapping[str, Any]) -> Any:

@@ -66,7 +66,7 @@ def bind_call(function: Any, args: Any, kwargs: Mapping[str, Any] | None, input_
     given = args
     args, kwargs = _split_keywords(function, args, kwargs)
     signature = _signature(function)
-    parameter_names = _check_signature(function, signature, args, kwargs, isinstance(given, list))
+    parameter_names = _check_signature(function, signature, args, kwargs, given)
     leaves, structure = flatten((args, kwargs))
     positions = tuple(i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor))
     keys = unique_names([_leaf_name(path, parameter_names) for path in structure.paths])
@@ -133,7 +133,7 @@ def _split_keywords(function: Any, args: Any, kwargs: Mapping[str, Any] | None) 
         raise InputError(
             f"kwargs must be a dict of keyword arguments, not {type(kwargs).__name__}", hint='try kwargs={"mask": mask}'
         )
-    args = args if isinstance(args, tuple) else (args,)
+    args = tuple(args) if isinstance(args, tuple) else (args,)  # a named tuple is a tuple of arguments, too
     named = dict(kwargs or {})
     if not args or not isinstance(args[-1], dict):
         return args, named
@@ -165,7 +165,7 @@ def _signature(function: Any) -> inspect.Signature | None:
 
 
 def _check_signature(
-    function: Any, signature: inspect.Signature | None, args: tuple, kwargs: dict, came_as_list: bool
+    function: Any, signature: inspect.Signature | None, args: tuple, kwargs: dict, given: Any
 ) -> list[str]:
     """The parameter name of every positional argument. A call that does not fit is the user's mistake, said early."""
     is_module = isinstance(function, torch.nn.Module)
@@ -176,7 +176,9 @@ def _check_signature(
         signature.bind(*args, **kwargs)
     except TypeError as error:
         counted = f"{len(args)} positional and {len(kwargs)} keyword argument{'s' * (len(kwargs) != 1)} given"
-        advice = "args is a list, which is one argument" if came_as_list else counted
+        advice = "args is a list, which is one argument" if isinstance(given, list) else counted
+        if isinstance(given, tuple) and hasattr(given, "_fields"):
+            advice = "args is a named tuple, each field of which is one argument"
         raise InputError(
             f"the arguments do not fit {name}{_without_types(signature)}: {error}",
             hint=f"{advice}; pass a tuple with one entry per parameter, and keyword arguments in kwargs",

@@ -19,7 +19,8 @@ from ..ground.axes import AxisSpace, Expression
 from ..program.execute import execute
 from ..program.facts import Assumption, CapturedProgram, OtherResults, Output, Source, SymDim
 from ..sizes.dims import DimTable
-from ..sizes.sizes import Size, flip_candidates, question_of, written
+from ..sizes.flips import flip_candidates
+from ..sizes.sizes import Size, evaluator, question_of, written
 
 # Both sides are computed by PyTorch's kernels, often the same ones in the same order.
 _TOLERANCE = {
@@ -36,7 +37,7 @@ _SMALL = 400  # nodes of a program up to which it is tried as often as that
 _MOST_DRAWN = 1 << 16  # elements of the inputs up to which there is more than one
 _ENOUGH_DRAWN = 1 << 17  # elements of the inputs of all draws together, after which there are no more
 _MOST_RUNS = 8  # sizes on other sides that are tried out
-_MOST_RUNS_ON_SIDES = 40  # where one side was taken for both
+_MOST_RUNS_ON_SIDES = 120  # where one side was taken for both
 _MOST_OF_TRIES = 4  # sizes that are tried for one `try`
 _JOINT = 3  # points tried where no axis alone changes the answer
 LARGEST_WITH_DATA = (
@@ -52,15 +53,21 @@ class Branches:
     def __init__(self, dims: DimTable, space: AxisSpace) -> None:
         self._dims, self._space = dims, space
         self._solved: set[tuple[str, Source | None]] = set()
+        self._answers: list[tuple[tuple, Any]] = []  # what was asked, at the probes and points, and the answer
+        self._has_tries = False
         self._example = {name: values[0] for name, values in dims.axes.items()}
         self._taken: dict[tuple[str, Source | None], tuple[Any, list[Sizes]]] = {}
         self._questions: dict[str, Expression | None] = {}  # by what is written
-        self._sides: dict[str, tuple[bool, Source | None, list[Sizes]]] = {}  # by what is written
+        # By what is written, and what it is at the probes and points: two sizes may be written alike.
+        self._sides: dict[tuple[str, tuple], tuple[bool, Source | None, list[Sizes]]] = {}
         self.on_side: Callable[[], Any] = lambda: None  # called where one side is taken for both
 
     def note(self, size: Size, source: Source | None, flips: Sequence[int]) -> None:
         """All probes take a branch alike, or have one number, and some points do not."""
         self._taken.setdefault((written(size), source), (size.values[0], self._nearest(flips)))
+        self._answers.append(
+            (tuple(None if place in set(flips) else value for place, value in enumerate(size.values)), size.values[0])
+        )
         self._ask(size)
 
     def _ask(self, size: Size) -> None:
@@ -81,23 +88,50 @@ class Branches:
         return [each for axis in self._example for each in self._flips_along(size, axis)]
 
     def _flips_along(self, size: Size, axis: str) -> list[Sizes]:
-        own = self._example[axis]
+        own, at = self._example[axis], evaluator(size)
         found: list[Sizes] = []
         for other in sorted(
             flip_candidates(size, axis, self._example, self._space.expand), key=lambda each: abs(each - own)
         ):
             if other != own and self._space.allows({**self._example, axis: other}):
-                value = size.at(self._space.expand({**self._example, axis: other}))
+                value = at(self._space.expand({**self._example, axis: other}))
                 if value is not None and value != size.values[0]:
                     found.append({axis: other})
-        return found[:2]
+                    if len(found) == 2:
+                        break
+        return found
 
     def note_try(self, source: Source, places: Sequence[int], *, works: bool) -> None:
         """What a `try` of the model's holds works in the example or does not, and other than at these places."""
+        self._has_tries = True
         if places:
             key = ("what the try holds works", source)
             _, before = self._taken.get(key, (works, []))
             self._taken[key] = (works, [*before, *self._nearest(places)][:_MOST_OF_TRIES])
+
+    def other_way(self) -> Sizes | None:
+        """Sizes at which the most questions have another answer than the one that was taken for both: the example's, or
+        a point's; None if there was no such question."""
+        places = [0, *(place for place in range(self._dims.probes, self._dims.width) if place not in self._dims.dead)]
+        if not self._sides:
+            return None
+        others = {
+            place: sum(bool(values[place]) is not answer for (_, values), (answer, *_) in self._sides.items())
+            for place in places
+        }
+        most = max(others.values())
+        best = [place for place in places if others[place] == most] if most else []
+        return self._moved(min(best, key=lambda place: self._distance(self._moved(place)))) if best else None
+
+    def as_traced(self) -> tuple[Sizes, ...]:
+        """Of the sizes on either side, those at which no question has another answer than in the trace."""
+        if not self._sides or self._has_tries:
+            return ()
+        answers = [*((values, answer) for (_, values), (answer, *_) in self._sides.items()), *self._answers]
+        alive = (place for place in range(self._dims.probes, self._dims.width) if place not in self._dims.dead)
+        found = (place for place in alive if all(values[place] == answer for values, answer in answers))
+        wanted = [sizes for _, _, elsewhere in self._sides.values() for sizes in elsewhere]
+        return tuple(sizes for sizes in map(self._moved, found) if sizes in wanted)
 
     def take_side(self, size: Size, answer: bool, source: Source | None, axes: Collection[str]) -> None:
         """The probes disagree on a branch, which depends on these axes, and one side is taken for all of them."""
@@ -108,7 +142,7 @@ class Branches:
             # Where all points of a side are dead, the probes on that side are left.
             there = there or [place for place in range(1, self._dims.probes) if bool(size.values[place]) is side]
             elsewhere += self._nearest(there, axes)
-        self._sides.setdefault(written(size), (answer, source, elsewhere))
+        self._sides.setdefault((written(size), size.values), (answer, source, elsewhere))
         self._ask(size)
         self.on_side()
 
@@ -116,7 +150,7 @@ class Branches:
         """The branches of which one side was taken for both, with sizes on either side."""
         return [
             Assumption(expression, answer, source, tuple(elsewhere), self._questions[expression])
-            for expression, (answer, source, elsewhere) in self._sides.items()
+            for (expression, _), (answer, source, elsewhere) in self._sides.items()
         ]
 
     def assumptions(self) -> list[Assumption]:
@@ -153,6 +187,7 @@ Run = Callable[[Sizes, int], tuple[tuple[torch.Tensor, ...], list[Output]]]
 
 def contradicted(
     program: CapturedProgram,
+    more: Sequence[Assumption],
     agrees: Callable[[Sizes], bool],
     agrees_without_data: Callable[[Sizes], bool],
     agrees_widely: Callable[[Assumption, Sizes], bool],
@@ -160,18 +195,20 @@ def contradicted(
     """The assumptions that matter: at a size on the other side, model and program differ.
 
     `agrees(sizes)` says whether they give the same results with these axes at other sizes than the example's. Sizes
-    that are too large for that are tried without data. Where `agrees_widely` says that they do the same on that side
-    whatever the data is, there is nothing to try out.
+    that are too large for that are tried without data. `more` are assumptions on the way that the program does not
+    take; where all questions have the answers that they had in the trace, the program is the trace. Where
+    `agrees_widely` says that they do the same on that side whatever the data is, there is nothing to try out.
     """
-    verdicts: dict[tuple[tuple[str, int], ...], bool] = {}
+    verdicts = {tuple(sorted(sizes.items())): True for sizes in program.as_traced}
+    tried = len(verdicts)
     found = []
     most = _MOST_RUNS_ON_SIDES if program.sides else _MOST_RUNS
-    for assumption in (*program.sides, *program.assumptions):
+    for assumption in (*program.sides, *more, *program.assumptions):
         for sizes in assumption.elsewhere:
             key = tuple(sorted(sizes.items()))
             if key not in verdicts and agrees_widely(assumption, sizes):
                 continue
-            if key not in verdicts and len(verdicts) < most:
+            if key not in verdicts and len(verdicts) - tried < most:
                 is_large = elements(program, sizes) > LARGEST_WITH_DATA
                 verdicts[key] = (agrees_without_data if is_large else agrees)(sizes)
             if not verdicts.get(key, False):  # what was not tried is not taken to agree

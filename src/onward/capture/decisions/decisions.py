@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import threading
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from ..ground.axes import AxisSpace
 from ..ground.source import ScopeStack, user_source, warn_user
 from ..program.facts import Source, caution
 from ..sizes.checks import check_at
+from ..sizes.differences import where_they_differ
 from ..sizes.dims import DimTable
 from ..sizes.probes import GENERAL
 from ..sizes.sizes import Computed, Size, size_lines, written
@@ -43,10 +43,7 @@ def _on_side(side: str, size: Size, probes: int) -> bool | None:
     passes it."""
     values = size.values[:probes]
     if side == GENERAL:
-        if check_at(user_source()) is not None:
-            return bool(values[0])
-        function = size.origin.function if isinstance(size.origin, Computed) else None
-        return None if function not in (operator.eq, operator.ne) else function is operator.ne
+        return bool(values[0]) if check_at(user_source()) is not None else where_they_differ(size)
     if side == "most":
         return 2 * sum(map(bool, values)) > len(values) or (2 * sum(map(bool, values)) == len(values) and values[0])
     return bool(values[0]) is (side == "own")
@@ -105,7 +102,11 @@ class Decisions:
         elif size.from_data:
             self.value_read(".item(), int() or float()", size.values[0])
         elif size.is_settled_at_probes:
-            self.assume(size)
+            if (general := self._general_elsewhere(size)) is None:
+                self.assume(size)
+            else:
+                self.branches.take_side(size, general, user_source(), self.axes_of(size))
+                return general
         elif self.side and size.is_bool() and (answer := _on_side(self.side, size, self._dims.probes)) is not None:
             self.branches.take_side(size, answer, user_source(), self.axes_of(size))
             return answer
@@ -123,6 +124,13 @@ class Decisions:
             if self.thawing and size.is_bool():
                 self.branches.take_side(size, bool(size.values[0]), freeze.source, freeze.axes)
         return size.values[0]
+
+    def _general_elsewhere(self, size: Size) -> bool | None:
+        """The answer of a question on whether numbers differ which are equal at all probes, and not at some points."""
+        if self.side != GENERAL or not size.is_bool() or not self._dims.differing(size.values):
+            return None
+        answer = _on_side(GENERAL, size, self._dims.probes)
+        return None if answer == size.values[0] else answer
 
     def keep_number(self, size: Size) -> None:
         """A number depends on how many elements data picks, and Python goes on with the example's."""

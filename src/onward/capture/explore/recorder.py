@@ -87,8 +87,8 @@ class Ways:
 
 
 class Recorder:
-    """What a run did. `heeded` gets the settings of the ways that something in it depends on; `one_sided` has lines that
-    ask about sizes and always get one answer."""
+    """What a run did. `heeded` gets the settings of the ways that something in it depends on; `one_sided` has lines
+    that ask about sizes and always get one answer."""
 
     def __init__(
         self, tracer: Tracer, ways: Ways, of_sizes: bool, one_sided: Mapping[Source | None, bool], heeded: set[str]

@@ -11,12 +11,16 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.nn import functional as F
 
+from ...tables import registrar
 from ..memory.tensor import Traced
 from ..sizes.sizes import SYMBOLIC
-from .intercepts import intercepts
+from .intercepts import Intercept
 
 if TYPE_CHECKING:
     from ..record.tracer import Tracer
+
+INTERCEPTS: dict[Any, Intercept] = {}
+intercepts = registrar(INTERCEPTS)
 
 aten = torch.ops.aten
 

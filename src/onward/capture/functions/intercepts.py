@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 _MOST_NUMBERS = 64  # of a tensor that becomes a list
 
 Intercept = Callable[["Tracer", Any, tuple, dict[str, Any]], Any]
-INTERCEPTS: dict[Any, Intercept] = {}
-
-
+INTERCEPTS: dict[Any, Intercept] = {}  # of this file; `attempt/session.py` lists the tables of all files
 intercepts = registrar(INTERCEPTS)
 
 
@@ -335,17 +333,6 @@ def allclose(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> 
     if not _depends_on_inputs(tracer, *args, *kwargs.values()):
         return NotImplemented
     return torch.isclose(*args, **kwargs).all().item()
-
-
-@intercepts(torch.nn.functional.one_hot)
-def one_hot(tracer: Tracer, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """`one_hot(x)` has as many classes as the data says: a number that the graph computes."""
-    given = args[1] if len(args) > 1 else kwargs.get("num_classes", -1)
-    x = args[0] if args else kwargs["tensor"]
-    if given != -1 or not _depends_on_inputs(tracer, x):
-        return NotImplemented
-    classes = torch.arange((x.max() + 1).item(), device=x.device)
-    return (x.unsqueeze(-1) == classes).long()
 
 
 def _depends_on_inputs(tracer: Tracer, *values: Any) -> bool:

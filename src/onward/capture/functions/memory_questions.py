@@ -12,14 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ...tables import registrar
 from ..ground.source import is_asked_by_us
 from ..memory.conditions import asked_sizes, number, numbers_of, truth
 from ..memory.point_layouts import chain, tensors_elsewhere
 from ..memory.tensor import Traced
-from .intercepts import intercepts
+from .intercepts import Intercept
 
 if TYPE_CHECKING:
     from ..record.tracer import Tracer
+
+INTERCEPTS: dict[Any, Intercept] = {}
+intercepts = registrar(INTERCEPTS)
 
 
 @intercepts(torch.Tensor.is_contiguous)

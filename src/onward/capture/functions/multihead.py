@@ -18,10 +18,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from .intercepts import intercepts
+from ...tables import registrar
+from .intercepts import Intercept
 
 if TYPE_CHECKING:
     from ..record.tracer import Tracer
+
+INTERCEPTS: dict[Any, Intercept] = {}
+intercepts = registrar(INTERCEPTS)
 
 _SIGNATURE = inspect.signature(functional.multi_head_attention_forward)
 _RARE = ("bias_k", "bias_v", "static_k", "static_v", "add_zero_attn", "use_separate_proj_weight")

@@ -19,14 +19,18 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ...tables import registrar
 from ..memory.tensor import Traced
 from ..program.facts import bit_length
 from ..sizes.queries import size_of
 from ..sizes.sizes import Computed, Function, Size, computed, constant, extremes
-from .intercepts import intercepts
+from .intercepts import Intercept
 
 if TYPE_CHECKING:
     from ..record.tracer import Tracer
+
+INTERCEPTS: dict[Any, Intercept] = {}
+intercepts = registrar(INTERCEPTS)
 
 
 @intercepts(torch.Tensor.shape.__get__, torch.Tensor.size, torch.Tensor.numel)  # type: ignore[attr-defined]

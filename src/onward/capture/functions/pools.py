@@ -12,11 +12,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.nn import functional
 
+from ...tables import registrar
 from ..memory.tensor import Traced
-from .intercepts import Intercept, intercepts
+from .intercepts import Intercept
 
 if TYPE_CHECKING:
     from ..record.tracer import Tracer
+
+INTERCEPTS: dict[Any, Intercept] = {}
+intercepts = registrar(INTERCEPTS)
 
 aten = torch.ops.aten
 

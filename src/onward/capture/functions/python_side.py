@@ -10,15 +10,19 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils.hooks import RemovableHandle
 
+from ...tables import registrar
 from ..call.weights import is_made_of_weights
 from ..ground.memory import leaves
 from ..ground.source import user_source
 from ..memory.tensor import Traced
 from ..sizes.checks import is_shown_at
-from .intercepts import intercepts
+from .intercepts import Intercept
 
 if TYPE_CHECKING:
     from ..record.tracer import Tracer
+
+INTERCEPTS: dict[Any, Intercept] = {}
+intercepts = registrar(INTERCEPTS)
 
 
 # --- texts -----------------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ class _Active(threading.local):
     tracer: Tracer | None = None
     later: float = 0.0  # how many seconds the clocks of this thread are ahead
     slow: int = 0  # how often this thread asked for the slow path of transformer layers
+    exported: type | None = None  # the class of tensors of a model that runs as if it were being exported
 
 
 _ACTIVE = _Active()
@@ -43,6 +44,21 @@ def tracing(tracer: Tracer) -> Iterator[None]:
 def is_tracing() -> bool:
     """Whether this thread is tracing a model at this moment."""
     return _ACTIVE.tracer is not None
+
+
+def runs_as_exported() -> type | None:
+    """The class of tensors whose data is unknown, if libraries hear in this thread that they are being exported."""
+    return _ACTIVE.exported
+
+
+@contextlib.contextmanager
+def as_exported(kind: type) -> Iterator[None]:
+    """Inside, `runs_as_exported` gives this class in this thread."""
+    before, _ACTIVE.exported = _ACTIVE.exported, kind
+    try:
+        yield
+    finally:
+        _ACTIVE.exported = before
 
 
 def has_no_fast_path() -> bool:

@@ -362,6 +362,8 @@ class CapturedProgram:
     warnings: tuple[str, ...] = ()
     assumptions: tuple[Assumption, ...] = ()
     sides: tuple[Assumption, ...] = ()  # branches of which the graph has one side, taken to serve for both
+    other_way: Mapping[str, int] | None = None  # sizes at which the model takes the other side of most of these
+    as_traced: tuple[Mapping[str, int], ...] = ()  # sizes of these at which all questions had the graph's answers
     weights: Weights = field(default_factory=Weights)  # the model's state
     derived: Derived = field(default_factory=Derived)  # how constants were made of it
     space: AxisSpace = field(default_factory=AxisSpace)  # the sizes that the axes may have

@@ -102,7 +102,24 @@ def _product_of(original: Function) -> Function:
     return follow
 
 
+def _power_of_numbers(name: str) -> Callable[[Function], Function]:
+    """`(n / 8 - 1) ** 3`: PyTorch takes no negative number to a power, and Python does."""
+
+    def make(original: Function) -> Function:
+        @functools.wraps(original)
+        def power(number: Any, other: Any) -> Any:
+            if not isinstance(number.node, Size) or current() is None or not isinstance(other, _NUMBERS):
+                return original(number, other)
+            return getattr(number, name)(other)
+
+        return power
+
+    return make
+
+
 MATH = (
+    Patch(torch.SymFloat, "__pow__", _power_of_numbers("__float_pow__")),
+    Patch(torch.SymFloat, "__rpow__", _power_of_numbers("__rfloat_pow__")),
     *(Patch(math, name, _of_one) for name in _OF_ONE),
     Patch(math, "log", _logarithm),
     Patch(math, "prod", _product_of),

@@ -19,7 +19,7 @@ from ..decompose.packed import DETOURS
 from ..frontends.graph_modules import call_graph, has_origins
 from ..frontends.script import call_script
 from ..functions.autograd_functions import LEVEL, interception
-from ..ground.threads import current, is_tracing
+from ..ground.threads import current, is_tracing, runs_as_exported
 from ..state.state_changes import noting
 from .detours import detour
 from .patches import Patch
@@ -33,10 +33,17 @@ def pytorch() -> list[Patch]:
         Patch(torch._C.ScriptFunction, "__call__", _script_call),
         Patch(torch._C.ScriptMethod, "__call__", _script_call),
         Patch(LEVEL, "apply", interception),
-        detour(torch.compiler.is_exporting, _true_while_tracing),
-        detour(torch.onnx.is_in_onnx_export, _true_while_tracing),
+        *exporting(),
         *(detour(function, functools.partial(_packing, followed)) for function, followed in DETOURS),
         *_if_loaded(),
+    ]
+
+
+def exporting() -> list[Patch]:
+    """PyTorch's own functions that say whether a model is being exported."""
+    return [
+        detour(torch.compiler.is_exporting, _true_while_exporting),
+        detour(torch.onnx.is_in_onnx_export, _true_while_exporting),
     ]
 
 
@@ -86,8 +93,8 @@ def _called_at_once(original: Any) -> Any:
     return called
 
 
-def _true_while_tracing(original: Any) -> Any:
-    return True if is_tracing() else original()
+def _true_while_exporting(original: Any) -> Any:
+    return True if is_tracing() or runs_as_exported() is not None else original()
 
 
 def _packing(followed: Any, original: Any, *args: Any, **kwargs: Any) -> Any:

@@ -10,12 +10,12 @@ from torch import fx
 from torch._ops import OpOverload
 
 from ...errors import CaptureError
-from ..bodies.made_up import is_astray
 from ..functions.autograd_functions import function_layouts
-from ..ground.attempts import surviving_try
+from ..ground.attempts import may_survive, surviving_try
 from ..ground.source import user_source
 from ..memory.tensor import Traced
 from ..program.facts import Dim, FunctionCall, Source
+from ..sizes.arithmetic import is_astray
 from ..sizes.data_sizes import DataSizes, Freedom, is_data_sized
 from ..sizes.layouts import Layout, LayoutKernels, ProbeFailure, dense_like
 from ..sizes.queries import size_of
@@ -37,6 +37,7 @@ class ProbeRejected(Exception):
         super().__init__(reason)
         self.op, self.source, self.scope, self.reason = op, source, scope, reason
         self.less = less  # with less freedom for numbers that depend on data it may work
+        self.is_the_models = False  # whether the model itself comes here at these sizes, and is refused
 
 
 class Elsewhere:
@@ -152,10 +153,28 @@ class Elsewhere:
             if results is None:
                 results = [self._kernels.run(op, tuple(at_args), at_kwargs) for at_args, at_kwargs in calls[1:]]
         except ProbeFailure as failure:
-            raise self._rejected(op, args, str(failure)) from failure
+            rejected = self._rejected(op, args, str(failure))
+            rejected.is_the_models = self._comes_here(op, calls)
+            raise rejected from failure
         for result in results:
             self._same_structure(op, args, out, result)
         return tuple(results)
+
+    def _comes_here(self, op: Any, calls: list[tuple[list[Any], dict[str, Any]]]) -> bool:
+        """Whether the model itself takes the way of the trace to this operator at all probes, and the operator needs no
+        data: so far all questions had the same answer at all of them, and in the example it works without data."""
+        tracer = self._tracer
+        decisions = tracer.decisions
+        is_asked = bool(decisions.freezes or decisions.by_data or decisions.branches.sides())
+        if is_asked or tracer.recorder is not None or tracer.pen is not None or self.data_sizes.has_sizes:
+            return False
+        if isinstance(op, FunctionCall) or may_survive():
+            return False
+        try:
+            self._kernels.run(op, tuple(calls[0][0]), calls[0][1])
+        except ProbeFailure:
+            return False
+        return True
 
     def _rejected(self, op: Any, args: Any, reason: str) -> ProbeRejected:
         name = op.__name__ if isinstance(op, FunctionCall) else str(op)

@@ -9,8 +9,9 @@ refuses its sizes.
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -60,11 +61,11 @@ class Formulas:
             for place, each in enumerate(outs)
         ]
         is_handed_on = hands_on(op)
-        plain = set(_plain((args, tuple(kwargs.values())))) if is_handed_on else None
+        plain = functools.cache(lambda: set(_plain((args, tuple(kwargs.values()))))) if is_handed_on else None
         likely = self._by_probes(seen, given, plain)
         if likely is not None and is_handed_on:
             return likely
-        numbers = [(number,) * table.width for number in plain or ()]
+        numbers = [(number,) * table.width for number in plain()] if plain is not None else []
         known = [*(dim.values for dim in given), *numbers] if is_handed_on else []
         shapes = self._computed(op, args, kwargs, seen, likely, known)
         if shapes is None:
@@ -92,7 +93,7 @@ class Formulas:
         return found
 
     def _by_probes(
-        self, seen: list[list[tuple[int, ...]]], given: list[SymDim], plain: set[int] | None
+        self, seen: list[list[tuple[int, ...]]], given: list[SymDim], plain: Callable[[], set[int]] | None
     ) -> list[tuple[Dim, ...]] | None:
         """The dimensions that the results seem to have; None where several fit, or none does.
 
@@ -112,7 +113,7 @@ class Formulas:
                 is_one = values.count(values[0]) == probes
                 if values in by_values:
                     found = by_values[values]
-                    if found is None or (is_one and (plain is None or values[0] in plain)):
+                    if found is None or (is_one and (plain is None or values[0] in plain())):
                         return None
                     dims.append(found)
                 elif is_one:

@@ -16,15 +16,16 @@ from torch._ops import HigherOrderOperator, OpOverload
 from ...errors import CaptureError
 from ..bodies.higher_order import HIGHER_ORDER
 from ..bodies.levels import Level, import_node, known_size
-from ..bodies.made_up import is_astray, made_up
+from ..bodies.made_up import made_up
 from ..bodies.traced_list import TracedList, TracedNumbers
 from ..call.weights import Weights, is_made_of_weights
 from ..decisions.decisions import Decisions
 from ..decisions.journal import CannotThaw, Comparison, Journal
+from ..decompose.algorithms import algorithm_for
 from ..decompose.by_size import rewritten
 from ..decompose.decompositions import own_rule
 from ..decompose.foreach import foreach, is_foreach
-from ..decompose.linalg import algorithm_for, refer
+from ..decompose.linalg import refer
 from ..decompose.packed import Packings
 from ..ground.axes import AxisSpace, Formula
 from ..ground.memory import leaves, storage
@@ -37,6 +38,7 @@ from ..memory.plain import PlainTensors
 from ..memory.tensor import Traced
 from ..memory.writes import IN_PLACE_VIEWS, Writes
 from ..program.facts import STORED, Dim, ListFact, Output, SizeFact, Source, TensorFact, is_complex
+from ..sizes.arithmetic import is_astray
 from ..sizes.data_sizes import Freedom, is_data_long
 from ..sizes.dims import DimTable
 from ..sizes.layouts import COPIES_IF_IT_MUST, Layout, LayoutKernels, is_view_elsewhere

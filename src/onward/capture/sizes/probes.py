@@ -19,6 +19,7 @@ from .data_sizes import FREE, Freedom
 PROBES = 4
 _STEPS = (4, 16, 32)  # what pictures are cut into: patches, or what is left after so many halvings
 _DIVISIBLE = 840  # by everything up to 8
+_VERY_DIVISIBLE = 64 * 105  # and by what pictures are halved to
 SIDES = ("most", "own", "other")
 GENERAL = "general"  # of a branch on whether two numbers are equal: that they are not
 Rule = Callable[[int, int], tuple[int, ...]]
@@ -86,6 +87,13 @@ def congruent(example: dict[str, int], tied: dict[str, str], space: AxisSpace) -
     return _spread(example, tied, _congruent, space)
 
 
+def alike_in_remainders(
+    start: dict[str, int], tied: dict[str, str], space: AxisSpace
+) -> dict[str, tuple[int, ...]] | None:
+    """The same for halving a picture six times, so that nearly all questions get the answers of the start."""
+    return _spread(start, tied, _alike_when_halved, space)
+
+
 def _tie(example: dict[str, int]) -> dict[str, str]:
     first: dict[int, str] = {}
     tied = {}
@@ -130,6 +138,10 @@ def _multiples(size: int, row: int) -> tuple[int, ...]:
 
 def _congruent(size: int, row: int) -> tuple[int, ...]:
     return tuple(size + _DIVISIBLE * offset for offset in _OFFSETS[row % len(_OFFSETS)])
+
+
+def _alike_when_halved(size: int, row: int) -> tuple[int, ...]:
+    return tuple(size + _VERY_DIVISIBLE * offset for offset in _OFFSETS[row % len(_OFFSETS)])
 
 
 def _nearby(size: int, row: int) -> tuple[int, ...]:

@@ -21,6 +21,7 @@ from torch import fx
 from ..ground.axes import Expression
 from ..ground.source import is_our_text, user_source, writing_line
 from ..program.facts import bit_length
+from .arithmetic import applied, explodes, is_astray, made_to_fit
 from .checks import is_shown_at
 from .lines import line
 
@@ -99,19 +100,7 @@ class Size:
 
     def at(self, sizes: Mapping[str, int]) -> Number | None:
         """The number at other sizes of the axes; None where a kernel made it and the formula is not known."""
-        if self.from_data:
-            return None
-        if not isinstance(self.origin, Computed) and self.is_uniform:
-            return self.values[0]
-        if isinstance(self.origin, Computed):
-            operands = [operand.at(sizes) for operand in self.origin.operands]
-            if any(value is None for value in operands):
-                return None
-            try:
-                return self.origin.function(*operands)
-            except (ArithmeticError, ValueError):  # it fails there, and so does the model
-                return None
-        return sizes.get(self.tracer.dims.name_of(self.values) or "")
+        return evaluator(self)(sizes)
 
     # --- what kind of number this is -------------------------------------------------------------------------------
     def is_int(self) -> bool:
@@ -212,6 +201,31 @@ class Size:
         return all(self.values) and self.tracer.decisions.is_settled(self)
 
 
+def evaluator(size: Size) -> Callable[[Mapping[str, int]], Number | None]:
+    """`size.at`, for many sizes: what does not depend on them is looked up once."""
+    origin = size.origin
+    if size.from_data:
+        return lambda sizes: None
+    if not isinstance(origin, Computed):
+        if size.is_uniform:
+            return lambda sizes: size.values[0]
+        name = size.tracer.dims.name_of(size.values) or ""
+        return lambda sizes: sizes.get(name)
+    function, operands = origin.function, [evaluator(each) for each in origin.operands]
+
+    def at(sizes: Mapping[str, int]) -> Number | None:
+        values = [each(sizes) for each in operands]
+        if None in values:
+            return None
+        try:
+            found: Number = function(*values)
+        except (ArithmeticError, ValueError):  # it fails there, and so does the model
+            return None
+        return found
+
+    return at
+
+
 def expression_of(size: Size, seen: frozenset[tuple[Any, ...]] = frozenset()) -> Expression | str | float | None:
     """How a number follows the named axes, in a form that outlives the trace; None where that is not known.
 
@@ -260,12 +274,10 @@ def computed(function: Callable[..., Any], *operands: Size, is_the_models: bool 
     tracer = operands[0].tracer
     rows = list(zip(*(each.values for each in operands), strict=True))
     try:
-        if function in _EXPLODING and max(abs(row[1]) for row in rows) > _LARGEST_EXPONENT:
+        if any(explodes(function, row) for row in rows):
             raise OverflowError
-        values = tuple(function(*row) for row in rows)
+        values = tuple(applied(function, row) for row in rows)
     except (ArithmeticError, ValueError):
-        if tracer.recorder is not None and tracer.recorder.is_astray:  # on a way that the example does not take
-            rows = [tuple(each or type(each)(1) for each in row) for row in rows]
         values = _where_it_works(tracer, function, rows, is_the_models)
     made = Size(tracer, values, Computed(function, operands))
     tracer.dims.computed.setdefault(values, made)
@@ -282,12 +294,17 @@ def _where_it_works(
     errors: dict[int, Exception] = {}
     for place, row in enumerate(rows):
         try:
-            if place >= tracer.probes and function in _EXPLODING and abs(row[1]) > _LARGEST_EXPONENT:
+            if place >= tracer.probes and explodes(function, row):
                 raise OverflowError
-            found[place] = function(*row)
+            found[place] = applied(function, row)
         except (ArithmeticError, ValueError) as error:
-            errors[place] = error
-    if is_the_models:
+            try:
+                if not is_astray(tracer):
+                    raise
+                found[place] = applied(function, made_to_fit(row))
+            except (ArithmeticError, ValueError):
+                errors[place] = error
+    if is_the_models and errors:
         tracer.elsewhere.number_failed(next(iter(errors.values())), set(errors))
         if 0 in found:
             tracer.dims.refuse(errors)
@@ -295,10 +312,6 @@ def _where_it_works(
         if place in errors:
             raise errors[place]
     return tuple(found.get(place, found[0]) for place in range(len(rows)))
-
-
-_EXPLODING = frozenset({operator.pow, operator.lshift})  # `2**n`: of what size n is at some points, it has no end
-_LARGEST_EXPONENT = 64
 
 
 # Method name on the node -> the function it computes. The function is also the target of the fx node recorded for it.
@@ -471,51 +484,6 @@ def size_lines(size: Size) -> frozenset[Any]:
         return frozenset[Any]().union(*map(size_lines, size.origin.operands))
     lines = size.tracer.dims.lines_of(size.values)
     return lines or (frozenset((None,)) if size.from_data else lines)
-
-
-_LARGEST_SOLVED = 1 << 20  # of the sizes at which an equation is looked at
-
-
-def flip_candidates(size: Size, axis: str, example: Mapping[str, int], expand: Expand) -> set[int]:
-    """Sizes of an axis at which a number may be another one: around the whole numbers that it is computed with, and
-    where two numbers that it compares become equal. `expand` adds the sizes of axes that follow others."""
-    found: set[int] = set()
-    if isinstance(size.origin, Computed):
-        for operand in size.origin.operands:
-            found |= flip_candidates(operand, axis, example, expand)
-        if len(size.origin.operands) == 2:
-            found |= _equal_at(*size.origin.operands, axis, example, expand)
-    elif size.origin is None and size.is_int():
-        number = abs(size.values[0])
-        found |= {factor * number + step for factor in (1, 2, 3) for step in (-1, 0, 1)}
-    return {each for each in found if 0 < each <= _LARGEST_SOLVED}
-
-
-Expand = Callable[[Mapping[str, int]], Mapping[str, int]]
-
-
-def _equal_at(one: Size, other: Size, axis: str, example: Mapping[str, int], expand: Expand) -> set[int]:
-    """About where two numbers are equal, by halving: exact if their difference only grows or only falls."""
-
-    def difference(at: int) -> Any:
-        sizes = expand({**example, axis: at})
-        first, second = one.at(sizes), other.at(sizes)
-        return None if first is None or second is None else first - second
-
-    low, high = 1, _LARGEST_SOLVED
-    try:
-        ends = difference(low), difference(high)
-        if None in ends or ends[0] == ends[1] or (ends[0] < 0) is (ends[1] < 0):
-            return set()
-        while high - low > 1:
-            middle = (low + high) // 2
-            if (difference(middle) < 0) is (ends[0] < 0):
-                low = middle
-            else:
-                high = middle
-    except (ArithmeticError, ValueError):
-        return set()
-    return {low - 1, low, high, high + 1}
 
 
 Function = Callable[..., Any]

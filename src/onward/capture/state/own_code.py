@@ -3,6 +3,7 @@ PyTorch's and numpy's are not meant."""
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import functools
 import sys
@@ -16,6 +17,11 @@ import torch
 _NOT_THEIRS = frozenset({"torch", "onward", "builtins"})
 _NOT_FOLLOWED = _NOT_THEIRS | {"numpy", "None"} | sys.stdlib_module_names
 _CACHING = type(functools.lru_cache(lambda: None))
+# Kinds of attributes that no code is reached through; modules have thousands of them.
+_NO_FUNCTIONS = frozenset({
+    type(None), bool, int, float, str, tuple, list, set, dict, collections.OrderedDict,
+    torch.Tensor, torch.nn.Parameter, torch.Size,
+})  # fmt: skip
 _OF_CLASSES = frozenset({"__init_subclass__", "__class_getitem__", "__new__", "__getattr__", "__dir__", "__reduce__"})
 _MOST_ENTRIES = 256  # of a table of functions
 _INSTALLED = ("site-packages", "dist-packages")
@@ -129,8 +135,10 @@ class Reach:
             for kind in self.kinds:
                 self._enter_class(kind, of_modules=True)
             held = _held(model)
-            self._waiting += [each for each in held.values() if isinstance(_function_of(each), types.FunctionType)]
-            for kind in {type(each) for each in held.values()}:
+            kinds = {type(each) for each in held.values()} - _NO_FUNCTIONS
+            things = [each for each in held.values() if type(each) in kinds]
+            self._waiting += [each for each in things if isinstance(_function_of(each), types.FunctionType)]
+            for kind in kinds:
                 self._enter_class(kind)
         while self._waiting:
             for function in _reached([self._waiting.pop()], None):

@@ -46,12 +46,10 @@ def slice_(
     g: Emitter, x: Value, dim: int = 0, start: Size | None = None, end: Size | None = None, step: Size = 1
 ) -> Value:
     """slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)"""
-    if not isinstance(step, int):
-        raise g.unsupported("a step that depends on sizes")
     axis = dim % g.rank(x)
     first, last = bounds(g, x, axis, start, end)
     inner = _fixed_slice(g, x)
-    if inner is None or axis in inner[1][2] or not (isinstance(first, int) and isinstance(last, int)):
+    if inner is None or axis in inner[1][2] or not all(isinstance(each, int) for each in (first, last, step)):
         return g.slice(x, [first], [last], [axis], [step])
     base, (starts, ends, axes, steps) = inner
     return g.slice(base, [*starts, first], [*ends, last], [*axes, axis], [*steps, step])

@@ -39,14 +39,21 @@ def smaller(a: Any, b: Any) -> Any:
 
 
 @lowers(aten.unfold.default, aten.unfold_copy.default)
-def unfold(g: Emitter, x: Value, dim: int, size: int, step: int) -> Value:
-    """unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a); the windows' elements come last"""
+def unfold(g: Emitter, x: Value, dim: int, size: Size, step: Size) -> Value:
+    """unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a); the windows' elements come last
+
+    A size and a step may follow an axis: PyTorch takes sizes there, too.
+    """
     rank = g.rank(x)
     if rank == 0:
         return g.unsqueeze(x, [0])
     axis = dim % rank
-    starts = g.arange(0, g.dim_size(x, axis) - (size - 1), step)
-    picked = g.op.Gather(x, _each_pair(g, starts, torch.arange(size)), axis=axis)
+    starts = g.arange(0, g.dim_size(x, axis) - (size - 1), step)  # type: ignore[operator]
+    if isinstance(size, int):
+        places = _each_pair(g, starts, torch.arange(size))
+    else:
+        places = g.op.Add(g.unsqueeze(starts, [1]), g.unsqueeze(g.arange(0, size), [0]))
+    picked = g.op.Gather(x, places, axis=axis)
     order = [*range(axis + 1), *range(axis + 2, rank + 1), axis + 1]
     return g.op.Transpose(picked, perm=order)
 

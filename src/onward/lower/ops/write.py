@@ -29,19 +29,18 @@ def slice_scatter(
     step: Size = 1,
 ) -> Value:
     """slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1)"""
-    if not isinstance(step, int):
-        raise g.unsupported("a step that depends on sizes")
     axis = dim % g.rank(x)
     src = g.cast(src, g.dtype(x))
     if g.known_dims(src)[axis] == 0:
         return x
     first, last = bounds(g, x, axis, start, end)
     size = g.known_dims(x)[axis]
-    if isinstance(size, int) and isinstance(first, int) and isinstance(last, int) and _where_runs(g, x):
+    bounded = isinstance(first, int) and isinstance(last, int) and isinstance(step, int)
+    if isinstance(size, int) and bounded and _where_runs(g, x):
         origin = _origin(g, src)
         if _size_at(g, origin, axis - g.rank(x)) == 1 and (step != 1 or last - first < size):
             return _where(g, x, origin, axis, torch.arange(size)[first:last:step])
-    if step != 1:
+    if not isinstance(step, int) or step != 1:
         return _every(g, x, src, axis, first, last, step)
     if isinstance(size, int) or not isinstance(g.known_dims(src)[axis], int):
         return _between(g, x, src, axis, first, last)  # src is as long as the slice at every size
@@ -122,10 +121,10 @@ def _in_order(first: Any, last: Any) -> bool:
     return False
 
 
-def _every(g: Emitter, x: Value, src: Value, axis: int, first: Any, last: Any, step: int) -> Value:
+def _every(g: Emitter, x: Value, src: Value, axis: int, first: Any, last: Any, step: Any) -> Value:
     """With a step: both tensors side by side, and for each place the number of the element that goes there."""
     size = g.dim_size(x, axis)
-    if isinstance(size, int) and isinstance(first, int) and isinstance(last, int):
+    if isinstance(size, int) and isinstance(first, int) and isinstance(last, int) and isinstance(step, int):
         chosen = torch.arange(size)
         written = torch.arange(size)[first:last:step]
         chosen[written] = size + torch.arange(len(written))
@@ -135,16 +134,17 @@ def _every(g: Emitter, x: Value, src: Value, axis: int, first: Any, last: Any, s
     return g.op.Gather(g.op.Concat(x, src, axis=axis), places, axis=axis)
 
 
-def _places(g: Emitter, size: Any, first: Any, last: Any, step: int) -> Value:
+def _places(g: Emitter, size: Any, first: Any, last: Any, step: Any) -> Value:
     """Along a dynamic axis: places that the step meets get the elements after x's own, in order."""
     here = g.arange(0, size)
     past = g.op.Sub(here, g.as_value(first, torch.int64))
-    met = g.equal(g.mod(past, g.const(step)), g.const(0))
+    stride = g.as_value(step, torch.int64)
+    met = g.equal(g.mod(past, stride), g.const(0))
     if not (isinstance(first, int) and first == 0):
         met = g.op.And(met, g.greater_or_equal(past, g.const(0)))
     if last is not size:
         met = g.op.And(met, g.op.Less(here, g.as_value(last, torch.int64)))
-    return g.op.Where(met, g.op.Add(g.as_value(size, torch.int64), g.op.Div(past, g.const(step))), here)
+    return g.op.Where(met, g.op.Add(g.as_value(size, torch.int64), g.op.Div(past, stride)), here)
 
 
 @lowers(aten.select_scatter.default)

@@ -30,13 +30,13 @@ from onward.lower.registry import (
     _schema_arguments,
     op_key,
     op_name,
-    place_of,
     registry,
 )
 from onward.lower.symbolic.graph import SymbolicGraph
 from onward.lower.symbolic.scripted import is_scripted, scripted_lowering
 from onward.lower.symbolic.values import is_value
 from onward.options import newest_opset
+from onward.tables import place_of
 
 _NAME = re.compile(r"(?P<namespace>[A-Za-z0-9_-]*)::(?P<op>[A-Za-z_-][A-Za-z0-9_-]*(\.[A-Za-z0-9_]+)?)")
 # Where versions of PyTorch keep what users registered with it, and what its helpers look up.

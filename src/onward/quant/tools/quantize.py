@@ -12,8 +12,8 @@ import torch
 from torch import nn
 
 from ...api import export
-from ...classic import resolve
 from ...errors import InputError
+from ...given_parameters import resolve
 from ...program import Program
 from ...write.staging import check_target
 from ..config.files import given_config

@@ -5,14 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import torch
+from torch._ops import OpOverload
 
-from .table import Tensors, as_columns, computes, entry, first_failure, indices, is_empty, outer, repeat
+from ....tables import registrar
+from .loops import Algorithm, Tensors, as_columns, entry, first_failure, indices, is_empty, outer, repeat
 from .triangular import solve_triangular
 
 if TYPE_CHECKING:
     from ...record.tracer import Tracer
 
 aten = torch.ops.aten
+
+ALGORITHMS: dict[OpOverload, Algorithm] = {}
+computes = registrar(ALGORITHMS)
 
 
 def factor(tracer: Tracer, matrix: torch.Tensor) -> torch.Tensor:

@@ -5,17 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch._ops import OpOverload
 
+from ....tables import registrar
 from ...bodies.control import capture_loop
 from .cholesky import identity_like
 from .jacobi import eigen, is_wide, orthogonalise
-from .table import Tensors, computes, is_empty, repeat, shorter
+from .loops import Algorithm, Tensors, is_empty, repeat, shorter
 from .triangular import same_batch
 
 if TYPE_CHECKING:
     from ...record.tracer import Tracer
 
 aten = torch.ops.aten
+
+ALGORITHMS: dict[OpOverload, Algorithm] = {}
+computes = registrar(ALGORITHMS)
+
 _TERMS = 18  # of the exponential's series: 1 / 19! is below the rounding of float64
 
 

@@ -13,17 +13,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch._ops import OpOverload
 
+from ....tables import registrar
 from ...bodies.control import capture_loop
 from .cholesky import identity_like
+from .loops import Algorithm, Tensors, indices, is_empty, shorter
 from .qr import orthonormal, triangulate
 from .reference import signs_of
-from .table import Tensors, computes, indices, is_empty, shorter
 
 if TYPE_CHECKING:
     from ...record.tracer import Tracer
 
 aten = torch.ops.aten
+
+ALGORITHMS: dict[OpOverload, Algorithm] = {}
+computes = registrar(ALGORITHMS)
+
 SWEEPS = 20  # far more than it takes: about 6 for 5 columns, 10 for 200
 
 

@@ -10,15 +10,21 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch._ops import OpOverload
 
+from ....tables import registrar
+from .loops import Algorithm, Tensors, as_columns, entry, first_failure, indices, is_empty, outer, repeat
 from .lu import swapped, take_rows
-from .table import Tensors, as_columns, computes, entry, first_failure, indices, is_empty, outer, repeat
 from .triangular import same_batch
 
 if TYPE_CHECKING:
     from ...record.tracer import Tracer
 
 aten = torch.ops.aten
+
+ALGORITHMS: dict[OpOverload, Algorithm] = {}
+computes = registrar(ALGORITHMS)
+
 _ALPHA = (1 + math.sqrt(17)) / 8  # how much smaller a pivot may be than what could replace it
 
 

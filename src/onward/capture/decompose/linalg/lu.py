@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch._ops import OpOverload
 
+from ....tables import registrar
 from ...program.regions import determinant
 from .cholesky import identity_like
-from .table import (
+from .loops import (
+    Algorithm,
     Tensors,
     as_columns,
     computed_by,
-    computes,
     entry,
     first_failure,
     indices,
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
     from ...record.tracer import Tracer
 
 aten = torch.ops.aten
+
+ALGORITHMS: dict[OpOverload, Algorithm] = {}
+computes = registrar(ALGORITHMS)
 
 
 def eliminate(tracer: Tracer, matrix: torch.Tensor, count: Any = None) -> Tensors:

@@ -5,13 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import torch
+from torch._ops import OpOverload
 
-from .table import Tensors, as_columns, computes, entry, indices, is_empty, repeat, shorter
+from ....tables import registrar
+from .loops import Algorithm, Tensors, as_columns, entry, indices, is_empty, repeat, shorter
 
 if TYPE_CHECKING:
     from ...record.tracer import Tracer
 
 aten = torch.ops.aten
+
+ALGORITHMS: dict[OpOverload, Algorithm] = {}
+computes = registrar(ALGORITHMS)
 
 
 def triangulate(tracer: Tracer, matrix: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

@@ -5,13 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import torch
+from torch._ops import OpOverload
 
-from .table import Tensors, as_rows, computes, entry, is_empty, outer, repeat
+from ....tables import registrar
+from .loops import Algorithm, Tensors, as_rows, entry, is_empty, outer, repeat
 
 if TYPE_CHECKING:
     from ...record.tracer import Tracer
 
 aten = torch.ops.aten
+
+ALGORITHMS: dict[OpOverload, Algorithm] = {}
+computes = registrar(ALGORITHMS)
 
 
 def solve_triangular(

@@ -1,7 +1,6 @@
 """Packed sequences (`torch.nn.utils.rnn`), followed as padded tensors with their lengths."""
 
-from . import layers
 from .sequences import Packings
 from .swaps import DETOURS
 
-__all__ = ["DETOURS", "Packings", "layers"]
+__all__ = ["DETOURS", "Packings"]

@@ -6,15 +6,22 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+from torch._ops import OpOverload
 
-from ...functions.intercepts import intercepts
+from ....tables import registrar
+from ...functions.intercepts import Intercept
 from ...memory.tensor import Traced
-from ..linalg.table import computes
+from ..linalg.loops import Algorithm
 from .operators import PADDED
 from .sequences import Padded
 
 if TYPE_CHECKING:
     from ...record.tracer import Tracer
+
+INTERCEPTS: dict[Any, Intercept] = {}
+intercepts = registrar(INTERCEPTS)
+ALGORITHMS: dict[OpOverload, Algorithm] = {}
+computes = registrar(ALGORITHMS)
 
 aten = torch.ops.aten
 

@@ -1,8 +1,8 @@
-"""Parameters from every age of `torch.onnx.export`, brought into one form.
+"""From the parameters that a call of `export` gives to the options of the export.
 
-Scripts written for PyTorch 1.3 and for today's are called alike: what still means something acts, under its old name
-and by position where it could be given by position; what no longer means anything is accepted with one warning that
-says why; what no version ever had is a TypeError.
+Scripts for PyTorch 1.3 and scripts for today's PyTorch work alike. A parameter that means something acts, under its old
+name too, and by position where older versions took it by position. A parameter without a meaning is accepted with one
+warning that says why. A parameter that no version ever had is a TypeError.
 """
 
 from __future__ import annotations
@@ -14,62 +14,30 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .errors import InputError
-from .options import (
-    DEFAULT_OPSET,
-    ExportOptions,
-    OperatorExportTypes,
-    check_flag,
-    operator_export_type,
-    training_mode,
-)
+from .options import ExportOptions, check_flag, operator_export_type, training_mode
+from .parameters import ACTING, PARAMETERS, POSITIONAL, WITHOUT_MEANING, OperatorExportTypes
 
-# Every version up to PyTorch 2.4 took these by position after `f`; what came after them differed between versions.
-POSITIONAL = ("export_params", "verbose", "training", "input_names", "output_names")
+# What a call gets that does not give the parameter itself.
+_defaults: dict[str, Any] = {}
 
-# Accepted, and without meaning here.
-WITHOUT_MEANING = {
-    "dynamo": "there is one way to capture a model here, and it needs no choice",
-    "fallback": "there is one way to capture a model here, and nothing to fall back to",
-    "autograd_inlining": "an autograd.Function is written by its symbolic if it has one, otherwise by what it computes",
-    "example_outputs": "the outputs are those of the example call, which is run anyway",
-    "_retain_param_name": "parameters always keep their names",
-    "add_node_names": "nodes always have names",
-    "onnx_shape_inference": "shapes are known from running the model",
-    "fixed_batch_size": "an axis is fixed unless dynamic_axes or dynamic_shapes says otherwise",
-    "propagate": "shapes are known from running the model",
-    "google_printer": "verbose=True prints one format",
-    "use_new_jit_passes": "TorchScript's passes are not used",
-    "onnxscript_compatibility": "onnxscript is not used",
-}
-
-# Other names for what another parameter does today.
-_SYNONYMS = ("aten", "export_raw_ir", "use_external_data_format")
-
-_ACTING = (
-    "input_names", "output_names", "dynamic_axes", "dynamic_shapes", "opset_version", "external_data",
-    "verify", "allow_static_axes", "allow_constant_outputs", "optimize", "verbose", "strip_doc_string", "training",
-    "operator_export_type",
-    "export_params", "keep_initializers_as_inputs", "do_constant_folding", "custom_opsets", "custom_translation_table",
-    "export_modules_as_functions", "report", "profile", "dump_exported_program", "artifacts_dir", "enable_onnx_checker",
-    "mutable_buffers", "quant_format",
-)  # fmt: skip
-
-PARAMETERS = (*_ACTING, *_SYNONYMS, *WITHOUT_MEANING)
-
-# What calls get that do not say otherwise; `onward.init` sets it.
-defaults: dict[str, Any] = {}
-
+_OF_THE_CALL = ("model", "args", "kwargs")
 _warned: set[str] = set()
+
+
+def set_defaults(defaults: Mapping[str, Any]) -> None:
+    """Say what calls get that do not give a parameter themselves. `onward.init` does so."""
+    _defaults.clear()
+    _defaults.update(defaults)
 
 
 def resolve(positional: Sequence[Any], named: Mapping[str, Any], f: Any) -> ExportOptions:
     """The options that a call asks for. A parameter that is None was not given."""
     given = {name: value for name, value in named.items() if value is not None}
     _add_positional(given, positional)
-    given = {**defaults, **given}
+    given = {**_defaults, **given}
     for name in given:
         if name not in PARAMETERS:
-            close = difflib.get_close_matches(name, PARAMETERS, n=1, cutoff=0.5)
+            close = difflib.get_close_matches(name, [*PARAMETERS, *_OF_THE_CALL], n=1, cutoff=0.5)
             advice = f"; did you mean {close[0]!r}?" if close else ""
             raise TypeError(f"export() got an unexpected keyword argument {name!r}{advice}")
     for name in [name for name in given if name in WITHOUT_MEANING]:
@@ -78,8 +46,7 @@ def resolve(positional: Sequence[Any], named: Mapping[str, Any], f: Any) -> Expo
     given["operator_export_type"] = _operators(given)
     given["external_data"] = _external(given.pop("external_data", None), given.pop("use_external_data_format", None), f)
     given["training"] = training_mode(given.get("training"))
-    given.setdefault("opset_version", DEFAULT_OPSET)
-    return ExportOptions(**given)
+    return ExportOptions(**{name: given.get(name, PARAMETERS[name].default) for name in ACTING})
 
 
 def _add_positional(given: dict[str, Any], positional: Sequence[Any]) -> None:

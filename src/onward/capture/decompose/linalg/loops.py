@@ -1,4 +1,4 @@
-"""The table of algorithms, and the one way in which they repeat.
+"""What the algorithms of this folder share: the one way in which they repeat, and the parts of matrices.
 
 An algorithm is what an operator is made of, for operators that neither lowering nor PyTorch can take apart (PyTorch
 calls LAPACK). It is written with ordinary tensor operators, runs under the tracer like a model's own code, and so has
@@ -28,17 +28,8 @@ if TYPE_CHECKING:
 
 Algorithm = Callable[..., Any]
 Tensors = tuple[torch.Tensor, ...]
-ALGORITHMS: dict[OpOverload, Algorithm] = {}
-
-
-# Enters an algorithm for operators: it gets the tracer, then the operator's arguments; NotImplemented declines.
+ALGORITHMS: dict[OpOverload, Algorithm] = {}  # of this file; `decompose/algorithms.py` lists the tables of all files
 computes = registrar(ALGORITHMS)
-
-
-def algorithm_for(op: OpOverload, args: Sequence[Any]) -> Algorithm | None:
-    """The algorithm for a call. All are for real numbers: a complex one stays as it is, to be reported by its name."""
-    found = ALGORITHMS.get(op)
-    return None if found is None or any(isinstance(x, torch.Tensor) and x.is_complex() for x in args) else found
 
 
 def repeat(
