@@ -1,7 +1,7 @@
 """Other forms of a file than plain ONNX, and models whose export is more than that of plain code.
 
-A form has a name, which `quant_format` asks for. `FORMATS` says where each is, and it is imported when it is first asked
-for. A model that something has prepared for its export (`onward.init`, which quantizes it) carries an object that says
+A form has a name, which `quant_format` asks for. `FORMATS` says where each is, and it is imported when it is first
+asked for. A model that something has prepared for its export (`onward.init`, which quantizes it) carries an object that says
 what it refuses and what is done to its graph. Nothing is registered: a model that carries no such object, exported in
 the plain form, does not meet any of this.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -67,7 +67,10 @@ def _finish_prepared(graph: ir.Model, model: Any) -> None:
         prepared.finish_export(graph)
 
 
-FORMATS: dict[str, Format | str] = {"qdq": Format(finish=_finish_prepared), "linger": "onward.quant.linger_format.rewrite"}
+FORMATS: dict[str, Format | str] = {
+    "qdq": Format(finish=_finish_prepared),
+    "linger": "onward.quant.linger_format.rewrite",
+}
 """Forms by name: a `Format`, or the module that has one as its `FORMAT`."""
 
 

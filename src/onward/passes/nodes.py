@@ -31,5 +31,7 @@ def maker_for_one(value: ir.Value | None, *ops: str) -> ir.Node | None:
 
 def change_nodes(model: ir.Model, op: str, change: Callable[[ir.Graph, ir.Node], bool]) -> bool:
     """Let `change` see every node of a standard operator that a graph has now; whether it changed anything."""
-    nodes = [node for node in model.graph if node.op_type == op and node.domain == ""]
-    return any([change(model.graph, node) for node in nodes])
+    changed = False
+    for node in list(model.graph):
+        changed |= node.op_type == op and node.domain == "" and change(model.graph, node)
+    return changed

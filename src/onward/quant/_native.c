@@ -1,4 +1,4 @@
-/* What fake quantisation does to the values of a tensor, in as few passes over them as there can be.
+/* What fake quantization does to the values of a tensor, in as few passes over them as there can be.
  *
  * Every function here has its twin in `grids/fake_quantize.py`, in PyTorch's own operations, which is used where this file was not
  * compiled, and for tensors that are not contiguous float32 on the CPU. Both give the same values to the last bit: one
