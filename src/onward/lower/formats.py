@@ -1,9 +1,9 @@
 """Other forms of a file than plain ONNX, and models whose export is more than that of plain code.
 
 A form has a name, which `quant_format` asks for. `FORMATS` says where each is, and it is imported when it is first
-asked for. A model that something has prepared for its export (`onward.init`, which quantizes it) carries an object that says
-what it refuses and what is done to its graph. Nothing is registered: a model that carries no such object, exported in
-the plain form, does not meet any of this.
+asked for. A model that something has prepared for its export (`onward.init`, which quantizes it) carries an object
+that says what it refuses and what is done to its graph. Nothing is registered: a model that carries no such object,
+exported in the plain form, does not meet any of this.
 """
 
 from __future__ import annotations
