@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -26,17 +27,46 @@ ROOMS = (
     "onnx_operators", "lower", "passes", "write", "verify", "hunt", "torch_names", "program", "files", "report",
     "export_steps", "api",
 )  # fmt: skip
-# The rooms of capture/. They import the same way: from themselves and from rooms to their left. Imports for the type
-# checker alone (`if TYPE_CHECKING`) count like all others: what a room needs of a later one it says by a Protocol.
-CAPTURE_ROOMS = (
-    "ground", "call", "program", "sizes", "memory", "decisions", "bodies", "functions", "state", "decompose", "record",
-    "frontends", "explore", "python", "attempt",
+
+
+@dataclass(frozen=True)
+class Rooms:
+    """The rooms of a package, in the order in which they may import: from themselves and from rooms to their left.
+
+    Imports for the type checker alone (`if TYPE_CHECKING`) count like all others: what a room needs of a later one it
+    says by a Protocol. `modules` are rooms that are a single file.
+    """
+
+    package: str
+    order: tuple[str, ...]
+    modules: tuple[str, ...] = ()
+
+    @property
+    def home(self) -> Path:
+        return SOURCE.joinpath(*self.package.split("."))
+
+    @property
+    def files(self) -> list[Path]:
+        return [path for path in FILES if self.home in path.parents]
+
+
+CAPTURE = Rooms(
+    "onward.capture",
+    (
+        "ground", "call", "program", "sizes", "memory", "decisions", "bodies", "functions", "state", "decompose",
+        "record", "frontends", "explore", "python", "attempt",
+    ),
 )  # fmt: skip
+QUANT = Rooms(
+    "onward.quant",
+    ("config", "native", "grids", "exact", "passes", "linger_format", "run", "families", "setup", "tools"),
+    modules=("native",),
+)
+PACKAGES = (CAPTURE, QUANT)
 MOST_FILES = 25  # in a folder
 MAY_HAVE_MORE = {
     "lower/ops": "a flat list of families of lowerings",
     "backend/ops": "a flat list of families of operators",
-    "quant": "its rooms are being drawn",
 }
 WITHOUT_FX = ("write", "verify")  # they take an onnx_ir.Model
 MOST_LINES = 600
@@ -90,20 +120,21 @@ def wrong_imports(text: str, module: str, is_package: bool = False) -> list[str]
 
 
 def wrong_rooms(text: str, module: str, is_package: bool = False) -> list[str]:
-    """The imports that go back from one room of capture to a later one."""
+    """The imports that go back from one room of a package to a later one."""
     parts = module.split(".")
-    if parts[:2] != ["onward", "capture"] or len(parts) < 3:
+    rooms = next((each for each in PACKAGES if module.startswith(f"{each.package}.")), None)
+    if rooms is None:
         return []
-    if parts[2] not in CAPTURE_ROOMS:
-        return [f"{parts[2]} is none of the rooms of capture"]
+    if parts[2] not in rooms.order:
+        return [f"{parts[2]} is none of the rooms of {parts[1]}"]
     found = []
     for line, name in imported(text, module, is_package):
         target = name.split(".")
-        if target[:2] != ["onward", "capture"]:
+        if target[:2] != parts[:2] or name.startswith(f"{rooms.package}._"):
             continue
-        if len(target) < 3 or target[2] not in CAPTURE_ROOMS:
-            found.append(f"line {line}: {name} is in none of the rooms of capture")
-        elif CAPTURE_ROOMS.index(target[2]) > CAPTURE_ROOMS.index(parts[2]):
+        if len(target) < 3 or target[2] not in rooms.order:
+            found.append(f"line {line}: {name} is in none of the rooms of {parts[1]}")
+        elif rooms.order.index(target[2]) > rooms.order.index(parts[2]):
             found.append(f"line {line}: {parts[2]} imports {name}, which comes after it")
     return found
 
@@ -326,28 +357,28 @@ def test_imports_go_in_one_direction(path: Path) -> None:
     assert wrong_imports(path.read_text(encoding="utf-8"), module_name(path), path.name == "__init__.py") == []
 
 
-CAPTURE = SOURCE / "onward" / "capture"
-
-
-@over_files([path for path in FILES if CAPTURE in path.parents])
+@over_files([path for rooms in PACKAGES for path in rooms.files])
 def test_imports_between_rooms_of_capture_go_in_one_direction(path: Path) -> None:
     assert wrong_rooms(path.read_text(encoding="utf-8"), module_name(path), path.name == "__init__.py") == []
 
 
-def test_no_module_of_capture_is_in_a_cycle() -> None:
-    paths = [path for path in FILES if path == CAPTURE / "__init__.py" or CAPTURE in path.parents]
+@pytest.mark.parametrize("rooms", PACKAGES, ids=lambda rooms: rooms.package)
+def test_no_module_is_in_a_cycle(rooms: Rooms) -> None:
+    paths = [path for path in rooms.files if path != rooms.home / "__init__.py"]
     texts = {module_name(path): path.read_text(encoding="utf-8") for path in paths}
     assert cycles(texts, {module_name(path) for path in paths if path.name == "__init__.py"}) == []
 
 
-@over_files([path for path in FILES if CAPTURE in path.parents])
-def test_nobody_in_capture_reaches_deep_into_another(path: Path) -> None:
+@over_files([path for rooms in PACKAGES for path in rooms.files])
+def test_nobody_reaches_deep_into_another(path: Path) -> None:
     assert far_reaches(path.read_text(encoding="utf-8")) == []
 
 
-def test_capture_is_its_rooms() -> None:
-    assert {path.name for path in CAPTURE.iterdir() if path.suffix == ".py"} == {"__init__.py"}
-    assert {path.name for path in CAPTURE.iterdir() if path.is_dir()} - {"__pycache__"} == set(CAPTURE_ROOMS)
+@pytest.mark.parametrize("rooms", PACKAGES, ids=lambda rooms: rooms.package)
+def test_rooms_are_as_listed(rooms: Rooms) -> None:
+    assert {path.stem for path in rooms.home.iterdir() if path.suffix == ".py"} == {"__init__", *rooms.modules}
+    folders = {path.name for path in rooms.home.iterdir() if path.is_dir()} - {"__pycache__"}
+    assert folders | set(rooms.modules) == set(rooms.order)
 
 
 def crowded(files: Iterable[str]) -> dict[str, int]:

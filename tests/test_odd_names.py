@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import onward
-from onward.quant.config_file import load_config
+from onward.quant.config.files import load_config
 
 HALF = "\ud800"  # half of a pair: what Python makes of a byte that is no UTF-8
 X = torch.ones(2, 3)

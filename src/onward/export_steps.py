@@ -21,7 +21,7 @@ from .capture.ground.threads import ONE_AT_A_TIME
 from .capture.python.compiling import without_compiling
 from .errors import FrozenAxisError, RefusedSizesError
 from .lower import keeps_whole, lower_program, registry_for
-from .lower.file_formats import CHECKS, FORMATS
+from .lower.file_formats import check_prepared, format_named
 from .lower.origins import keep_present
 from .options import ExportOptions
 from .passes import expose_weights, modules_to_functions, tidy
@@ -55,8 +55,7 @@ class Taken:
 
 def capture(model: Any, args: Any, kwargs: Mapping[str, Any] | None, options: ExportOptions) -> Taken:
     """Run the model under the tracer, as the options ask."""
-    for check in CHECKS:
-        check(model, options)
+    check_prepared(model, options)
     front_end = front_end_of(model)
     args, kwargs, options = front_end.example(model, args, kwargs, options)
     call = bind_call(model, args, kwargs, options.input_names, front_end.signature(model))
@@ -107,7 +106,7 @@ def builder(
     registry = registry_for(options.custom_translation_table)
 
     def build(captured: CapturedProgram) -> ir.Model:
-        form = FORMATS[options.quant_format]
+        form = format_named(options.quant_format)
         with stages("lower"), form.around():
             graph = lower_program(
                 captured,

@@ -22,7 +22,7 @@ from .errors import InputError
 from .given_parameters import set_defaults
 from .options import check_flag
 from .quant import QuantConfig, initialise
-from .quant.config_file import given_config
+from .quant.config.files import given_config
 
 Model = TypeVar("Model", bound=torch.nn.Module)
 

@@ -56,7 +56,7 @@ CASES: list[tuple[str, list[str]]] = [
     ),
     (
         "post_training_quantisation.py",
-        [r"int8 in onnxruntime: (9\d|100)\.\d% right", r"onnxruntime: 100\.000%", r"what it costs to quantise this"],
+        [r"int8 in onnxruntime: (9\d|100)\.\d% right", r"onnxruntime: 100\.000%", r"what it costs to quantize this"],
     ),
     (
         "large_models.py",

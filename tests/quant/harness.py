@@ -1,4 +1,4 @@
-"""A quantised model through everything: calibration, evaluation, export, the checker, and onnxruntime's integers.
+"""A quantized model through everything: calibration, evaluation, export, the checker, and onnxruntime's integers.
 
 What is compared are integers: the outputs lie on grids, and a difference is counted in steps of these.
 """
@@ -22,7 +22,7 @@ from torch import nn
 
 import onward
 from onward.quant import QuantConfig, calibration, initialise, native
-from onward.quant.session import Session
+from onward.quant.run.session import QuantSession
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Outcome:
     path: Path
 
 
-def quantised(model: nn.Module, example: Callable[[], Any], config: QuantConfig | None = None, batches: int = 3) -> Any:
+def quantized(model: nn.Module, example: Callable[[], Any], config: QuantConfig | None = None, batches: int = 3) -> Any:
     """The model with ranges from a few batches."""
     initialise(model, config)
     with calibration(model):
@@ -68,7 +68,7 @@ def through_onnxruntime(
     given = args if fresh is None else as_args(fresh)
     names = [each.name for each in session.get_inputs()]
     results = session.run(None, {name: each.numpy() for name, each in zip(names, given, strict=True)})
-    with torch.no_grad(), mock.patch.object(Session, "forget"):  # so that outputs know their grids still
+    with torch.no_grad(), mock.patch.object(QuantSession, "forget"):  # so that outputs know their grids still
         wanted = model(*given)
     wanted = [wanted] if isinstance(wanted, torch.Tensor) else list(wanted)
     pairs = [(one, other.numpy()) for one, other in zip(results, wanted, strict=True)]
@@ -85,7 +85,7 @@ def through_onnxruntime(
 def _step(x: torch.Tensor) -> float:
     """The step of the grid that an output lies on. One that lies on none has to be equal up to float32's rounding."""
     tag = getattr(x, "_onward_tag", None)
-    grid = getattr(tag, "grid", None)
+    grid = getattr(getattr(tag, "state", None), "grid", None)
     return 1e-6 * float(x.abs().max()) if grid is None else float(grid.scale)
 
 

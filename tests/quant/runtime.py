@@ -1,4 +1,4 @@
-"""Small quantised graphs run by onnxruntime as it runs them by default, with the nodes that its optimiser left."""
+"""Small quantized graphs run by onnxruntime as it runs them by default, with the nodes that its optimiser left."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor
 
-from onward.quant.grid import Grid
+from onward.quant.grids.grid import Grid
 
 _ONNX = {
     torch.uint8: TensorProto.UINT8,
@@ -78,7 +78,7 @@ class Graph:
         """The value of `result`, which has the type and shape of `like`, and the operators that ran."""
         graph = helper.make_graph(
             self.nodes,
-            "quantised",
+            "quantized",
             [helper.make_tensor_value_info(name, _ONNX[x.dtype], x.shape) for name, x in self.inputs.items()],
             [helper.make_tensor_value_info(result, _ONNX[like.dtype], like.shape)],
             self.initializers,

@@ -36,7 +36,7 @@ class Between(nn.Module):
 
 
 def made(between: Callable[[Tensor, Tensor], Tensor], config: QuantConfig | None = None) -> tuple[Between, Between]:
-    """A model in float and the same quantised, with its ranges."""
+    """A model in float and the same quantized, with its ranges."""
     torch.manual_seed(1)
     model = Between(between).eval()
     other = Between(between)
@@ -129,15 +129,15 @@ WRITES = {
 
 @pytest.mark.parametrize("between", WRITES.values(), ids=WRITES)
 def test_what_is_written_through_another_form(between: Callable[[Tensor, Tensor], Tensor], tmp_path: Path) -> None:
-    model, quantised = made(between)
+    model, quantized = made(between)
     x = torch.randn(64, 16, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         wanted = model(x)
-        evaluated = quantised(x)
-    trained = quantised.train()(x).detach()
+        evaluated = quantized(x)
+    trained = quantized.train()(x).detach()
     for found in (evaluated, trained):
         assert float((found - wanted).norm() / wanted.norm()) < 0.03
-    assert through_onnxruntime(quantised.eval(), x, tmp_path).equal == 1
+    assert through_onnxruntime(quantized.eval(), x, tmp_path).equal == 1
 
 
 SAME: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
@@ -153,17 +153,17 @@ SAME: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 @pytest.mark.parametrize("between", SAME.values(), ids=SAME)
 def test_what_changes_nothing_gives_another_tensor(between: Callable[[Tensor, Tensor], Tensor], tmp_path: Path) -> None:
     """That may be written to, while the other stays."""
-    model, quantised = made(between)
+    model, quantized = made(between)
     x = torch.randn(64, 16, generator=torch.Generator().manual_seed(0))
     before = x.clone()
     with torch.no_grad():
         wanted = model(x)
-        evaluated = quantised(x)
-    trained = quantised.train()(x).detach()
+        evaluated = quantized(x)
+    trained = quantized.train()(x).detach()
     for found in (evaluated, trained):
         assert float((found - wanted).norm() / wanted.norm()) < 0.03
     assert torch.equal(x, before)
-    assert through_onnxruntime(quantised.eval(), x, tmp_path).equal == 1
+    assert through_onnxruntime(quantized.eval(), x, tmp_path).equal == 1
 
 
 def test_tensors_of_the_caller_have_nothing_on_them() -> None:

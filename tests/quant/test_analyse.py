@@ -16,13 +16,13 @@ import onward
 from onward.errors import InputError
 from onward.report import write_report
 
-from .harness import quantised
+from .harness import quantized
 from .test_exact import Residual, with_statistics
 
 
 def residual() -> nn.Module:
     torch.manual_seed(0)
-    model: nn.Module = quantised(with_statistics(Residual()), lambda: torch.randn(2, 3, 16, 16))
+    model: nn.Module = quantized(with_statistics(Residual()), lambda: torch.randn(2, 3, 16, 16))
     return model
 
 
@@ -44,7 +44,7 @@ class TwoLayers(nn.Module):
 def test_the_dearest_layer_comes_first() -> None:
     """Three bits for one layer: it is the one that costs."""
     config = onward.QuantConfig(rules=[onward.Rule("bad", weights={"bits": 3})])
-    model = quantised(TwoLayers(), lambda: torch.randn(16, 32), config)
+    model = quantized(TwoLayers(), lambda: torch.randn(16, 32), config)
     found = onward.analyse(model, [torch.randn(16, 32)])
     assert [each.module for each in found.costs] == ["bad", "good"]
     assert found.costs[0].decibels + 10 < found.costs[1].decibels
@@ -54,7 +54,7 @@ def test_the_dearest_layer_comes_first() -> None:
 
 
 def test_a_range_that_is_too_narrow_cuts_off() -> None:
-    model = quantised(TwoLayers(), lambda: torch.randn(16, 32))
+    model = quantized(TwoLayers(), lambda: torch.randn(16, 32))
     model.good.quant_linear_0_input.copy_(torch.tensor([-1.0, 1.0]))
     (entry,) = [each for each in onward.analyse(model, [torch.randn(64, 32)]).sites if each.name == "linear_0_input"]
     assert (entry.low, entry.high) == (-1, 1)
@@ -63,7 +63,7 @@ def test_a_range_that_is_too_narrow_cuts_off() -> None:
 
 
 def test_a_range_that_is_too_wide_is_not_used() -> None:
-    model = quantised(TwoLayers(), lambda: torch.randn(16, 32))
+    model = quantized(TwoLayers(), lambda: torch.randn(16, 32))
     model.good.quant_linear_0_input.copy_(torch.tensor([-100.0, 100.0]))
     (entry,) = [each for each in onward.analyse(model, [torch.randn(64, 32)]).sites if each.name == "linear_0_input"]
     assert entry.used < 0.06
@@ -95,7 +95,7 @@ class Functions(nn.Module):
     ],
 )
 def test_what_cuts_off_most_comes_first(site: str, told: str) -> None:
-    model = quantised(Functions(), lambda: torch.randn(16, 32))
+    model = quantized(Functions(), lambda: torch.randn(16, 32))
     assert "exact" not in str(onward.analyse(model, [torch.randn(16, 32)]))
     model.get_buffer(site).mul_(0.1)
     found = onward.analyse(model, [torch.randn(16, 32)])
@@ -108,7 +108,7 @@ def test_the_float_self_has_tables_in_float() -> None:
     layers = nn.Sequential(nn.Embedding(20, 8), nn.Linear(8, 3))
     float_self = copy.deepcopy(layers)
     config = onward.QuantConfig(weights=onward.Weights(bits=4))
-    model = quantised(layers, lambda: torch.randint(0, 20, (6, 5)), config)
+    model = quantized(layers, lambda: torch.randint(0, 20, (6, 5)), config)
     x = torch.randint(0, 20, (6, 5))
     found = onward.analyse(model, [x])
     with torch.no_grad():
@@ -125,7 +125,7 @@ def test_weights_have_batch_norms_folded_in() -> None:
     nn.init.constant_(layers[1].weight[:1].data, 20.0)
     folded = (layers[0].weight * layers[1].weight.reshape(-1, 1, 1, 1)).detach() / math.sqrt(1 + 1e-5)
     config = onward.QuantConfig(weights=onward.Weights(per_channel=False))
-    found = onward.analyse(quantised(layers.eval(), lambda: torch.randn(2, 3, 8, 8), config), [torch.randn(2, 3, 8, 8)])
+    found = onward.analyse(quantized(layers.eval(), lambda: torch.randn(2, 3, 8, 8), config), [torch.randn(2, 3, 8, 8)])
     (weight,) = found.weights
     scale = folded.abs().max() / 127
     noise = ((folded / scale).round() * scale - folded).double()
@@ -153,7 +153,7 @@ BLOCKS = onward.QuantConfig(weights=onward.Weights(bits=4, block_size=16), weigh
 @pytest.mark.parametrize("config", [onward.QuantConfig(), BLOCKS])
 def test_all_weights_of_a_module(config: onward.QuantConfig) -> None:
     torch.manual_seed(0)
-    found = onward.analyse(quantised(Several(), lambda: torch.randn(5, 2, 16), config), [torch.randn(5, 2, 16)])
+    found = onward.analyse(quantized(Several(), lambda: torch.randn(5, 2, 16), config), [torch.randn(5, 2, 16)])
     names = [f"{each.module} {each.name}" for each in found.weights]
     assert names[:2] == ["rnn weight_ih_l0", "rnn weight_hh_l0"] and names[2].startswith("attention linear_0")
     assert all(math.isfinite(each.alone) for each in found.weights)
@@ -165,7 +165,7 @@ def test_an_outlier_among_the_weights() -> None:
     model = TwoLayers()
     with torch.no_grad():
         model.good.weight[3, 5] = 10
-    found = onward.analyse(quantised(model, lambda: torch.randn(16, 32)), [torch.randn(16, 32)], costs=False)
+    found = onward.analyse(quantized(model, lambda: torch.randn(16, 32)), [torch.randn(16, 32)], costs=False)
     good, bad = (next(each for each in found.weights if each.module == name) for name in ("good", "bad"))
     assert good.largest == 10 and good.outlier > 20 and good.channels > 50
     assert bad.outlier < 2 and bad.channels < 1.2
@@ -198,19 +198,19 @@ def test_as_text_and_as_a_page(tmp_path: Path) -> None:
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "What each layer costs" in page and "blocks.0.relu relu_0_call1_output" in page
     assert (
-        "the shorter the bar, the more it costs" in page and "Quantised weights" in page
+        "the shorter the bar, the more it costs" in page and "Quantized weights" in page
     )  # the page has "Weights" too
 
 
 def test_names_are_escaped() -> None:
     model = nn.Sequential()
     model.add_module("<script>", nn.Linear(4, 4))
-    found = onward.analyse(quantised(model, lambda: torch.randn(4, 4)), [torch.randn(4, 4)])
+    found = onward.analyse(quantized(model, lambda: torch.randn(4, 4)), [torch.randn(4, 4)])
     assert "<script>" not in "".join(body for _, body in found.sections())
 
 
 def test_decibels() -> None:
-    from onward.quant.analysis import decibels
+    from onward.quant.tools.analyze import decibels
 
     assert decibels(100, 1) == pytest.approx(20)
     assert decibels(1, 0) == math.inf
@@ -224,7 +224,7 @@ def test_without_batches(given: object) -> None:
 
 
 def test_a_float_model() -> None:
-    with pytest.raises(InputError, match="analyse: Residual is not quantisation-aware"):
+    with pytest.raises(InputError, match="analyse: Residual is not quantization-aware"):
         onward.analyse(Residual(), batches())
 
 
@@ -253,7 +253,7 @@ def test_every_tensor_in_files(tmp_path: Path) -> None:
 def test_names_that_are_no_names_of_files(tmp_path: Path) -> None:
     layers = nn.Sequential(nn.ModuleDict({"1/4": nn.Linear(4, 4), "1_4": nn.Linear(4, 4)}))
     layers.forward = lambda x: layers[0]["1_4"](layers[0]["1/4"](x))  # type: ignore[assignment,operator,index]
-    model = quantised(layers, lambda: torch.randn(2, 4))
+    model = quantized(layers, lambda: torch.randn(2, 4))
     folder = onward.dump_layers(model, torch.randn(2, 4), tmp_path / "run")
     assert sorted(path.name for path in folder.iterdir()) == [
         "0.1_4.linear_0_input.npy", "0.1_4.linear_0_output.1.npy", "0.1_4.linear_0_output.npy", "layers.json",
@@ -272,7 +272,7 @@ class Again(nn.Module):
 
 
 def test_a_module_that_is_called_again_is_one_row() -> None:
-    found = onward.analyse(quantised(Again(), lambda: torch.randn(8, 4)), [torch.randn(8, 4)])
+    found = onward.analyse(quantized(Again(), lambda: torch.randn(8, 4)), [torch.randn(8, 4)])
     assert [each.told for each in found.costs] == ["layer + the model itself"]
     assert [each.module for each in found.weights] == ["layer"]
 

@@ -21,7 +21,7 @@ import onward.backend
 from onward.errors import QuantizationError
 from onward.quant import Activations, QuantConfig, Rule, Weights, calibration, initialise
 
-from .harness import left_in_float, products_of_activations, quantised, through_onnxruntime
+from .harness import left_in_float, products_of_activations, quantized, through_onnxruntime
 
 
 class Attention(nn.Module):
@@ -105,7 +105,7 @@ def test_forms(form: str, tmp_path: Path) -> None:
     given = example()
     with torch.no_grad():
         wanted = model(*given)
-    quantised(model, lambda: given)
+    quantized(model, lambda: given)
     outcome = through_onnxruntime(model, example(), tmp_path, fresh=example())
     assert outcome.equal >= 0.999
     assert outcome.steps < 1.01
@@ -122,7 +122,7 @@ def test_a_row_in_which_everything_is_masked_is_zero(tmp_path: Path) -> None:
     torch.manual_seed(0)
     mask = torch.ones(6, 6, dtype=torch.bool)
     mask[2] = False
-    model = quantised(Attention(), lambda: (torch.randn(2, 6, 16), mask))
+    model = quantized(Attention(), lambda: (torch.randn(2, 6, 16), mask))
     outcome = through_onnxruntime(model, (torch.randn(2, 6, 16), mask), tmp_path)
     assert outcome.equal >= 0.999
     assert torch.equal(model(torch.randn(2, 6, 16), mask)[:, 2], torch.zeros(2, 32))
@@ -144,7 +144,7 @@ class Twice(nn.Module):
 def test_a_mask_for_several_layers(tmp_path: Path) -> None:
     torch.manual_seed(0)
     mask = torch.ones(6, 6, dtype=torch.bool).tril()
-    model = quantised(Twice(), lambda: (torch.randn(2, 6, 16), mask))
+    model = quantized(Twice(), lambda: (torch.randn(2, 6, 16), mask))
     outcome = through_onnxruntime(model, (torch.randn(2, 6, 16), mask), tmp_path, fresh=(torch.randn(2, 6, 16), mask))
     assert outcome.equal >= 0.999
     assert left_in_float(outcome) == {}
@@ -153,7 +153,7 @@ def test_a_mask_for_several_layers(tmp_path: Path) -> None:
 @pytest.mark.parametrize("opset", [13, 17, 23])
 def test_opsets(opset: int, tmp_path: Path) -> None:
     torch.manual_seed(0)
-    model = quantised(nn.TransformerEncoderLayer(**ENCODER), lambda: torch.randn(2, 6, 16))
+    model = quantized(nn.TransformerEncoderLayer(**ENCODER), lambda: torch.randn(2, 6, 16))
     outcome = through_onnxruntime(model, torch.randn(2, 6, 16), tmp_path, fresh=torch.randn(2, 6, 16), opset=opset)
     assert outcome.close >= 0.999
     assert outcome.steps < 1.01
@@ -163,7 +163,7 @@ def test_opsets(opset: int, tmp_path: Path) -> None:
 def test_one_element_to_attend_to(tmp_path: Path) -> None:
     """onnxruntime's QLinearSoftmax gives zero there: it must not be used."""
     torch.manual_seed(0)
-    model = quantised(Attention(), lambda: torch.randn(2, 6, 16))
+    model = quantized(Attention(), lambda: torch.randn(2, 6, 16))
     axes = {"x": {0: "n", 1: "length"}}
     outcome = through_onnxruntime(
         model, torch.randn(2, 6, 16), tmp_path, fresh=torch.randn(3, 1, 16), dynamic_axes=axes
@@ -179,7 +179,7 @@ def test_sixteen_bits(tmp_path: Path) -> None:
     model = Attention()
     x = torch.randn(2, 6, 16)
     wanted = model(x).detach()
-    quantised(model, lambda: x, QuantConfig(activations=Activations(bits=16)))
+    quantized(model, lambda: x, QuantConfig(activations=Activations(bits=16)))
     outcome = through_onnxruntime(model, x, tmp_path)
     assert outcome.close >= 0.999
     assert outcome.steps <= 2
@@ -271,7 +271,7 @@ def test_stacks(name: str, tmp_path: Path) -> None:
         return tuple(torch.randn(2, 6, 16) for _ in range(2 if name == "decoder" else 1))
 
     with torch.no_grad():
-        quantised(model, example)
+        quantized(model, example)
         outcome = through_onnxruntime(model, example(), tmp_path, fresh=example())
     assert outcome.close >= 0.999
     assert outcome.steps < 1.01
@@ -294,7 +294,7 @@ CONFIGS = {
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
 def test_configurations(config: QuantConfig, tmp_path: Path) -> None:
     torch.manual_seed(0)
-    model = quantised(nn.TransformerEncoderLayer(**ENCODER), lambda: torch.randn(2, 6, 16), config)
+    model = quantized(nn.TransformerEncoderLayer(**ENCODER), lambda: torch.randn(2, 6, 16), config)
     outcome = through_onnxruntime(model, torch.randn(2, 6, 16), tmp_path, fresh=torch.randn(2, 6, 16))
     assert outcome.close >= 0.999
     assert outcome.steps < 1.01
@@ -318,7 +318,7 @@ class Products(nn.Module):
 
 def test_weights_that_are_no_layers(tmp_path: Path) -> None:
     torch.manual_seed(0)
-    model = quantised(Products(), lambda: torch.randn(9, 16))
+    model = quantized(Products(), lambda: torch.randn(9, 16))
     outcome = through_onnxruntime(model, torch.randn(9, 16), tmp_path, fresh=torch.randn(9, 16))
     assert outcome.equal == 1
     assert left_in_float(outcome) == {}
@@ -341,7 +341,7 @@ class Views(nn.Module):
 
 def test_weights_that_are_made_of_weights(tmp_path: Path) -> None:
     torch.manual_seed(0)
-    model = quantised(Views(), lambda: torch.randint(0, 20, (3, 5)))
+    model = quantized(Views(), lambda: torch.randint(0, 20, (3, 5)))
     outcome = through_onnxruntime(model, torch.randint(0, 20, (3, 5)), tmp_path, fresh=torch.randint(0, 20, (3, 5)))
     assert outcome.equal == 1
     assert outcome.fused["QGemm"] == 3
@@ -363,7 +363,7 @@ class Computed(nn.Module):
 def test_weights_that_are_computed(tmp_path: Path) -> None:
     """From activations, and by a parametrisation."""
     torch.manual_seed(0)
-    model = quantised(Computed(), lambda: torch.randn(9, 16))
+    model = quantized(Computed(), lambda: torch.randn(9, 16))
     outcome = through_onnxruntime(model, torch.randn(9, 16), tmp_path, fresh=torch.randn(9, 16))
     assert outcome.equal == 1
     assert left_in_float(outcome) == {}
@@ -381,7 +381,7 @@ CHIP = QuantConfig(
 def test_for_chips(form: str, tmp_path: Path) -> None:
     """One over the root of 8 is no power of two: scores are multiplied by it, and not their scale."""
     torch.manual_seed(0)
-    model = quantised(FORMS[form][0](), lambda: torch.randn(2, 6, 16), CHIP)
+    model = quantized(FORMS[form][0](), lambda: torch.randn(2, 6, 16), CHIP)
     x = torch.randn(2, 6, 16)
     onward.export(model, (x,), tmp_path / "chip.onnx", quant_format="linger")
     result = onward.backend.prepare(tmp_path / "chip.onnx").run(x)
@@ -412,7 +412,7 @@ def test_a_mask_that_calibration_has_not_seen(how: str, tmp_path: Path) -> None:
     """It is added in float, and the sum behind it keeps its name and range: the error is what it is without a mask."""
     torch.manual_seed(0)
     in_float = SometimesMasked()
-    model = quantised(copy.deepcopy(in_float), lambda: 3 * torch.randn(2, 9, 16))
+    model = quantized(copy.deepcopy(in_float), lambda: 3 * torch.randn(2, 9, 16))
     assert [name for name in model.state_dict() if "quant_add" in name] == ["quant_add_0_output"]
     x = torch.randn(2, 9, 16)
 
@@ -458,7 +458,7 @@ def test_scores_are_rounded_where_no_softmax_follows(
     end: Callable[[Tensor], Tensor], kernel: str, sites: list[str], tmp_path: Path
 ) -> None:
     torch.manual_seed(0)
-    model = quantised(Scores(end), lambda: torch.randn(2, 6, 16))
+    model = quantized(Scores(end), lambda: torch.randn(2, 6, 16))
     outcome = through_onnxruntime(model, torch.randn(2, 6, 16), tmp_path, fresh=torch.randn(2, 6, 16))
     assert outcome.equal == 1
     assert outcome.fused[kernel] >= 1
@@ -477,7 +477,7 @@ class Counting(TorchDispatchMode):
 
 def test_scores_that_are_scaled_are_multiplied_once() -> None:
     torch.manual_seed(0)
-    model = quantised(Scores(lambda y: torch.softmax(y * 0.3, -1)), lambda: torch.randn(2, 6, 16))
+    model = quantized(Scores(lambda y: torch.softmax(y * 0.3, -1)), lambda: torch.randn(2, 6, 16))
     with Counting() as count, torch.no_grad():
         model(torch.randn(2, 6, 16))
     assert count.seen["onward.matmul.default"] == 1
@@ -499,7 +499,7 @@ class Rotated(nn.Module):
 
 def test_positions_that_are_counted(tmp_path: Path) -> None:
     torch.manual_seed(0)
-    model = quantised(Rotated(), lambda: torch.randn(2, 5, 8))
+    model = quantized(Rotated(), lambda: torch.randn(2, 5, 8))
     axes = {"x": {0: "batch", 1: "length"}}
     found = through_onnxruntime(
         model, torch.randn(2, 5, 8), tmp_path, fresh=torch.randn(3, 9, 8), dynamic_axes=axes, input_names=["x"]
@@ -561,6 +561,6 @@ class MaskedLike(nn.Module):
 
 def test_a_mask_with_the_type_of_an_activation(tmp_path: Path) -> None:
     torch.manual_seed(0)
-    model = quantised(MaskedLike(), lambda: torch.randn(2, 6, 16))
+    model = quantized(MaskedLike(), lambda: torch.randn(2, 6, 16))
     outcome = through_onnxruntime(model, torch.randn(2, 6, 16), tmp_path, fresh=torch.randn(2, 6, 16))
     assert outcome.equal == 1

@@ -13,7 +13,7 @@ from torch import nn
 import onward
 from onward.quant import Activations, QuantConfig, Weights, initialise
 
-from .harness import quantised
+from .harness import quantized
 
 ARGUMENTS: dict[str, tuple[dict[str, Any], str]] = {
     "a number of classes": ({"disable_module": 3}, "disable_module must be one or several classes of modules"),
@@ -50,7 +50,7 @@ def test_the_backend_is_there_when_it_is_asked_for(monkeypatch: pytest.MonkeyPat
 def test_an_export_at_the_newest_opsets_is_quiet(caplog: pytest.LogCaptureFixture, tmp_path: Any) -> None:
     """Weights that get channels of zeros have a type in the file."""
     torch.manual_seed(0)
-    model = quantised(
+    model = quantized(
         nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 16, 3)), lambda: torch.randn(1, 3, 9, 9)
     )
     onward.export(model, (torch.randn(1, 3, 9, 9),), tmp_path / "m.onnx", opset_version=23)
@@ -62,12 +62,12 @@ def test_an_export_at_the_newest_opsets_is_quiet(caplog: pytest.LogCaptureFixtur
     [
         (12, None, r"^a scale for each channel, as Weights\(per_channel=True\) has it, has no lowering for opset 12"),
         (17, QuantConfig(activations=Activations(bits=16)), "^an activation of 16 bits has no lowering for opset 17"),
-        (9, QuantConfig(weights=Weights(per_channel=False)), "^a quantised model has no lowering for opset 9"),
+        (9, QuantConfig(weights=Weights(per_channel=False)), "^a quantized model has no lowering for opset 9"),
     ],
 )
 def test_an_opset_that_is_too_old_says_what_for(opset: int, config: QuantConfig | None, said: str) -> None:
     x = torch.randn(3, 2)
-    model = quantised(nn.Sequential(nn.Linear(2, 2)), lambda: x, config)
+    model = quantized(nn.Sequential(nn.Linear(2, 2)), lambda: x, config)
     with pytest.raises(onward.LoweringError, match=said):
         onward.export(model, (x,), opset_version=opset)
 

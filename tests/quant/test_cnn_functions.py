@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from onward.quant import Activations, QuantConfig
 
-from .harness import Outcome, left_in_float, quantised, through_onnxruntime
+from .harness import Outcome, left_in_float, quantized, through_onnxruntime
 from .test_exact import CONFIGS
 
 Function = Callable[..., Any]
@@ -39,7 +39,7 @@ class Around(nn.Module):
 
 def run(function: Function, config: str, tmp_path: Path) -> Outcome:
     torch.manual_seed(0)
-    model = quantised(Around(function), lambda: torch.randn(4, 3, 12, 12), CONFIGS[config])
+    model = quantized(Around(function), lambda: torch.randn(4, 3, 12, 12), CONFIGS[config])
     outcome = through_onnxruntime(model, torch.randn(2, 3, 12, 12), tmp_path, fresh=torch.randn(2, 3, 12, 12) * 1.2)
     assert left_in_float(outcome) == {}
     return outcome
@@ -185,7 +185,7 @@ def test_a_function_equals_onnxruntime(name: str, config: str, tmp_path: Path) -
 @pytest.mark.parametrize("name", EXACT)
 def test_a_function_trains(name: str) -> None:
     torch.manual_seed(0)
-    model = quantised(Around(EXACT[name]), lambda: torch.randn(4, 3, 12, 12)).train()
+    model = quantized(Around(EXACT[name]), lambda: torch.randn(4, 3, 12, 12)).train()
     result = model(torch.randn(4, 3, 12, 12))
     parts = [result] if isinstance(result, Tensor) else list(result)
     total = sum((each * torch.randn_like(each)).sum() for each in parts)
@@ -206,7 +206,7 @@ NORMS: dict[str, Function] = {
 def test_norms_are_computed_as_onnxruntime_does(name: str, tmp_path: Path) -> None:
     """To the bit, which without grids behind them can be seen: most sums differ in another order."""
     torch.manual_seed(0)
-    model = quantised(Around(NORMS[name]), lambda: torch.randn(4, 3, 12, 12), QuantConfig(outputs=False))
+    model = quantized(Around(NORMS[name]), lambda: torch.randn(4, 3, 12, 12), QuantConfig(outputs=False))
     outcome = through_onnxruntime(model, torch.randn(2, 3, 12, 12), tmp_path, dynamic_axes={"x": {0: "n", 2: "h"}})
     assert outcome.equal == 1
     assert outcome.fused["InstanceNormalization"] == 1
@@ -239,7 +239,7 @@ def test_integers_of_sixteen_bits_move(name: str) -> None:
     """torch lacks most kernels for these: the values are moved, and come back to the same integers."""
     torch.manual_seed(0)
     config = QuantConfig(activations=Activations(bits=16))
-    model = quantised(Around(lambda a, b: (a, MOVES[name](a))), lambda: torch.randn(2, 3, 12, 12), config)
+    model = quantized(Around(lambda a, b: (a, MOVES[name](a))), lambda: torch.randn(2, 3, 12, 12), config)
     with torch.no_grad():
         plain, result = model(torch.randn(2, 3, 12, 12))
     assert plain.unique().numel() > 256
@@ -253,7 +253,7 @@ def test_patches_side_by_side_are_put_in_their_places(opset: int, tmp_path: Path
         return patches, F.fold(patches, (48, 36), (4, 3), stride=(4, 3)), F.fold(b[0].flatten(1), 24, 2, stride=2)
 
     torch.manual_seed(0)
-    model = quantised(Around(folded), lambda: torch.randn(4, 3, 12, 12))
+    model = quantized(Around(folded), lambda: torch.randn(4, 3, 12, 12))
     given = torch.randn(2, 3, 12, 12)
     outcome = through_onnxruntime(model, given, tmp_path, opset=opset)
     assert outcome.equal == 1
@@ -291,7 +291,7 @@ def test_results_in_dataclasses_lie_on_their_grids() -> None:
     def packed(a: Tensor, b: Tensor) -> Any:
         return Result(a, {"two": [b, (a + b,)]})
 
-    model = quantised(Around(packed), lambda: torch.randn(4, 3, 12, 12))
+    model = quantized(Around(packed), lambda: torch.randn(4, 3, 12, 12))
     with torch.no_grad():
         result = model(torch.randn(2, 3, 12, 12))
     for each in (result.scores, *result.others["two"][:1], *result.others["two"][1]):
@@ -308,7 +308,7 @@ SIZES_MAY_CHANGE = (
 @pytest.mark.parametrize("name", SIZES_MAY_CHANGE)
 def test_sizes_may_change(name: str, width: int, tmp_path: Path) -> None:
     torch.manual_seed(0)
-    model = quantised(Around(EXACT[name]), lambda: torch.randn(4, 3, 12, 12))
+    model = quantized(Around(EXACT[name]), lambda: torch.randn(4, 3, 12, 12))
     fresh, axes = torch.randn(3, 3, 12, width), {"x": {0: "n", 3: "w"}}
     outcome = through_onnxruntime(model, torch.randn(2, 3, 12, 12), tmp_path, fresh=fresh, dynamic_axes=axes)
     assert outcome.equal == 1
@@ -323,7 +323,7 @@ def test_adaptive_pools_of_sizes_that_change(config: str, tmp_path: Path) -> Non
         return *averages, F.adaptive_max_pool2d(a, (None, 1)), F.interpolate(b, scale_factor=0.4, mode="area")
 
     torch.manual_seed(0)
-    model = quantised(Around(pooled), lambda: torch.randn(4, 3, 12, 12), CONFIGS[config])
+    model = quantized(Around(pooled), lambda: torch.randn(4, 3, 12, 12), CONFIGS[config])
     axes = {"x": {0: "n", 2: "h", 3: "w"}}
     for size in ((12, 12), (36, 24), (17, 31)):
         fresh = torch.randn(6, 3, *size)
@@ -351,7 +351,7 @@ def test_an_adaptive_pool_that_has_nothing_to_do_at_one_size(around: str, seen: 
     before, behind = SURROUNDINGS[around]
     pool = nn.Sequential(*before, nn.AdaptiveAvgPool2d(7), *behind)
     layers = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), *copy.deepcopy(pool), nn.Conv2d(8, 4, 3))
-    model = quantised(layers, lambda: torch.randn(4, 3, seen, seen))
+    model = quantized(layers, lambda: torch.randn(4, 3, seen, seen))
     for size in ((7, 7), (14, 21), (17, 9)):
         fresh, axes = torch.randn(3, 3, *size), {"input": {0: "n", 2: "h", 3: "w"}}
         outcome = through_onnxruntime(model, torch.randn(2, 3, seen, seen), tmp_path, fresh=fresh, dynamic_axes=axes)
@@ -366,7 +366,7 @@ def test_an_adaptive_pool_that_has_nothing_to_do_at_one_size(around: str, seen: 
 def test_largest_of_axes_that_change(size: tuple[int | None, int | None], tmp_path: Path) -> None:
     torch.manual_seed(0)
     layers = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.AdaptiveMaxPool2d(size), nn.Conv2d(8, 4, 1))
-    model = quantised(layers, lambda: torch.randn(4, 3, 8, 8))
+    model = quantized(layers, lambda: torch.randn(4, 3, 8, 8))
     for height, width in ((8, 8), (9, 7), (3, 16)):
         fresh, axes = torch.randn(3, 3, height, width), {"input": {0: "n", 2: "h", 3: "w"}}
         outcome = through_onnxruntime(model, torch.randn(2, 3, 8, 8), tmp_path, fresh=fresh, dynamic_axes=axes)
@@ -379,7 +379,7 @@ def test_cubic_resizing_between_convolutions(factor: float, tmp_path: Path) -> N
     """onnxruntime moves the channels to the end between convolutions, where it has no such Resize to smaller sizes."""
     torch.manual_seed(0)
     resize = nn.Upsample(scale_factor=factor, mode="bicubic", align_corners=True)
-    model = quantised(nn.Sequential(nn.Conv2d(3, 8, 3), resize, nn.Conv2d(8, 8, 3)), lambda: torch.randn(4, 3, 20, 20))
+    model = quantized(nn.Sequential(nn.Conv2d(3, 8, 3), resize, nn.Conv2d(8, 8, 3)), lambda: torch.randn(4, 3, 20, 20))
     fresh, axes = torch.randn(5, 3, 24, 30), {"input": {0: "n", 2: "h", 3: "w"}}
     outcome = through_onnxruntime(model, torch.randn(2, 3, 20, 20), tmp_path, fresh=fresh, dynamic_axes=axes)
     assert outcome.equal == 1
@@ -389,7 +389,7 @@ def test_cubic_resizing_between_convolutions(factor: float, tmp_path: Path) -> N
 def test_inference_mode_computes_the_same() -> None:
     """Tensors have no versions there: what is written is known all the same."""
     torch.manual_seed(0)
-    model = quantised(
+    model = quantized(
         Around(lambda a, b: (a[:, :2].neg_(), b.mul_(0.5), F.relu(a) + b)), lambda: torch.randn(2, 3, 8, 8)
     )
     x = torch.randn(2, 3, 8, 8)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from tests.models._torchvision import torchvision_models
 
-from .harness import left_in_float, quantised, through_onnxruntime
+from .harness import left_in_float, quantized, through_onnxruntime
 from .test_exact import CONFIGS, with_statistics
 
 
@@ -88,7 +88,7 @@ def example(name: str) -> Tensor:
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_network_equals_onnxruntime(name: str, config: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
-    model = quantised(with_statistics(NETWORKS[name]()), lambda: example(name), CONFIGS[config], batches=2)
+    model = quantized(with_statistics(NETWORKS[name]()), lambda: example(name), CONFIGS[config], batches=2)
     outcome = through_onnxruntime(model, example(name), tmp_path, fresh=example(name))
     assert outcome.equal == 1
     assert left_in_float(outcome) == {}
@@ -100,7 +100,7 @@ def test_a_network_equals_onnxruntime(name: str, config: str, tmp_path: Path) ->
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_network_trains(name: str) -> None:
     torch.manual_seed(0)
-    model = quantised(with_statistics(NETWORKS[name]()), lambda: example(name), batches=2).train()
+    model = quantized(with_statistics(NETWORKS[name]()), lambda: example(name), batches=2).train()
     (model(example(name)) ** 2).sum().backward()
     missing = [path for path, each in model.named_parameters() if each.grad is None or not each.grad.isfinite().all()]
     assert missing == []

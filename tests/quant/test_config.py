@@ -78,7 +78,7 @@ def bits(config: QuantConfig) -> dict[str, tuple[int, int] | None]:
         (lambda: QuantConfig(lstm="dynamic", weight_only=True), "leaves activations in float"),
         (lambda: QuantConfig(weights=Weights(bits=4, block_size=32)), "add weight_only=True"),
         (lambda: QuantConfig(rules=[Rule("stem", weights={"bits": 9})]), "not 9\n  by Rule('stem')"),
-        (lambda: QuantConfig(rules=[Rule("stem", weights={"block_size": 32})]), "is for weight-only quantisation"),
+        (lambda: QuantConfig(rules=[Rule("stem", weights={"block_size": 32})]), "is for weight-only quantization"),
     ],
 )
 def test_refused(make: Callable[[], object], text: str) -> None:

@@ -122,7 +122,7 @@ def test_written_by_a_person(tmp_path: Path) -> None:
             5,
             "weights.bits must be a whole number from 2 to 8, not 9\n  at {}",
         ),
-        ("weights: {bits: 4, block_size: 32}\nrules:\n- {name: a, off: true}\n", 1, "is for weight-only quantisation"),
+        ("weights: {bits: 4, block_size: 32}\nrules:\n- {name: a, off: true}\n", 1, "is for weight-only quantization"),
         ("rules:\n- off: true\n  name: 1.0\n", 3, "not the number 1.0\n  at {}\n  in quotes it is one: name: '1.0'"),
         ("rules:\n- name: *.norm\n  off: true\n", 2, "begins with * is written in quotes: name: '*.norm'"),
         ("outputs: true\nlstm: dynamik\n", 2, 'lstm must be "float" or "dynamic", not \'dynamik\''),
@@ -164,7 +164,7 @@ def test_no_configuration(tmp_path: Path, content: bytes | None, wanted: str) ->
 def test_what_cannot_be_saved(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="save_config writes a QuantConfig, or that of an initialised model, not dict"):
         save_config({}, tmp_path / "quant.yaml")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=r"save_config: Linear is not quantisation-aware\n  call onward.init"):
+    with pytest.raises(InputError, match=r"save_config: Linear is not quantization-aware\n  call onward.init"):
         save_config(nn.Linear(1, 1), tmp_path / "quant.yaml")
     with pytest.raises(InputError, match="its submodule module is\n  give that submodule to save_config"):
         save_config(nn.DataParallel(initialise(nn.Linear(1, 1))), tmp_path / "quant.yaml")

@@ -18,7 +18,7 @@ import onward
 from onward import Clamp, QuantConfig, Rule
 from onward.errors import InputError
 from onward.quant import initialise
-from onward.quant.constrain import is_constrained
+from onward.quant.setup.constrain import is_constrained
 
 
 class Net(nn.Module):
@@ -220,7 +220,7 @@ def test_the_bounds_of_a_file(tmp_path: Path) -> None:
         (lambda: onward.constrain(nn.Linear(2, 2), 8.0), "clamp must be a Clamp, not 8.0"),  # type: ignore[arg-type]
         (lambda: onward.constrain(nn.ReLU()), "finds no layer to clamp"),
         (lambda: onward.constrain(torch.ones(1)), "takes an nn.Module, not Tensor"),  # type: ignore[arg-type]
-        (lambda: onward.constrain(initialise(nn.Linear(2, 2))), "quantisation-aware already"),
+        (lambda: onward.constrain(initialise(nn.Linear(2, 2))), "quantization-aware already"),
         (lambda: onward.constrain(onward.constrain(nn.Linear(2, 2))), "constrained already"),
         (lambda: onward.constrain(nn.Linear(2, 2), config={}), "config must be a QuantConfig, not dict"),  # type: ignore[arg-type]
         (lambda: onward.unconstrain(nn.Linear(2, 2)), "is not constrained"),

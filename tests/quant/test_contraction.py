@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from onward.quant import QuantConfig
 
-from .harness import left_in_float, quantised, through_onnxruntime
+from .harness import left_in_float, quantized, through_onnxruntime
 from .test_exact import CONFIGS
 
 
@@ -83,7 +83,7 @@ PRODUCTS: dict[str, Callable[..., Any]] = {
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_a_product_is_one_of_integers(name: str, config: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
-    model = quantised(Between(PRODUCTS[name]), lambda: torch.randn(2, 6, 16), CONFIGS[config])
+    model = quantized(Between(PRODUCTS[name]), lambda: torch.randn(2, 6, 16), CONFIGS[config])
     outcome = through_onnxruntime(
         model,
         torch.randn(2, 6, 16),
@@ -102,7 +102,7 @@ def test_a_product_is_what_it_was_in_float(name: str) -> None:
     model, x = Between(PRODUCTS[name]), torch.randn(2, 6, 16)
     with torch.no_grad():
         wanted = model(x)
-    model = quantised(model, lambda: x)
+    model = quantized(model, lambda: x)
     for got, want in zip(flat(model(x)), flat(wanted), strict=True):
         assert got.shape == want.shape
         assert float((got - want).detach().norm() / want.norm()) < 0.05
@@ -119,7 +119,7 @@ def test_diagonals_and_stretched_sums_stay_in_float(tmp_path: Path) -> None:
         return torch.einsum("bii->bi", a[:, :5, :5]), torch.einsum("bld,bmd->blm", a, b[..., :1])
 
     torch.manual_seed(0)
-    model = quantised(Between(diagonals), lambda: torch.randn(2, 6, 16), QuantConfig())
+    model = quantized(Between(diagonals), lambda: torch.randn(2, 6, 16), QuantConfig())
     outcome = through_onnxruntime(model, torch.randn(2, 6, 16), tmp_path, fresh=torch.randn(2, 6, 16))
     assert outcome.close == 1
     assert outcome.fused["Einsum"] == 1  # of the sum; a diagonal is a view
@@ -138,7 +138,7 @@ def test_a_layer_of_two_inputs(tmp_path: Path) -> None:
         return torch.randn(4, 6), torch.randn(4, 10)
 
     torch.manual_seed(0)
-    outcome = through_onnxruntime(quantised(Pair(), example), example(), tmp_path, fresh=example())
+    outcome = through_onnxruntime(quantized(Pair(), example), example(), tmp_path, fresh=example())
     assert outcome.equal == 1
     assert left_in_float(outcome) == {}
     assert outcome.fused["QGemm"] + outcome.fused["QLinearMatMul"] == 2

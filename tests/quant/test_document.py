@@ -11,7 +11,7 @@ import pytest
 from torch import Tensor, nn
 
 import onward
-from onward.quant.ranges import calibrate_methods
+from onward.quant.grids.ranges import calibrate_methods
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "quantization.md").read_text(encoding="utf-8")
 PART = re.split(r"\n## ", PAGE)[1]

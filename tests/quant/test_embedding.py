@@ -13,7 +13,7 @@ import onward
 import onward.backend
 from onward.quant import Activations, QuantConfig, Weights
 
-from .harness import left_in_float, quantised, through_onnxruntime
+from .harness import left_in_float, quantized, through_onnxruntime
 from .test_exact import CONFIGS
 
 
@@ -43,7 +43,7 @@ def example() -> Tensor:
 @pytest.mark.parametrize("opset", [13, 21])
 def test_integers_are_gathered(config: QuantConfig, opset: int, tmp_path: Path) -> None:
     torch.manual_seed(0)
-    model = quantised(Lookup(padding_idx=0), example, config)
+    model = quantized(Lookup(padding_idx=0), example, config)
     outcome = through_onnxruntime(
         model,
         example(),
@@ -60,7 +60,7 @@ def test_integers_are_gathered(config: QuantConfig, opset: int, tmp_path: Path) 
 
 def test_a_table_whose_rows_are_bounded_stays_in_float(tmp_path: Path) -> None:
     torch.manual_seed(0)
-    model = quantised(Lookup(max_norm=1.0), example)
+    model = quantized(Lookup(max_norm=1.0), example)
     outcome = through_onnxruntime(model, example(), tmp_path)
     assert outcome.equal == 1
 
@@ -86,7 +86,7 @@ def test_bags_of_one_size_are_sums_of_rows(mode: str, config: str, tmp_path: Pat
     example = bags(3, 6)
     with torch.no_grad():
         wanted = model(*example)
-    model = quantised(model, lambda: example, CONFIGS[config])
+    model = quantized(model, lambda: example, CONFIGS[config])
     assert float((model(*example) - wanted).detach().norm() / wanted.norm()) < (0.3 if config == "four bits" else 0.03)
     axes = {name: {0: "n", 1: "s"} for name in ("x", "weights_0")[: len(example)]}
     outcome = through_onnxruntime(model, example, tmp_path, fresh=bags(5, 4), dynamic_axes=axes)
@@ -98,7 +98,7 @@ def test_bags_of_one_size_are_sums_of_rows(mode: str, config: str, tmp_path: Pat
 
 def test_bags_with_padding_stay_in_float(tmp_path: Path) -> None:
     torch.manual_seed(0)
-    model = quantised(Bags("mean", padding_idx=0), example)
+    model = quantized(Bags("mean", padding_idx=0), example)
     outcome = through_onnxruntime(model, example(), tmp_path, fresh=example())
     assert outcome.equal == 1
     assert outcome.fused["QGemm"] == 1
@@ -106,7 +106,7 @@ def test_bags_with_padding_stay_in_float(tmp_path: Path) -> None:
 
 def test_training_reaches_the_rows_that_were_used() -> None:
     torch.manual_seed(0)
-    model = quantised(Lookup(padding_idx=0), example)
+    model = quantized(Lookup(padding_idx=0), example)
     model.train()(torch.tensor([[0, 3, 7]])).sum().backward()
     used = model.words.weight.grad.abs().sum(1) > 0
     assert used.nonzero().flatten().tolist() == [3, 7]
@@ -121,7 +121,7 @@ def test_for_chips(tmp_path: Path) -> None:
         rounding="half_up",
         platform="venusA",
     )
-    model = quantised(Lookup(), example, config)
+    model = quantized(Lookup(), example, config)
     x = example()
     onward.export(model, (x,), tmp_path / "chip.onnx", quant_format="linger")
     result = onward.backend.prepare(tmp_path / "chip.onnx").run(x)

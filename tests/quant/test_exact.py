@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from onward.quant import Activations, QuantConfig, Weights
 
-from .harness import left_in_float, quantised, through_onnxruntime
+from .harness import left_in_float, quantized, through_onnxruntime
 
 CONFIGS = {
     "default": QuantConfig(),
@@ -67,7 +67,7 @@ def with_statistics(model: nn.Module) -> nn.Module:
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
 def test_a_residual_network(config: QuantConfig, tmp_path: Path) -> None:
     torch.manual_seed(0)
-    model = quantised(with_statistics(Residual()), lambda: torch.randn(4, 3, 32, 32), config)
+    model = quantized(with_statistics(Residual()), lambda: torch.randn(4, 3, 32, 32), config)
     outcome = through_onnxruntime(
         model, torch.randn(2, 3, 32, 32), tmp_path, fresh=torch.randn(16, 3, 32, 32), dynamic_axes={"x": {0: "n"}}
     )
@@ -83,7 +83,7 @@ def test_halves_rounded_up(opset: int, tmp_path: Path) -> None:
     """Arithmetic says so, with any scales; what is added up are integers."""
     torch.manual_seed(0)
     config = QuantConfig(rounding="half_up")
-    model = quantised(with_statistics(Residual()), lambda: torch.randn(4, 3, 32, 32), config)
+    model = quantized(with_statistics(Residual()), lambda: torch.randn(4, 3, 32, 32), config)
     fresh = torch.randn(2, 3, 32, 32)
     outcome = through_onnxruntime(model, torch.randn(2, 3, 32, 32), tmp_path, fresh=fresh, opset=opset)
     assert outcome.equal == 1
@@ -103,7 +103,7 @@ def test_sizes_are_read_from_integers_where_halves_are_rounded_up(tmp_path: Path
             y = F.relu(self.conv(x))
             return F.interpolate(y, size=(y.shape[2] * 2, y.shape[3] * 2))
 
-    model = quantised(Resized(), lambda: torch.randn(2, 3, 12, 12), QuantConfig(rounding="half_up"))
+    model = quantized(Resized(), lambda: torch.randn(2, 3, 12, 12), QuantConfig(rounding="half_up"))
     axes = {"x": {0: "n", 2: "h", 3: "w"}}
     fresh = torch.randn(3, 3, 14, 17)
     outcome = through_onnxruntime(model, torch.randn(2, 3, 12, 12), tmp_path, fresh=fresh, dynamic_axes=axes)
@@ -114,7 +114,7 @@ def test_sizes_are_read_from_integers_where_halves_are_rounded_up(tmp_path: Path
 @pytest.mark.parametrize("opset", [13, 17, 21, 23])
 def test_by_opset(opset: int, tmp_path: Path) -> None:
     torch.manual_seed(0)
-    model = quantised(with_statistics(Residual()), lambda: torch.randn(4, 3, 32, 32))
+    model = quantized(with_statistics(Residual()), lambda: torch.randn(4, 3, 32, 32))
     outcome = through_onnxruntime(model, torch.randn(2, 3, 32, 32), tmp_path, opset=opset)
     assert outcome.equal == 1
     assert left_in_float(outcome) == {}
@@ -141,7 +141,7 @@ def test_sums_and_products_without_a_bias_by_opset(config: QuantConfig, opset: i
             return result
 
     torch.manual_seed(0)
-    model = quantised(Sums(), lambda: torch.randn(2, 6, 9, 9), config)
+    model = quantized(Sums(), lambda: torch.randn(2, 6, 9, 9), config)
     outcome = through_onnxruntime(model, torch.randn(2, 6, 9, 9), tmp_path, fresh=torch.randn(2, 6, 9, 9), opset=opset)
     assert outcome.equal == 1
 
@@ -149,7 +149,7 @@ def test_sums_and_products_without_a_bias_by_opset(config: QuantConfig, opset: i
 def test_an_mlp(tmp_path: Path) -> None:
     torch.manual_seed(0)
     layers = [nn.Linear(20, 64), nn.BatchNorm1d(64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 5)]
-    model = quantised(with_statistics(nn.Sequential(*layers)), lambda: torch.randn(8, 20))
+    model = quantized(with_statistics(nn.Sequential(*layers)), lambda: torch.randn(8, 20))
     outcome = through_onnxruntime(model, torch.randn(64, 20), tmp_path)
     assert outcome.equal == 1
     assert outcome.fused["QGemm"] == 3
@@ -161,7 +161,7 @@ def test_a_batch_norm_over_another_axis_than_that_of_a_linear_layer(tmp_path: Pa
     model = with_statistics(nn.Sequential(nn.Linear(20, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Linear(6, 4))).eval()
     x = torch.randn(8, 6, 20)
     wanted = model(x)
-    quantised(model, lambda: x)
+    quantized(model, lambda: x)
     assert (model(x) - wanted).abs().max() < 0.05 * wanted.abs().max()
     outcome = through_onnxruntime(model, x, tmp_path)
     assert outcome.equal == 1

@@ -1,4 +1,4 @@
-"""`onward.export` of a quantised model: what it refuses, and what verification allows."""
+"""`onward.export` of a quantized model: what it refuses, and what verification allows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import onward
 from onward.errors import QuantizationError
 from onward.quant import QuantConfig, QuantizationWarning, Rule, Weights
 
-from .harness import quantised, through_onnxruntime
+from .harness import quantized, through_onnxruntime
 
 X = torch.randn(4, 12)
 
@@ -25,8 +25,8 @@ def small() -> nn.Module:
 
 
 def test_in_training_mode() -> None:
-    model = quantised(small(), lambda: X)
-    with pytest.raises(QuantizationError, match="a quantised model is exported in evaluation mode"):
+    model = quantized(small(), lambda: X)
+    with pytest.raises(QuantizationError, match="a quantized model is exported in evaluation mode"):
         onward.export(model, (X,), training=onward.TrainingMode.TRAINING)
     model.train()
     onward.export(model, (X,))
@@ -41,7 +41,7 @@ def test_without_ranges(tmp_path: Path) -> None:
 
 
 def test_integers_are_stored(tmp_path: Path) -> None:
-    model = quantised(small(), lambda: X)
+    model = quantized(small(), lambda: X)
     onward.export(model, (X,), tmp_path / "m.onnx")
     held = {each.name: each.data_type for each in onnx.load(tmp_path / "m.onnx").graph.initializer}
     kinds = onnx.TensorProto
@@ -51,7 +51,7 @@ def test_integers_are_stored(tmp_path: Path) -> None:
 
 
 def test_a_module_that_is_left_in_float(tmp_path: Path) -> None:
-    model = quantised(small(), lambda: X, onward.QuantConfig(rules=[Rule("2", off=True)]))
+    model = quantized(small(), lambda: X, onward.QuantConfig(rules=[Rule("2", off=True)]))
     program = onward.export(model, (X,), tmp_path / "m.onnx")
     kinds = [node.op_type for node in onnx.load(tmp_path / "m.onnx").graph.node]
     assert kinds.count("Gemm") == 2
@@ -71,7 +71,7 @@ class Branching(nn.Module):
 
 def test_a_layer_that_calibration_never_reached() -> None:
     with pytest.warns(QuantizationWarning, match="calibration has not reached unused"):
-        model = quantised(Branching(), lambda: X)
+        model = quantized(Branching(), lambda: X)
     onward.export(model, (X,))
     with pytest.raises(QuantizationError, match=r"unused \(linear_0_input\) has no range yet"):
         onward.export(model, (X, True))
@@ -90,7 +90,7 @@ class Softened(nn.Module):
 
 
 def test_a_float_operation_between_two_grids() -> None:
-    model = quantised(Softened(), lambda: torch.randn(16, 12))
+    model = quantized(Softened(), lambda: torch.randn(16, 12))
     assert onward.export(model, (torch.randn(256, 12),)).verify().ok
 
 
@@ -179,7 +179,7 @@ class Branches(nn.Module):
 
 def test_numbers_that_change_nothing(tmp_path: Path) -> None:
     torch.manual_seed(0)
-    model = quantised(Branches(), lambda: torch.randn(2, 3, 8, 8))
+    model = quantized(Branches(), lambda: torch.randn(2, 3, 8, 8))
     outcome = through_onnxruntime(model, torch.randn(2, 3, 8, 8), tmp_path)
     assert outcome.equal == 1
     assert outcome.nodes["Add"] == 2 and outcome.nodes["QuantizeLinear"] == 1 + 3 + 2
@@ -197,16 +197,16 @@ def test_a_change_of_grid_is_kept(tmp_path: Path) -> None:
     """onnxruntime would make one grid of two, a third one."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Conv2d(3, 3, 1), TwoGrids(), nn.Conv2d(3, 3, 1))
-    outcome = through_onnxruntime(quantised(model, lambda: torch.randn(2, 3, 8, 8)), torch.randn(2, 3, 8, 8), tmp_path)
+    outcome = through_onnxruntime(quantized(model, lambda: torch.randn(2, 3, 8, 8)), torch.randn(2, 3, 8, 8), tmp_path)
     assert outcome.equal == 1
 
 
 @pytest.mark.parametrize("option", [{"export_params": False}, {"keep_initializers_as_inputs": True}])
 def test_weights_as_inputs(option: dict[str, bool]) -> None:
-    model = quantised(small(), lambda: X)
-    with pytest.raises(onward.InputError, match="the weights of a quantised model are integers"):
+    model = quantized(small(), lambda: X)
+    with pytest.raises(onward.InputError, match="the weights of a quantized model are integers"):
         onward.export(model, (X,), **option)
-    with pytest.raises(onward.InputError, match="the weights of a quantised model are integers"):
+    with pytest.raises(onward.InputError, match="the weights of a quantized model are integers"):
         onward.export(nn.Sequential(model), (X,), do_constant_folding=False)
     onward.export(small(), (X,), **option)
 
@@ -214,7 +214,7 @@ def test_weights_as_inputs(option: dict[str, bool]) -> None:
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
 def test_another_dtype(dtype: torch.dtype) -> None:
     with pytest.raises(
-        onward.InputError, match=rf"init: 0 has parameters of {dtype}, and what is quantised is float32"
+        onward.InputError, match=rf"init: 0 has parameters of {dtype}, and what is quantized is float32"
     ):
         onward.init(small().to(dtype))
     model = onward.init(small())
@@ -223,7 +223,7 @@ def test_another_dtype(dtype: torch.dtype) -> None:
         model.to(dtype)(X.to(dtype))
 
 
-def test_another_dtype_where_nothing_is_quantised() -> None:
+def test_another_dtype_where_nothing_is_quantized() -> None:
     model = nn.Sequential(nn.Linear(12, 12).double(), ToFloat(), *small())
     onward.init(model, disable_submodel="0")
     onward.restore()
@@ -248,7 +248,7 @@ class DividedBySize(nn.Module):
 
 
 def test_a_scale_that_would_depend_on_a_size() -> None:
-    model = quantised(DividedBySize(), lambda: X)
+    model = quantized(DividedBySize(), lambda: X)
     assert torch.equal(onward.export(model, (X,))(X), model(X))
     with pytest.raises(QuantizationError, match="divides what lies on a grid by a size that varies .*\n.*x.mean"):
         onward.export(model, (X,), input_names=["x"], dynamic_axes={"x": {0: "batch"}})

@@ -1,4 +1,4 @@
-"""Fake quantisation against the kernels that it imitates, and its gradients against formulas written out."""
+"""Fake quantization against the kernels that it imitates, and its gradients against formulas written out."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ import torch
 from torch import Tensor, nn
 
 import onward
-from onward.quant import Activations, Weights, fake, native
-from onward.quant.fake import fake_quantize_weight
-from onward.quant.grid import grid_from_range, scale_and_zero_point, weight_grid
-from onward.quant.kernels import dequantize, quantize
-from onward.quant.learned import fake_quantize_learned
-from onward.quant.ranges import weight_range
-from onward.quant.sites import Site
-from onward.quant.steps import UNBOUNDED, Bounds, follow_, plain_scale_and_zero_point
+from onward.quant import Activations, Weights, native
+from onward.quant.exact.integers import dequantize, quantize
+from onward.quant.grids import fake_quantize as fake
+from onward.quant.grids.fake_quantize import fake_quantize_weight
+from onward.quant.grids.grid import grid_from_range, scale_and_zero_point, weight_grid
+from onward.quant.grids.learned import fake_quantize_learned
+from onward.quant.grids.plain_grids import UNBOUNDED, Bounds, follow_, plain_scale_and_zero_point
+from onward.quant.grids.ranges import weight_range
+from onward.quant.grids.sites import Site
 
 from .harness import check_compiled
 

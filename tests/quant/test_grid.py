@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from onward.errors import InputError
-from onward.quant.grid import Grid, dtype_bounds, torch_dtype
+from onward.quant.grids.grid import Grid, dtype_bounds, torch_dtype
 
 ONE = torch.tensor(1.0)
 

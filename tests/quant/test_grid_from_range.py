@@ -9,7 +9,7 @@ import torch
 
 from onward.errors import InputError
 from onward.quant import Activations, Weights
-from onward.quant.grid import grid_from_range, weight_grid
+from onward.quant.grids.grid import grid_from_range, weight_grid
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 import onward
 from onward.quant import Activations, QuantConfig, Rule, Weights
 
-from .harness import left_in_float, quantised, through_onnxruntime
+from .harness import left_in_float, quantized, through_onnxruntime
 
 
 def mlp() -> nn.Sequential:
@@ -38,7 +38,7 @@ def test_a_bias_survives_weights_of_next_to_nothing(size: float, config: QuantCo
     with torch.no_grad():
         model[2].weight[:] = model[2].weight.sign() * size
         model[2].bias[:] = torch.tensor([0.5, -0.3, 0.0, 2.0])
-    quantised(model, rows, config)
+    quantized(model, rows, config)
     outcome = through_onnxruntime(model, rows(), tmp_path, fresh=rows())
     assert outcome.equal == 1
     step = 2.5 / 255 if config is not POWERS else 2**-6
@@ -51,7 +51,7 @@ def test_channels_that_a_batch_norm_has_switched_off(tmp_path: Path) -> None:
     with torch.no_grad():
         model[1].weight[:2] = torch.tensor([1e-9, 0.0])
         model[1].bias[:2] = torch.tensor([0.7, -0.4])
-    quantised(model, lambda: torch.randn(2, 3, 8, 8))
+    quantized(model, lambda: torch.randn(2, 3, 8, 8))
     outcome = through_onnxruntime(model, torch.randn(2, 3, 8, 8), tmp_path, fresh=torch.randn(2, 3, 8, 8))
     assert outcome.equal == 1
     y = model(torch.randn(2, 3, 8, 8))
@@ -90,7 +90,7 @@ SPOILT: dict[str, tuple[Callable[[], nn.Module], Callable[[], Tensor], str, str]
 @pytest.mark.parametrize("case", SPOILT)
 def test_what_is_no_number_is_named(case: str, value: float) -> None:
     make, example, name, said = SPOILT[case]
-    model = quantised(make(), example)
+    model = quantized(make(), example)
     model.get_parameter(name).data.view(-1)[0] = value
     for run in (lambda: model(example()), lambda: onward.export(model, (example(),))):
         with pytest.raises(onward.QuantizationError, match=f"^{said}.* NaN or infinite"):
@@ -106,7 +106,7 @@ def test_what_is_no_number_is_named(case: str, value: float) -> None:
     ],
 )
 def test_numbers_of_a_training_that_diverged_are_named(end: float, weight: float, bias: float, said: str) -> None:
-    model: Any = quantised(mlp(), rows)
+    model: Any = quantized(mlp(), rows)
     model[1].quant_relu_0_output[1] = end
     model[2].weight.data.mul_(weight)
     model[2].bias.data.fill_(bias)
@@ -117,7 +117,7 @@ def test_numbers_of_a_training_that_diverged_are_named(end: float, weight: float
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
 @pytest.mark.parametrize("config", [None, QuantConfig(rules=[Rule("0", off=True)])], ids=["all", "some"])
 def test_a_model_that_was_cast(dtype: torch.dtype, config: QuantConfig | None) -> None:
-    model = quantised(mlp(), rows, config).to(dtype)
+    model = quantized(mlp(), rows, config).to(dtype)
     with pytest.raises(onward.QuantizationError, match=f"parameters are of {dtype} by now"):
         model(rows().to(dtype))
 
@@ -191,7 +191,7 @@ def test_unusual_use(name: str, tmp_path: Path) -> None:
     seen: Any = example()
     in_float = make()
     wanted = in_float(seen).detach()
-    model = quantised(in_float, lambda: seen, batches=1)  # a range that fits: what is left are steps
+    model = quantized(in_float, lambda: seen, batches=1)  # a range that fits: what is left are steps
     assert float((model(seen) - wanted).abs().max()) < 0.05 * float(wanted.abs().max())
     outcome = through_onnxruntime(model, seen, tmp_path, fresh=example())
     assert outcome.equal == 1
@@ -235,12 +235,12 @@ MADE: dict[str, Callable[[nn.Module], nn.Module]] = {
 
 @pytest.mark.parametrize("made", MADE.values(), ids=MADE)
 def test_weights_that_are_made_when_they_are_read(made: Callable[[nn.Module], nn.Module], tmp_path: Path) -> None:
-    """They are made in float, as of a float model, and quantised as weights."""
+    """They are made in float, as of a float model, and quantized as weights."""
     torch.manual_seed(0)
     layer = made(nn.Linear(16, 8))
     model = nn.Sequential(layer, nn.ReLU(), nn.Linear(8, 4))
     as_float = copy.deepcopy(model)
-    quantised(model, rows, QuantConfig(weights=Weights(bits=4), activations=Activations(bits=4, learned=True)))
+    quantized(model, rows, QuantConfig(weights=Weights(bits=4), activations=Activations(bits=4, learned=True)))
     held = {name for name in model.state_dict() if "quant_" in name}
     assert held == {"0.quant_linear_0_input", "1.quant_relu_0_output", "2.quant_linear_0_output"}
     x = rows()

@@ -1,4 +1,4 @@
-"""What onnxruntime computes in float between two quantised tensors, and the kernels that follow it bit for bit."""
+"""What onnxruntime computes in float between two quantized tensors, and the kernels that follow it bit for bit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from onward.quant import Grid
-from onward.quant.kernels import dequantize, float_log_softmax, float_softmax, resize_bilinear, through_float
+from onward.quant.exact.integers import dequantize, quantize
+from onward.quant.families.resize import resize_linear
+from onward.quant.families.softmax import log_softmax, softmax
 
 from .runtime import Graph, assert_same, near, random_grid, random_integers
 
@@ -31,13 +33,13 @@ def test_two_operands(op: str, function: Callable[..., Tensor], dtype: str) -> N
         gy = Grid(near(generator, ga.scale + gb.scale, two), random_grid(generator, dtype).zero_point, dtype)
         a = random_integers(generator, (9, 33), ga)
         b = random_integers(generator, (33,) if index % 3 else (9, 33), gb)
-        ours = through_float(function, [a, b], [ga, gb], gy)
+        ours = quantize(function(dequantize(a, ga), dequantize(b, gb)), gy)
         graph = Graph(21)
         node = graph.node(op, graph.dq(graph.input(a), ga), graph.dq(graph.input(b), gb))
         assert_same(ours, graph.run(graph.q(node, gy), ours)[0])
 
 
-@pytest.mark.parametrize(("op", "kernel"), [("Softmax", float_softmax), ("LogSoftmax", float_log_softmax)])
+@pytest.mark.parametrize(("op", "kernel"), [("Softmax", softmax), ("LogSoftmax", log_softmax)])
 @pytest.mark.parametrize("axis", [-1, 0, 1])
 def test_softmaxes(op: str, kernel: Callable[[Tensor, int], Tensor], axis: int) -> None:
     """A mask among the numbers; rows of lengths that are no multiple of a vector's."""
@@ -63,7 +65,8 @@ def test_resize_bilinear(size: tuple[int, int], result: tuple[int, int], align_c
         gx = random_grid(generator, dtype, power_of_two=index % 2 == 0)
         gy = gx if index % 3 == 0 else Grid(near(generator, gx.scale, index % 2 == 0), gx.zero_point, dtype)
         x = random_integers(generator, (2, 3, *size), gx)
-        ours = resize_bilinear(x, gx, result, gy, align_corners)
+        scales = [after / before for after, before in zip(result, size, strict=True)]
+        ours = quantize(resize_linear(dequantize(x, gx), result, scales, align_corners), gy)
         expected = F.interpolate(dequantize(x, gx), result, mode="bilinear", align_corners=align_corners)
         steps = (expected / gy.scale + gy.zero_point).clamp(gy.low, gy.high)
         assert (steps - ours.int()).abs().max() < 0.51
@@ -81,7 +84,8 @@ def test_resize_bilinear_by_scales(scales: tuple[float, float]) -> None:
     for index in range(12):
         gx = random_grid(generator, power_of_two=index % 2 == 0)
         x = random_integers(generator, (1, 4, 8, 6), gx)
-        ours = resize_bilinear(x, gx, (int(8 * scales[0]), int(6 * scales[1])), gx, scales=scales)
+        result = int(8 * scales[0]), int(6 * scales[1])
+        ours = quantize(resize_linear(dequantize(x, gx), result, scales), gx)
         graph = Graph(17)
         factors = graph.constant(torch.tensor([1.0, 1.0, *scales]))
         node = graph.node("Resize", graph.dq(graph.input(x), gx), "", factors, mode="linear")

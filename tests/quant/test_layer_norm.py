@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from onward.quant import QuantConfig, Rule
-from onward.quant.modules import is_one_function
-from onward.quant.sites import ranges_of
+from onward.quant.grids.sites import ranges_of
+from onward.quant.run.calls import is_one_function
 
-from .harness import quantised, through_onnxruntime
+from .harness import quantized, through_onnxruntime
 
 
 class MyRMSNorm(nn.Module):
@@ -57,7 +57,7 @@ MIDDLES = {
 def test_from_grid_to_grid(name: str, opset: int, tmp_path: Path) -> None:
     torch.manual_seed(0)
     make, op = MIDDLES[name]
-    model = quantised(Between(make()), lambda: torch.randn(64, 12))
+    model = quantized(Between(make()), lambda: torch.randn(64, 12))
     outcome = through_onnxruntime(
         model, torch.randn(64, 12), tmp_path, fresh=torch.randn(500, 12), opset=opset, dynamic_axes={"x": {0: "n"}}
     )
@@ -75,14 +75,14 @@ def test_from_grid_to_grid(name: str, opset: int, tmp_path: Path) -> None:
 def test_a_norm_that_is_switched_off_has_no_grid(tmp_path: Path) -> None:
     torch.manual_seed(0)
     config = QuantConfig(rules=[Rule(type="MyRMSNorm", off=True)])
-    model = quantised(Between(MyRMSNorm(16)), lambda: torch.randn(64, 12), config)
+    model = quantized(Between(MyRMSNorm(16)), lambda: torch.randn(64, 12), config)
     assert not [key for key in ranges_of(model) if key.startswith("middle.")]
     assert through_onnxruntime(model, torch.randn(64, 12), tmp_path).close >= 0.999
 
 
 def test_gradients_reach_a_norm_that_is_written_out() -> None:
     torch.manual_seed(0)
-    model = quantised(Between(MyRMSNorm(16)), lambda: torch.randn(64, 12)).train()
+    model = quantized(Between(MyRMSNorm(16)), lambda: torch.randn(64, 12)).train()
     model(torch.randn(64, 12)).square().mean().backward()
     assert all(each.grad is not None and bool(each.grad.any()) for each in model.parameters())
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +21,7 @@ from onward.errors import InputError, LoweringError, VerifyError
 from onward.quant import Activations, QuantConfig, Rule, Weights
 from tests.cli.running import invoke
 
-from .harness import quantised
+from .harness import quantized
 from .linger_rules import attributes_of, complaints
 from .test_exact import Residual, with_statistics
 
@@ -84,7 +86,7 @@ def exported(model: nn.Module, x: Tensor, path: Path, opset: int = 13) -> onnx.M
 def test_the_backend_computes_what_evaluation_does(name: str, opset: int, tmp_path: Path) -> None:
     make, shape = MODELS[name]
     torch.manual_seed(0)
-    model = quantised(make(), lambda: torch.randn(shape), CHIP)
+    model = quantized(make(), lambda: torch.randn(shape), CHIP)
     assert complaints(exported(model, torch.randn(shape), tmp_path / "m.onnx", opset)) == []
     run = onward.backend.prepare(tmp_path / "m.onnx")
     for _ in range(5):
@@ -97,7 +99,7 @@ def test_the_backend_computes_what_evaluation_does(name: str, opset: int, tmp_pa
 
 def test_the_operators_of_a_residual_network(tmp_path: Path) -> None:
     torch.manual_seed(0)
-    model = quantised(with_statistics(Residual()), lambda: torch.randn(2, 3, 16, 16), CHIP)
+    model = quantized(with_statistics(Residual()), lambda: torch.randn(2, 3, 16, 16), CHIP)
     nodes = exported(model, torch.randn(2, 3, 16, 16), tmp_path / "m.onnx").graph.node
     ours = [node.op_type for node in nodes if node.domain == "linger"]
     assert ours == [
@@ -118,7 +120,7 @@ def test_the_operators_of_a_residual_network(tmp_path: Path) -> None:
 
 def test_averages_and_what_has_no_operator(tmp_path: Path) -> None:
     torch.manual_seed(0)
-    model = quantised(Others(), lambda: torch.randn(2, 3, 8, 8), CHIP)
+    model = quantized(Others(), lambda: torch.randn(2, 3, 8, 8), CHIP)
     nodes = exported(model, torch.randn(2, 3, 8, 8), tmp_path / "m.onnx", 21).graph.node
     ours = Counter(node.op_type for node in nodes if node.domain == "linger")
     assert {"QConv2d", "QConvTranspose2d", "QCat", "QAvgPool2d", "QGlobalAveragePool2d", "QAdd", "QLinear"} <= set(ours)
@@ -138,7 +140,7 @@ class GELUActivation(nn.Module):
 def test_a_table_and_functions_of_one_chip(opset: int, tmp_path: Path) -> None:
     torch.manual_seed(0)
     layers = nn.Sequential(nn.Embedding(20, 8), nn.Linear(8, 8), GELUActivation(), nn.Linear(8, 2), nn.SiLU())
-    model = quantised(layers, lambda: torch.randint(0, 20, (2, 5)), replace(CHIP, platform="venusA"))
+    model = quantized(layers, lambda: torch.randint(0, 20, (2, 5)), replace(CHIP, platform="venusA"))
     x = torch.randint(0, 20, (2, 5))
     file = exported(model, x, tmp_path / "m.onnx", opset)
     assert complaints(file) == []
@@ -166,7 +168,7 @@ class Halved(nn.Module):
 
 def test_integers_are_multiplied_where_their_scale_changes(tmp_path: Path) -> None:
     torch.manual_seed(0)
-    model = quantised(Halved(), lambda: torch.randn(4, 8), CHIP)
+    model = quantized(Halved(), lambda: torch.randn(4, 8), CHIP)
     file = exported(model, torch.randn(4, 8), tmp_path / "m.onnx")
     assert complaints(file) == []
     ours = [node.op_type for node in file.graph.node if node.domain == "linger"]
@@ -227,7 +229,7 @@ SHORT = {
 def test_other_bits_and_what_stays_in_float(name: str, tmp_path: Path) -> None:
     config, make, example = SHORT[name]
     torch.manual_seed(0)
-    model = quantised(make(), example, config)
+    model = quantized(make(), example, config)
     x = example()
     assert complaints(exported(model, x, tmp_path / "m.onnx", 21)) == []
     (found,) = onward.backend.prepare(tmp_path / "m.onnx").run(x)
@@ -243,7 +245,7 @@ def test_other_bits_and_what_stays_in_float(name: str, tmp_path: Path) -> None:
     ],
 )
 def test_what_is_for_onnxruntime_alone(config: QuantConfig, text: str, tmp_path: Path) -> None:
-    model = quantised(nn.LSTM(4, 4), lambda: torch.randn(3, 2, 4), config)
+    model = quantized(nn.LSTM(4, 4), lambda: torch.randn(3, 2, 4), config)
     with pytest.raises(LoweringError, match=text):
         exported(model, torch.randn(3, 2, 4), tmp_path / "m.onnx")
     assert list(tmp_path.iterdir()) == []
@@ -253,7 +255,7 @@ def test_what_is_for_onnxruntime_alone(config: QuantConfig, text: str, tmp_path:
 def test_the_bits_of_weights(bits: int, tmp_path: Path) -> None:
     torch.manual_seed(0)
     config = replace(CHIP, weights=replace(CHIP.weights, bits=bits))
-    model = quantised(nn.Linear(8, 8), lambda: torch.randn(4, 8), config)
+    model = quantized(nn.Linear(8, 8), lambda: torch.randn(4, 8), config)
     file = exported(model, torch.randn(4, 8), tmp_path / "m.onnx")
     assert complaints(file) == []
     assert [attributes_of(node)["w_bits"] for node in file.graph.node if node.op_type == "QLinear"] == [bits]
@@ -261,14 +263,14 @@ def test_the_bits_of_weights(bits: int, tmp_path: Path) -> None:
 
 def test_scales_beyond_lingers_are_named(tmp_path: Path) -> None:
     torch.manual_seed(0)
-    model = quantised(nn.Linear(8, 8), lambda: 300 * torch.randn(4, 8), CHIP)
+    model = quantized(nn.Linear(8, 8), lambda: 300 * torch.randn(4, 8), CHIP)
     with pytest.warns(onward.QuantizationWarning, match=r"linger keeps its scales between 1 and 2\*\*23.*: .* 0\.125"):
         exported(model, torch.randn(4, 8), tmp_path / "m.onnx")
 
 
 def test_integers_are_signed_and_have_no_zero_point(tmp_path: Path) -> None:
     torch.manual_seed(0)
-    model = quantised(with_statistics(Residual()), lambda: torch.randn(2, 3, 16, 16), CHIP)
+    model = quantized(with_statistics(Residual()), lambda: torch.randn(2, 3, 16, 16), CHIP)
     graph = exported(model, torch.randn(2, 3, 16, 16), tmp_path / "m.onnx").graph
     kinds = {each.data_type for each in graph.initializer} | {
         each.type.tensor_type.elem_type for each in graph.value_info
@@ -300,7 +302,7 @@ def test_integers_are_signed_and_have_no_zero_point(tmp_path: Path) -> None:
 )
 def test_what_linger_cannot_say(config: QuantConfig, text: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
-    model = quantised(nn.Sequential(nn.Linear(8, 8)), lambda: torch.randn(4, 8), config)
+    model = quantized(nn.Sequential(nn.Linear(8, 8)), lambda: torch.randn(4, 8), config)
     with pytest.raises(LoweringError, match=text) as raised:
         exported(model, torch.randn(4, 8), tmp_path / "m.onnx")
     assert "QuantConfig(weights=Weights(per_channel=False, power_of_two=True)" in str(raised.value)
@@ -314,7 +316,7 @@ def test_verification_needs_onnxruntime() -> None:
 
 def test_a_program_says_who_runs_it() -> None:
     torch.manual_seed(0)
-    model = quantised(nn.Linear(8, 8), lambda: torch.randn(4, 8), CHIP)
+    model = quantized(nn.Linear(8, 8), lambda: torch.randn(4, 8), CHIP)
     x = torch.randn(4, 8)
     program = onward.export(model, (x,), quant_format="linger")
     for run in (program.verify, lambda: program(x)):
@@ -330,7 +332,7 @@ def test_a_program_says_who_runs_it() -> None:
 def test_the_command_runs_it(tmp_path: Path) -> None:
     """Without inputs: they are made up for the backend, too."""
     torch.manual_seed(0)
-    model = quantised(nn.Linear(8, 8), lambda: torch.randn(4, 8), CHIP)
+    model = quantized(nn.Linear(8, 8), lambda: torch.randn(4, 8), CHIP)
     onward.export(model, (torch.randn(4, 8),), tmp_path / "m.onnx", quant_format="linger")
     outcome = invoke("run", tmp_path / "m.onnx", "--backend", "onward")
     assert (outcome.exit_code, outcome.stderr) == (0, "")
@@ -345,8 +347,22 @@ def test_another_format() -> None:
 def test_the_same_model_in_standard_onnx() -> None:
     """Halves up have no operator in ONNX: arithmetic says it, and onnxruntime agrees."""
     torch.manual_seed(0)
-    model = quantised(with_statistics(Residual()), lambda: torch.randn(2, 3, 16, 16), CHIP)
+    model = quantized(with_statistics(Residual()), lambda: torch.randn(2, 3, 16, 16), CHIP)
     x = torch.randn(2, 3, 16, 16)
     program = onward.export(model, (x,), verify=True)
     with torch.no_grad():
         assert torch.equal(program(x), model(x))
+
+
+def test_a_float_export_stays_out_of_quant_and_the_form_is_found_all_the_same() -> None:
+    """In a process of its own, in which nobody has imported `onward.quant`."""
+    code = """
+import sys, torch
+from onward.api import export
+model, x = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU()), torch.randn(2, 3)
+export(model, x)
+print([name for name in sys.modules if name.startswith("onward.quant")])
+print([node.op_type for node in export(model, x, quant_format="linger").model.graph])
+"""
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == ["[]", "['Gemm', 'Relu']"], done.stderr

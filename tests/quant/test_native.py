@@ -16,10 +16,10 @@ from torch import Tensor, nn
 
 import onward
 from onward.quant import Activations, Weights, native
-from onward.quant.fake import fake_quantize, fake_quantize_following, fake_quantize_weight
-from onward.quant.learned import fake_quantize_learned
-from onward.quant.sites import Site
-from onward.quant.steps import Bounds, follow, steps_between, steps_of
+from onward.quant.grids.fake_quantize import fake_quantize, fake_quantize_following, fake_quantize_weight
+from onward.quant.grids.learned import fake_quantize_learned
+from onward.quant.grids.plain_grids import Bounds, follow, steps_between, steps_of
+from onward.quant.grids.sites import Site
 
 from .harness import check_compiled
 

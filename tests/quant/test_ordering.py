@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from onward.quant import Activations, QuantConfig, Rule
 
-from .harness import quantised, through_onnxruntime
+from .harness import quantized, through_onnxruntime
 
 COARSE = Activations(bits=3)
 ORDERS: dict[str, Callable[[Tensor], Any]] = {
@@ -45,17 +45,17 @@ class Order(nn.Module):
         return tuple(self.order(x))
 
 
-@pytest.mark.parametrize("rules", [(), (Rule("order", off=True),)], ids=["quantised", "in float"])
+@pytest.mark.parametrize("rules", [(), (Rule("order", off=True),)], ids=["quantized", "in float"])
 @pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS)
 def test_the_first_of_equals(order: Callable[[Tensor], Any], rules: tuple[Rule, ...], tmp_path: Path) -> None:
     torch.manual_seed(0)
-    model = quantised(Ordered(order), lambda: torch.randn(30, 8), QuantConfig(activations=COARSE, rules=rules))
+    model = quantized(Ordered(order), lambda: torch.randn(30, 8), QuantConfig(activations=COARSE, rules=rules))
     named = {"input_names": ["x"], "dynamic_axes": {"x": {0: "rows"}}}
     assert through_onnxruntime(model, torch.randn(30, 8), tmp_path, fresh=torch.randn(45, 8), **named).equal == 1
 
 
 def test_too_many_are_refused_as_pytorch_does() -> None:
-    model = quantised(Ordered(lambda x: x[:, :3].topk(3)), lambda: torch.randn(4, 8))
+    model = quantized(Ordered(lambda x: x[:, :3].topk(3)), lambda: torch.randn(4, 8))
     model.order.order = lambda x: x.topk(41)
     with pytest.raises(RuntimeError, match="out of range"):
         model(torch.randn(4, 8))

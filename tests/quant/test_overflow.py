@@ -13,7 +13,7 @@ from torch import Tensor, nn
 import onward
 from onward.quant import QuantConfig, Rule, Weights
 
-from .harness import quantised, through_onnxruntime
+from .harness import quantized, through_onnxruntime
 
 COUNT = 200_000
 
@@ -72,7 +72,7 @@ def single(shape: tuple[int, ...]) -> Tensor:
 def test_sums_go_on_from_the_other_end(name: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
     make, shapes, config, kernel = FORMS[name]
-    model = quantised(make(), lambda: tuple(map(single, shapes)), config, batches=1)
+    model = quantized(make(), lambda: tuple(map(single, shapes)), config, batches=1)
     given = tuple(0.9 + 0.1 * torch.rand(shape) for shape in shapes)
     outcome = through_onnxruntime(model, given, tmp_path)
     assert outcome.equal == 1
@@ -84,14 +84,14 @@ def test_sums_go_on_from_the_other_end(name: str, tmp_path: Path) -> None:
 
 def test_a_warning_says_what_helps(tmp_path: Path) -> None:
     torch.manual_seed(0)
-    model = quantised(linear(), lambda: single((2, COUNT)), batches=1)
+    model = quantized(linear(), lambda: single((2, COUNT)), batches=1)
     wanted = (
         r"0 \(linear_0\) adds up 200000 products, whose sums may exceed the 32 bits of integer kernels.* "
         r"Rule\('0', weights={'bits': 6}\) keeps them inside, Rule\('0', off=True\) leaves it in float"
     )
     with pytest.warns(onward.QuantizationWarning, match=wanted):
         model(torch.rand(2, COUNT))
-    again = quantised(linear(), lambda: torch.rand(2, COUNT), QuantConfig(rules=[Rule("0", weights={"bits": 6})]))
+    again = quantized(linear(), lambda: torch.rand(2, COUNT), QuantConfig(rules=[Rule("0", weights={"bits": 6})]))
     with warnings.catch_warnings():
         warnings.simplefilter("error", onward.QuantizationWarning)
         assert through_onnxruntime(again, torch.ones(2, COUNT), tmp_path).equal == 1
@@ -99,7 +99,7 @@ def test_a_warning_says_what_helps(tmp_path: Path) -> None:
 
 def test_nor_is_a_product_of_activations(tmp_path: Path) -> None:
     given = (torch.ones(2, COUNT), torch.ones(COUNT, 3))
-    model = quantised(Product(), lambda: given, batches=1)
+    model = quantized(Product(), lambda: given, batches=1)
     with pytest.raises(
         onward.errors.QuantizationError, match=r"itself \(matmul_0\) adds up 200000 products, and what cali"
     ):
@@ -108,7 +108,7 @@ def test_nor_is_a_product_of_activations(tmp_path: Path) -> None:
 
 def test_what_calibration_saw_overflow_is_not_exported(tmp_path: Path) -> None:
     torch.manual_seed(0)
-    model = quantised(linear(bias=False), lambda: torch.ones(2, COUNT), QuantConfig(weights=Weights()), batches=1)
+    model = quantized(linear(bias=False), lambda: torch.ones(2, COUNT), QuantConfig(weights=Weights()), batches=1)
     with pytest.warns(onward.QuantizationWarning, match="may exceed"):
         model(torch.ones(2, COUNT))
     with pytest.raises(onward.errors.QuantizationError, match="what calibration saw of them is more") as raised:

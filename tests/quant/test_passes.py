@@ -14,14 +14,14 @@ from torch import Tensor, nn
 
 from onward.quant import QuantConfig, Weights
 
-from .harness import Outcome, left_in_float, quantised, through_onnxruntime
+from .harness import Outcome, left_in_float, quantized, through_onnxruntime
 
 
 def outcome(
     model: nn.Module, shape: tuple[int, ...], folder: Path, config: QuantConfig | None = None, **how: Any
 ) -> Outcome:
     torch.manual_seed(0)
-    quantised(model, lambda: torch.randn(shape), config)
+    quantized(model, lambda: torch.randn(shape), config)
     return through_onnxruntime(model, torch.randn(shape), folder, fresh=torch.randn(shape), **how)
 
 
@@ -79,7 +79,7 @@ def test_channels_of_depthwise_convolutions_are_made_a_multiple_of_16(
 
 def test_the_batch_may_still_vary(tmp_path: Path) -> None:
     torch.manual_seed(0)
-    model = quantised(Inverted(16, 40), lambda: torch.randn(2, 3, 12, 12))
+    model = quantized(Inverted(16, 40), lambda: torch.randn(2, 3, 12, 12))
     found = through_onnxruntime(
         model, torch.randn(2, 3, 12, 12), tmp_path, fresh=torch.randn(5, 3, 12, 12), dynamic_shapes=({0: "n"},)
     )
@@ -181,7 +181,7 @@ class Shuffled(nn.Module):
 @pytest.mark.parametrize(("groups", "by_hand"), [(2, True), (3, True), (2, False)])
 def test_shuffled_channels_are_gathered(groups: int, by_hand: bool, tmp_path: Path) -> None:
     torch.manual_seed(0)
-    model = quantised(Shuffled(groups, by_hand), lambda: torch.randn(2, 16, 6, 6))
+    model = quantized(Shuffled(groups, by_hand), lambda: torch.randn(2, 16, 6, 6))
     axes = {0: "n", 2: "h", 3: "w"}
     example, fresh = torch.randn(2, 16, 6, 6), torch.randn(3, 16, 5, 4)
     found = through_onnxruntime(model, example, tmp_path, fresh=fresh, dynamic_shapes=(axes,))
@@ -223,15 +223,15 @@ class Last(nn.Module):
 
 def last(model: nn.Module, folder: Path) -> tuple[Outcome, onnx.GraphProto]:
     torch.manual_seed(0)
-    quantised(model, lambda: torch.randint(20, (2, 7)))
+    quantized(model, lambda: torch.randint(20, (2, 7)))
     how = {"fresh": torch.randint(20, (3, 7)), "dynamic_shapes": ({0: "n"},)}
     found = through_onnxruntime(model, torch.randint(20, (2, 7)), folder, **how)
     assert found.equal >= 0.99 and found.close == 1
     return found, onnx.load(found.path).graph
 
 
-def rank_of_first_quantised(graph: onnx.GraphProto) -> int:
-    """The rank of what is quantised behind the layer."""
+def rank_of_first_quantized(graph: onnx.GraphProto) -> int:
+    """The rank of what is quantized behind the layer."""
     ranks = {each.name: len(each.type.tensor_type.shape.dim) for each in graph.value_info}
     return next(ranks[node.input[0]] for node in graph.node if node.op_type == "QuantizeLinear")
 
@@ -245,16 +245,16 @@ def rank_of_first_quantised(graph: onnx.GraphProto) -> int:
         (lambda: nn.LSTM(16, 16, batch_first=True), lambda y: y, 3),
     ],
 )
-def test_what_is_left_is_quantised(layer: Any, pick: Callable[[Tensor], Tensor], rank: int, tmp_path: Path) -> None:
+def test_what_is_left_is_quantized(layer: Any, pick: Callable[[Tensor], Tensor], rank: int, tmp_path: Path) -> None:
     found, graph = last(Last(layer(), pick), tmp_path)
     assert not left_in_float(found)
-    assert rank_of_first_quantised(graph) == rank
+    assert rank_of_first_quantized(graph) == rank
 
 
-def test_what_others_read_too_is_quantised_as_a_whole(tmp_path: Path) -> None:
+def test_what_others_read_too_is_quantized_as_a_whole(tmp_path: Path) -> None:
     model = Last(nn.LSTM(16, 16, batch_first=True), lambda y: y[:, -1] + y.amax(1))
     _, graph = last(model, tmp_path)
-    assert rank_of_first_quantised(graph) == 3
+    assert rank_of_first_quantized(graph) == 3
 
 
 @pytest.mark.parametrize(("rows", "is_turned"), [(20, True), ((1 << 14) + 1, False)])
@@ -288,7 +288,7 @@ def test_the_last_element_is_the_final_state(
 ) -> None:
     torch.manual_seed(0)
     per_tensor = QuantConfig(weights=Weights(per_channel=False))
-    model = quantised(Last(layer(), pick), lambda: torch.randint(20, (7, 7)), per_tensor)
+    model = quantized(Last(layer(), pick), lambda: torch.randint(20, (7, 7)), per_tensor)
     found = through_onnxruntime(
         model, torch.randint(20, (7, 7)), tmp_path, fresh=torch.randint(20, (7, 7)), opset=opset
     )
@@ -322,7 +322,7 @@ def test_numbers_of_rows_are_turned_and_not_rows(
     turn: Callable[[Tensor], Tensor], order: list[int] | None, rows: int, tmp_path: Path
 ) -> None:
     torch.manual_seed(0)
-    model = quantised(Turned(turn, rows), lambda: torch.randint(20, (2, 7)))
+    model = quantized(Turned(turn, rows), lambda: torch.randint(20, (2, 7)))
     found = through_onnxruntime(model, torch.randint(20, (2, 7)), tmp_path, fresh=torch.randint(20, (2, 7)))
     assert found.equal >= 0.99 and found.close == 1
     turns = [node for node in onnx.load(found.path).graph.node if node.op_type == "Transpose" and node.input[0] == "x"]
@@ -357,7 +357,7 @@ class Rows(nn.Module):
 @pytest.mark.parametrize("both", [False, True])
 def test_rows_stay_rows(between: Callable[[nn.Module, Tensor], Tensor], count: int, both: bool, tmp_path: Path) -> None:
     torch.manual_seed(0)
-    model = quantised(Rows(between), lambda: torch.randn(2, 5, 8))
+    model = quantized(Rows(between), lambda: torch.randn(2, 5, 8))
     example, fresh = torch.randn(2, 5, 8), torch.randn(4, 5, 8)
     axes = {0: "n", 1: "m"} if both and count == 2 else {0: "n"}
     fresh = torch.randn(4, 7, 8) if len(axes) == 2 else fresh
@@ -384,7 +384,7 @@ class Stream(nn.Module):
 
 def test_results_of_the_model_have_their_form_where_rows_stay_rows(tmp_path: Path) -> None:
     torch.manual_seed(0)
-    model = quantised(Stream(), lambda: torch.randn(2, 5, 8))
+    model = quantized(Stream(), lambda: torch.randn(2, 5, 8))
     axes, fresh = {0: "n", 1: "m"}, torch.randn(3, 9, 8)
     found = through_onnxruntime(model, torch.randn(2, 5, 8), tmp_path, fresh=fresh, dynamic_shapes=(axes,))
     assert found.equal == 1
@@ -420,7 +420,7 @@ def test_sizes_that_are_asked_for_leave_no_product_in_float(
     made: Callable[[], nn.Module], opset: int, tmp_path: Path
 ) -> None:
     torch.manual_seed(0)
-    model = quantised(Asked(made()), lambda: torch.randn(2, 3, 16, 20))
+    model = quantized(Asked(made()), lambda: torch.randn(2, 3, 16, 20))
     dynamic = ({0: "n", 2: "height", 3: "width"},)
     fresh = torch.randn(3, 3, 21, 27)
     found = through_onnxruntime(

@@ -23,9 +23,9 @@ from onward.quant import (
     register_calibrate_method,
     unregister_calibrate_method,
 )
-from onward.quant.grid import grid_from_range, weight_grid
-from onward.quant.histogram import Histogram, MeanSquaredError
-from onward.quant.ranges import calibrate_methods, make_observer, weight_range
+from onward.quant.grids.grid import grid_from_range, weight_grid
+from onward.quant.grids.histogram import Histogram, MeanSquaredError
+from onward.quant.grids.ranges import calibrate_methods, make_observer, weight_range
 
 METHODS = ("minmax", "moving_average", "percentile", "topk", "entropy", "mse")
 ORDER_FREE = ("minmax", "percentile", "topk", "entropy", "mse")
@@ -66,7 +66,7 @@ def ends(spec: Activations, *batches: Tensor) -> tuple[float, float]:
 
 
 def squared_error(x: Tensor, low: float, high: float, spec: Activations) -> float:
-    """Written out: quantise, dequantise, compare."""
+    """Written out: quantize, dequantize, compare."""
     grid = grid_from_range(low, high, spec)
     q = torch.clamp(torch.round(x / grid.scale) + grid.zero_point, grid.low, grid.high)
     return float(((q - grid.zero_point) * grid.scale - x).double().square().sum())
@@ -330,7 +330,7 @@ def test_weight_ranges() -> None:
     assert torch.equal(weight_range(torch.tensor([-2.0, 1.0]), Weights()), torch.tensor([2.0, 1.0]))
 
 
-def dequantised(w: Tensor, high: Tensor, spec: Weights) -> Tensor:
+def dequantized(w: Tensor, high: Tensor, spec: Weights) -> Tensor:
     grid = weight_grid(high, spec)
     scale = grid.scale_for(w.dim())
     return torch.clamp(torch.round(w / scale), grid.low, grid.high) * scale
@@ -342,9 +342,9 @@ def test_mse_of_weights_is_the_best_of_many(bits: int, power_of_two: bool) -> No
     w = outliers(16 * 300).reshape(16, 300)
     spec = Weights(bits=bits, range="mse", power_of_two=power_of_two)
     high = weight_range(w, spec)
-    errors = (dequantised(w, high, spec) - w).square().sum(1)
+    errors = (dequantized(w, high, spec) - w).square().sum(1)
     full = w.abs().amax(1)
-    tried = [(dequantised(w, full * k / 500, spec) - w).square().sum(1) for k in range(100, 501)]
+    tried = [(dequantized(w, full * k / 500, spec) - w).square().sum(1) for k in range(100, 501)]
     # At 8 bits the error of so short a row jumps by some percent from one threshold to the next.
     assert bool((errors <= torch.stack(tried).amin(0) * (1.06 if bits == 8 else 1.02)).all())
 

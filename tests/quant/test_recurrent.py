@@ -16,7 +16,7 @@ import onward
 from onward.quant import QuantConfig, Weights
 from onward.verify import Session
 
-from .harness import quantised, through_onnxruntime
+from .harness import quantized, through_onnxruntime
 
 
 class Recurrent(nn.Module):
@@ -63,7 +63,7 @@ def test_layers(name: str, tmp_path: Path) -> None:
     given = example()
     with torch.no_grad():
         wanted = model(*given)[0]
-    quantised(model, lambda: given)
+    quantized(model, lambda: given)
     axis = 1 if how.get("batch_first") else 0
     outcome = through_onnxruntime(model, given, tmp_path, fresh=example(9), dynamic_axes={"x": {axis: "length"}})
     assert outcome.close >= 0.999
@@ -77,7 +77,7 @@ def test_layers(name: str, tmp_path: Path) -> None:
 def test_weights_are_stored_as_integers_in_the_order_of_onnx(name: str, per_channel: bool, tmp_path: Path) -> None:
     torch.manual_seed(0)
     kind, how, _ = LAYERS[name]
-    model = quantised(
+    model = quantized(
         Recurrent(kind, **how),
         lambda: torch.randn(3, 3, 6),
         QuantConfig(weights=Weights(per_channel=per_channel)),
@@ -107,7 +107,7 @@ def test_dynamic(name: str, opset: int, tmp_path: Path) -> None:
     given = example(7)
     with torch.no_grad():
         wanted = model(*given)[0]
-    quantised(model, lambda: given, QuantConfig(lstm="dynamic"))
+    quantized(model, lambda: given, QuantConfig(lstm="dynamic"))
     axis = 1 if how.get("batch_first") else 0
     outcome = through_onnxruntime(
         model, given, tmp_path, fresh=example(50), opset=opset, dynamic_axes={"x": {axis: "length"}}
@@ -122,7 +122,7 @@ def test_dynamic(name: str, opset: int, tmp_path: Path) -> None:
 def test_dynamic_is_verified_on_one_thread(tmp_path: Path) -> None:
     """On several, onnxruntime finds a range for the rows of each: cell states, which lie on no grid, would differ."""
     torch.manual_seed(0)
-    model = quantised(nn.LSTM(6, 8), lambda: torch.randn(9, 4, 6), QuantConfig(lstm="dynamic"))
+    model = quantized(nn.LSTM(6, 8), lambda: torch.randn(9, 4, 6), QuantConfig(lstm="dynamic"))
     program = onward.export(model, (torch.randn(9, 4, 6),), tmp_path / "m.onnx", verify=True)
     program.verify(tmp_path / "m.onnx")
     for file in (program.model, tmp_path / "m.onnx"):
@@ -136,7 +136,7 @@ def _threads(session: Session) -> int:
 
 def test_dynamic_projected_layers_stay_in_float(tmp_path: Path) -> None:
     torch.manual_seed(0)
-    model = quantised(Recurrent(nn.LSTM, proj_size=4), lambda: torch.randn(5, 3, 6), QuantConfig(lstm="dynamic"))
+    model = quantized(Recurrent(nn.LSTM, proj_size=4), lambda: torch.randn(5, 3, 6), QuantConfig(lstm="dynamic"))
     outcome = through_onnxruntime(model, torch.randn(5, 3, 6), tmp_path)
     assert outcome.close >= 0.999
     assert not outcome.nodes["DynamicQuantizeLSTM"]
@@ -160,7 +160,7 @@ class Loop(nn.Module):
 )
 def test_cells(cell: nn.RNNCellBase, tmp_path: Path) -> None:
     torch.manual_seed(0)
-    model = quantised(Loop(copy.deepcopy(cell)), lambda: torch.randn(4, 3, 6))
+    model = quantized(Loop(copy.deepcopy(cell)), lambda: torch.randn(4, 3, 6))
     outcome = through_onnxruntime(model, torch.randn(4, 3, 6), tmp_path, fresh=torch.randn(4, 3, 6))
     assert outcome.close >= 0.999
     assert outcome.steps < 1.01
@@ -184,7 +184,7 @@ class Packed(nn.Module):
 def test_packed_sequences(tmp_path: Path) -> None:
     torch.manual_seed(0)
     lengths = torch.tensor([4, 7, 2])
-    model = quantised(Packed(), lambda: (torch.randn(3, 7, 6), lengths))
+    model = quantized(Packed(), lambda: (torch.randn(3, 7, 6), lengths))
     outcome = through_onnxruntime(
         model, (torch.randn(3, 7, 6), lengths), tmp_path, fresh=(torch.randn(3, 7, 6), lengths)
     )
@@ -195,6 +195,6 @@ def test_packed_sequences(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
 def test_training(kind: type[nn.RNNBase]) -> None:
     torch.manual_seed(0)
-    model = quantised(Recurrent(kind, num_layers=2, dropout=0.1), lambda: torch.randn(7, 3, 6)).train()
+    model = quantized(Recurrent(kind, num_layers=2, dropout=0.1), lambda: torch.randn(7, 3, 6)).train()
     model(torch.randn(7, 3, 6))[0].square().mean().backward()
     assert all(each.grad is not None and bool(each.grad.any()) for each in model.parameters())

@@ -11,9 +11,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from onward.quant import Activations, QuantConfig, Rule
-from onward.quant.kernels.parts import in_parts, parts_fit
+from onward.quant.exact.sums import in_parts, parts_fit
 
-from .harness import IN_FLOAT, Outcome, quantised, through_onnxruntime
+from .harness import IN_FLOAT, Outcome, quantized, through_onnxruntime
 from .test_transformers import MODELS, Hidden
 
 ASYMMETRIC = QuantConfig(activations=Activations(bits=16))
@@ -22,7 +22,7 @@ SYMMETRIC = QuantConfig(activations=Activations(bits=16, symmetric=True))
 
 def run(model: nn.Module, example: Callable[[], Tensor], config: QuantConfig, folder: Path) -> Outcome:
     torch.manual_seed(0)
-    model = quantised(model.eval(), example, config)
+    model = quantized(model.eval(), example, config)
     x = example()
     return through_onnxruntime(model, x, folder, fresh=example(), dynamic_axes={"input": {0: "n"}})
 
@@ -210,7 +210,7 @@ def test_a_table_of_eight_bits_is_read_by_sixteen(tmp_path: Path) -> None:
 def test_transformers(name: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
     make, example, is_sequence = MODELS[name]
-    model = quantised(Hidden(make().eval()), lambda: example(2, 9), ASYMMETRIC)
+    model = quantized(Hidden(make().eval()), lambda: example(2, 9), ASYMMETRIC)
     axes = {0: "batch", 1: "length"} if is_sequence else {0: "batch"}
     outcome = through_onnxruntime(model, example(2, 9), tmp_path, fresh=example(9, 7), dynamic_axes={"x": axes})
     assert outcome.equal == 1

@@ -63,7 +63,7 @@ def test_a_float_checkpoint_loads_strictly_before_and_after_training(model: nn.M
     assert all(torch.equal(now[name], tensor) for name, tensor in {**state, **ranges}.items())
 
 
-def test_a_quantised_checkpoint_loads_strictly_into_a_fresh_model(model: nn.Module) -> None:
+def test_a_quantized_checkpoint_loads_strictly_into_a_fresh_model(model: nn.Module) -> None:
     trained(initialise(model))
     fresh = initialise(Residual())
     fresh.load_state_dict(model.state_dict())
@@ -148,19 +148,19 @@ def test_evaluating_without_ranges(model: nn.Module) -> None:
 
 def test_twice(model: nn.Module) -> None:
     initialise(model)
-    with pytest.raises(InputError, match="the model is quantisation-aware already"):
+    with pytest.raises(InputError, match="the model is quantization-aware already"):
         initialise(model)
-    with pytest.raises(InputError, match=r"the submodule 0 is quantisation-aware already"):
+    with pytest.raises(InputError, match=r"the submodule 0 is quantization-aware already"):
         initialise(nn.Sequential(model))
 
 
-def test_a_part_of_a_quantised_model_is_known_as_one(model: nn.Module) -> None:
+def test_a_part_of_a_quantized_model_is_known_as_one(model: nn.Module) -> None:
     part = initialise(model).blocks[0]  # type: ignore[index, union-attr]
-    with pytest.raises(InputError, match="^the model is part of a model that is quantisation-aware .*, as blocks.0"):
+    with pytest.raises(InputError, match="^the model is part of a model that is quantization-aware .*, as blocks.0"):
         initialise(part)
     with pytest.raises(InputError, match="^the submodule 1 is part of a model .*\n.*Rule\\('blocks.0', ...\\)"):
         initialise(nn.Sequential(nn.ReLU(), part))
-    with pytest.raises(InputError, match="is part of a quantisation-aware model, as blocks.0\n  give the whole"):
+    with pytest.raises(InputError, match="is part of a quantization-aware model, as blocks.0\n  give the whole"):
         calibration(part).__enter__()
 
 
@@ -180,7 +180,7 @@ def test_calibration_without_a_batch(model: nn.Module) -> None:
 
 
 def test_calibration_of_a_float_model(model: nn.Module) -> None:
-    with pytest.raises(InputError, match=r"Residual is not quantisation-aware"), calibration(model):
+    with pytest.raises(InputError, match=r"Residual is not quantization-aware"), calibration(model):
         pass
 
 

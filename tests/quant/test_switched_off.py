@@ -1,4 +1,4 @@
-"""Activations that a rule leaves in float, in the middle of a quantised model, also where they write in place."""
+"""Activations that a rule leaves in float, in the middle of a quantized model, also where they write in place."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from onward.quant import QuantConfig, Rule
 
-from .harness import quantised, through_onnxruntime
+from .harness import quantized, through_onnxruntime
 
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
     "ReLU": nn.ReLU,
@@ -55,7 +55,7 @@ def test_an_activation_that_is_left_in_float(activation: str, read: str, rule: R
     model, x = Between(ACTIVATIONS[activation](), READS[read]), torch.randn(64, 8)
     with torch.no_grad():
         wanted = copy.deepcopy(model)(x)
-    model = quantised(model, lambda: x, QuantConfig(rules=[rule]))
+    model = quantized(model, lambda: x, QuantConfig(rules=[rule]))
     found = [model.eval()(x), model.train()(x).detach()]
     assert all(float((each - wanted).norm() / wanted.norm()) < 0.03 for each in found)
     assert through_onnxruntime(model.eval(), x, tmp_path).equal == 1
@@ -141,7 +141,7 @@ class EntersBefore(Writes):
         (Writes, [Rule("1", weight_only=True)]),
         (EntersBefore, []),
     ],
-    ids=["quantised", "off", "weights", "entered"],
+    ids=["quantized", "off", "weights", "entered"],
 )
 def test_a_write_through_a_view(
     kind: type[Writes], rules: list[Rule], write: Callable[[Tensor], Tensor], tmp_path: Path
@@ -150,7 +150,7 @@ def test_a_write_through_a_view(
     model, x = nn.Sequential(nn.Linear(8, 8), kind(write), nn.Linear(8, 3)), torch.randn(64, 8)
     with torch.no_grad():
         wanted = copy.deepcopy(model)(x)
-    model = quantised(model, lambda: x, QuantConfig(rules=rules))
+    model = quantized(model, lambda: x, QuantConfig(rules=rules))
     assert through_onnxruntime(model, x, tmp_path).equal == 1
     evaluated = model(x)
     with torch.inference_mode():

@@ -15,13 +15,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from onward.errors import QuantizationError
-from onward.quant import Activations, QuantConfig, Rule, Weights, calibration, initialise
-from onward.quant.caution import QuantizationWarning
-from onward.quant.fake import fake_quantize, fake_quantize_weight
-from onward.quant.learned import fake_quantize_learned
-from onward.quant.sites import Site, ranges_of
+from onward.quant import Activations, QuantConfig, QuantizationWarning, Rule, Weights, calibration, initialise
+from onward.quant.grids.fake_quantize import fake_quantize, fake_quantize_weight
+from onward.quant.grids.learned import fake_quantize_learned
+from onward.quant.grids.sites import Site, ranges_of
 
-from .harness import quantised, through_onnxruntime
+from .harness import quantized, through_onnxruntime
 
 LEARNED = QuantConfig(activations=Activations(learned=True))
 CONFIGS = {
@@ -289,7 +288,7 @@ class BehindFloat(nn.Module):
 
 
 @pytest.mark.parametrize("given", [torch.float32, torch.bfloat16])
-def test_what_autocast_has_made_shorter_is_quantised(given: torch.dtype) -> None:
+def test_what_autocast_has_made_shorter_is_quantized(given: torch.dtype) -> None:
     names = []
     for enabled in (False, True):
         torch.manual_seed(0)
@@ -511,7 +510,7 @@ def test_what_a_model_returns_has_eight_bits_at_least(tmp_path: Path) -> None:
 @pytest.mark.parametrize("mode", ["train", "eval"])
 def test_ranges_that_training_has_spoilt_are_named(learned: bool, mode: str) -> None:
     model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
-    quantised(model, lambda: torch.randn(3, 4), QuantConfig(activations=Activations(learned=learned)))
+    quantized(model, lambda: torch.randn(3, 4), QuantConfig(activations=Activations(learned=learned)))
     getattr(model, mode)()
     for place, site in ((0, "linear_0_input"), (2, "linear_0_output")):
         held = getattr(model[place], f"quant_{site}")
@@ -526,7 +525,7 @@ def test_learned_ends_that_pass_each_other_mean_the_same_in_training_and_evaluat
     """Both ends below zero: what is left is the range from the lower one that training sees up to zero."""
     torch.manual_seed(0)
     model, x = nn.Sequential(nn.Linear(4, 4)), torch.randn(3, 4)
-    quantised(model, lambda: x, QuantConfig(activations=Activations(learned=True)))
+    quantized(model, lambda: x, QuantConfig(activations=Activations(learned=True)))
     with torch.no_grad():
         model[0].quant_linear_0_output.copy_(torch.tensor([-0.2, -0.4]))
         trained = model.train()(x)
@@ -547,7 +546,7 @@ class BothWays(nn.Module):
 def test_a_result_that_is_read_as_it_is_and_bounded_has_one_range() -> None:
     """One that nobody uses would get no gradient, which distributed training does not forgive."""
     torch.manual_seed(0)
-    model = quantised(BothWays(), lambda: torch.randn(3, 4), LEARNED)
+    model = quantized(BothWays(), lambda: torch.randn(3, 4), LEARNED)
     assert [name for name in ranges_of(model) if "relu" in name] == []
     model.train()(torch.randn(3, 4)).sum().backward()
     assert [name for name, each in model.named_parameters() if each.grad is None] == []
@@ -568,7 +567,7 @@ def test_what_is_bounded_behind_such_a_result_keeps_its_own_range(tmp_path: Path
     """Calls are counted alike before and after it is known that the result is read as it is."""
     torch.manual_seed(0)
     x = torch.randn(64, 4)
-    model = quantised(BoundedTwice(), lambda: x)
+    model = quantized(BoundedTwice(), lambda: x)
     assert [name for name in ranges_of(model) if "relu" in name] == ["quant_relu_1_output"]
     assert through_onnxruntime(model, x, tmp_path).equal == 1
     fresh = initialise(BoundedTwice()).train()  # without calibration, from the first batch on
@@ -601,10 +600,10 @@ class Writes(nn.Module):
 
 @pytest.mark.parametrize("config", ["default", "learned"])
 @pytest.mark.parametrize("name", WRITES)
-def test_what_may_be_written_in_place_in_float_may_be_when_quantised(name: str, config: str) -> None:
+def test_what_may_be_written_in_place_in_float_may_be_when_quantized(name: str, config: str) -> None:
     torch.manual_seed(0)
     model, x = Writes(WRITES[name]), torch.randn(64, 4)
     wanted = torch.autograd.grad(model(x).square().sum(), model.layer.weight)[0]
-    quantised(model, lambda: 1.2 * x, CONFIGS[config]).train()  # wide ranges: what is clipped has no gradient
+    quantized(model, lambda: 1.2 * x, CONFIGS[config]).train()  # wide ranges: what is clipped has no gradient
     found = torch.autograd.grad(model(x).square().sum(), model.layer.weight)[0]
     assert float((found - wanted).norm()) < 0.05 * float(wanted.norm())

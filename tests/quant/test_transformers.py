@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from ..models._torchvision import torchvision_models
-from .harness import left_in_float, products_of_activations, quantised, through_onnxruntime
+from .harness import left_in_float, products_of_activations, quantized, through_onnxruntime
 
 torchvision_models()  # transformers imports it
 transformers: Any = pytest.importorskip("transformers")
@@ -102,7 +102,7 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], Callable[[int, int], Tensor], b
 def test_export(name: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
     make, example, is_sequence = MODELS[name]
-    model = quantised(Hidden(make().eval()), lambda: example(2, 9))
+    model = quantized(Hidden(make().eval()), lambda: example(2, 9))
     axes = {0: "batch", 1: "length"} if is_sequence else {0: "batch"}
     outcome = through_onnxruntime(model, example(2, 9), tmp_path, fresh=example(3, 7), dynamic_axes={"x": axes})
     assert outcome.close >= 0.999
@@ -121,7 +121,7 @@ def test_masks_that_are_there_only_while_a_model_is_traced(name: str, tmp_path: 
     make, example, _ = MODELS[name]
     plain = make().eval()
     plain.set_attn_implementation("eager")
-    model = quantised(Hidden(plain), lambda: example(2, 9))
+    model = quantized(Hidden(plain), lambda: example(2, 9))
     outcome = through_onnxruntime(model, example(2, 9), tmp_path, fresh=example(2, 9))
     assert outcome.steps < 1.01
     assert left_in_float(outcome) == {}
@@ -142,7 +142,7 @@ def test_masks_that_mask_nothing_in_calibration() -> None:
         plain.set_attn_implementation(way)
         for name, weight in plain.named_parameters():
             weight.data *= 20 if "attention" in name and weight.dim() == 2 else 1  # else it hardly matters who attends
-        model = quantised(Padded(plain), lambda: (words(2, 9), torch.ones(2, 9, dtype=torch.int64)))
+        model = quantized(Padded(plain), lambda: (words(2, 9), torch.ones(2, 9, dtype=torch.int64)))
         x, mask = words(2, 9), torch.tensor([[1] * 9, [1] * 4 + [0] * 5])
         results.append(model(x, mask))
     lost = float((results[1] - model(x, torch.ones_like(mask))).std())
@@ -154,7 +154,7 @@ def test_masks_that_mask_nothing_in_calibration() -> None:
 def test_training(name: str) -> None:
     torch.manual_seed(0)
     make, example, _ = MODELS[name]
-    model = quantised(Hidden(make()), lambda: example(2, 9)).train()
+    model = quantized(Hidden(make()), lambda: example(2, 9)).train()
     optimizer = torch.optim.Adam(model.parameters(), 3e-4)
     target = torch.randn_like(model(example(2, 9)))
     x, losses = example(2, 9), []
@@ -191,7 +191,7 @@ def test_a_decoder_with_its_cache(tmp_path: Path) -> None:
     def example(batch: int = 2, past: int = 5) -> tuple[Tensor, ...]:
         return words(batch, 1), *(torch.randn(batch, 2, past, 8) for _ in range(4))
 
-    model = quantised(Step().eval(), example)
+    model = quantized(Step().eval(), example)
     axes = {name: {0: "batch", 2: "past"} for name in ("k0", "v0", "k1", "v1")} | {"x": {0: "batch"}}
     outcome = through_onnxruntime(model, example(), tmp_path, fresh=example(3, 9), dynamic_axes=axes)
     assert outcome.close >= 0.999

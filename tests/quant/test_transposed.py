@@ -11,10 +11,10 @@ from torch import nn
 
 import onward
 from onward.quant import Activations, QuantConfig, Weights
-from onward.quant.caution import largest_sum
-from onward.quant.grid import Grid
+from onward.quant.grids.grid import Grid
+from onward.quant.run.overflow import largest_sum
 
-from .harness import left_in_float, quantised, through_onnxruntime
+from .harness import left_in_float, quantized, through_onnxruntime
 from .test_exact import CONFIGS, with_statistics
 
 UP: dict[str, tuple[type[nn.Module], dict[str, Any], tuple[int, ...]]] = {
@@ -46,7 +46,7 @@ def test_a_transposed_convolution_runs_in_integers(name: str, config: str, tmp_p
     torch.manual_seed(0)
     kind, options, sizes = UP[name]
     model = with_statistics(network(kind, options, len(sizes)))
-    quantised(model, lambda: torch.randn(2, 8, *sizes), CONFIGS[config])
+    quantized(model, lambda: torch.randn(2, 8, *sizes), CONFIGS[config])
     outcome = through_onnxruntime(
         model,
         torch.randn(2, 8, *sizes),
@@ -77,7 +77,7 @@ def test_halves_rounded_up_are_sums_of_integers_too(name: str, config: str, opse
     torch.manual_seed(0)
     kind, options, sizes = UP[name]
     model = with_statistics(network(kind, options, len(sizes)))
-    quantised(model, lambda: torch.randn(2, 8, *sizes), HALF_UP[config])
+    quantized(model, lambda: torch.randn(2, 8, *sizes), HALF_UP[config])
     outcome = through_onnxruntime(
         model,
         torch.randn(2, 8, *sizes),
@@ -98,7 +98,7 @@ def test_sums_beyond_2_to_the_24_are_exact(rounding: str, tmp_path: Path) -> Non
     torch.manual_seed(0)
     up = nn.ConvTranspose2d(600, 2, 2, stride=1)
     nn.init.uniform_(up.weight, 0.9, 1.0)
-    model = quantised(up, lambda: torch.rand(2, 600, 4, 4), QuantConfig(rounding=rounding))
+    model = quantized(up, lambda: torch.rand(2, 600, 4, 4), QuantConfig(rounding=rounding))
     outcome = through_onnxruntime(model, torch.rand(2, 600, 4, 4), tmp_path)
     q = (up.weight.detach() / up.weight.abs().amax((0, 2, 3), keepdim=True) * 127).round().to(torch.int8)
     assert largest_sum(Grid(torch.ones(())), q.transpose(0, 1), None) > 2**25
@@ -107,7 +107,7 @@ def test_sums_beyond_2_to_the_24_are_exact(rounding: str, tmp_path: Path) -> Non
 
 def test_without_a_batch(tmp_path: Path) -> None:
     torch.manual_seed(0)
-    model = quantised(
+    model = quantized(
         nn.Sequential(nn.Conv1d(4, 6, 3), nn.ReLU(), nn.ConvTranspose1d(6, 4, 2, stride=2)), lambda: torch.randn(4, 20)
     )
     outcome = through_onnxruntime(model, torch.randn(4, 20), tmp_path)
@@ -121,7 +121,7 @@ def test_training_rounds_as_evaluation_does() -> None:
     up = nn.ConvTranspose1d(4, 4, 3, stride=2, groups=2, bias=False)
     with torch.no_grad():
         up.weight *= torch.tensor([1.0, 10.0, 100.0, 1000.0]).reshape(2, 1, 2, 1).expand(2, 2, 2, 1).reshape(4, 2, 1)
-    model = quantised(up, lambda: torch.randn(2, 4, 9), QuantConfig(outputs=False))
+    model = quantized(up, lambda: torch.randn(2, 4, 9), QuantConfig(outputs=False))
     x = torch.randn(2, 4, 9)
     trained = model.train()(x)
     evaluated = model.eval()(x)
@@ -136,6 +136,6 @@ def test_16_bits_of_a_chip_warn_where_float_sums_round() -> None:
     torch.manual_seed(0)
     up = nn.Sequential(nn.ConvTranspose1d(4, 4, 2, stride=2))
     config = QuantConfig(activations=Activations(bits=16), rounding="half_up")
-    model = quantised(up, lambda: torch.randn(2, 4, 9), config)
+    model = quantized(up, lambda: torch.randn(2, 4, 9), config)
     with pytest.warns(onward.QuantizationWarning, match=r"0 \(conv_transpose_0\) .* may exceed 2\*\*24"):
         model(torch.randn(2, 4, 9))

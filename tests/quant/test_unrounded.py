@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 import onward
 from onward.quant import Activations, QuantConfig, Weights
-from onward.quant.sites import ranges_of
+from onward.quant.grids.sites import ranges_of
 
-from .harness import left_in_float, quantised, through_onnxruntime
+from .harness import left_in_float, quantized, through_onnxruntime
 
 CHIP = QuantConfig(
     weights=Weights(per_channel=False, power_of_two=True),
@@ -102,7 +102,7 @@ def test_sums(name: str, opset: int, tmp_path: Path) -> None:
     """Every element is equal: the layer norms of evaluation are onnxruntime's."""
     torch.manual_seed(0)
     read, sums, floats = READERS[name]
-    model = quantised(Around(read), lambda: torch.randn(2, 7, 16))
+    model = quantized(Around(read), lambda: torch.randn(2, 7, 16))
     shapes = ({1: "n"},)
     fresh = torch.randn(2, 300, 16)
     found = through_onnxruntime(model, torch.randn(2, 7, 16), tmp_path, fresh=fresh, opset=opset, dynamic_shapes=shapes)
@@ -117,7 +117,7 @@ def test_float_and_training_agree_about_what_is_rounded(name: str) -> None:
     """Training meets the tensors that calibration has met, and no others: a learned range would have no start."""
     torch.manual_seed(0)
     config = QuantConfig(activations=Activations(learned=True))
-    model = quantised(Around(READERS[name][0]), lambda: torch.randn(2, 7, 16), config)
+    model = quantized(Around(READERS[name][0]), lambda: torch.randn(2, 7, 16), config)
     before = set(ranges_of(model))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -133,7 +133,7 @@ def test_float_and_training_agree_about_what_is_rounded(name: str) -> None:
 )
 def test_chips_and_sixteen_bits_have_every_grid(config: QuantConfig | None, count: int) -> None:
     torch.manual_seed(0)
-    model = quantised(Around(behind_norm), lambda: torch.randn(2, 7, 16), config)
+    model = quantized(Around(behind_norm), lambda: torch.randn(2, 7, 16), config)
     assert len(ranges_of(model)) == count
 
 
@@ -149,7 +149,7 @@ class Stack(nn.Module):
 
 def test_recurrent_layers_read_floats(tmp_path: Path) -> None:
     torch.manual_seed(0)
-    model = quantised(Stack(), lambda: torch.randn(5, 3, 8))
+    model = quantized(Stack(), lambda: torch.randn(5, 3, 8))
     found = through_onnxruntime(model, torch.randn(5, 3, 8), tmp_path, fresh=torch.randn(5, 3, 8))
     assert found.close == 1
     assert (found.fused["QuantizeLinear"], found.fused["DequantizeLinear"]) == (2, 1)

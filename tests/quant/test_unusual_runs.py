@@ -1,4 +1,4 @@
-"""Quantised models in the hands of other machinery: compilers, inference mode, checkpointing."""
+"""Quantized models in the hands of other machinery: compilers, inference mode, checkpointing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import onward
 from onward.errors import QuantizationError
 from onward.quant import Activations, QuantConfig, Rule
 
-from .harness import quantised, through_onnxruntime
+from .harness import quantized, through_onnxruntime
 
 X = torch.randn(4, 12, generator=torch.Generator().manual_seed(0))
 LEARNED = QuantConfig(activations=Activations(learned=True))
@@ -59,9 +59,9 @@ COMPILED: dict[str, Callable[[nn.Module], Any]] = {
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_compiled_model_runs_as_it_is(what: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
-    model = quantised(Net(), lambda: X)
+    model = quantized(Net(), lambda: X)
     plain = copy.deepcopy(model)
-    with pytest.warns(onward.QuantizationWarning, match="^torch.compile leaves a quantised model as it is"):
+    with pytest.warns(onward.QuantizationWarning, match="^torch.compile leaves a quantized model as it is"):
         compiled = COMPILED[what](model)
         train(compiled)
     train(plain)
@@ -76,7 +76,7 @@ def test_what_is_compiled_goes_on_behind_a_model_also_after_an_error() -> None:
         seen.append(len(graph.graph.nodes))
         return graph.forward
 
-    model = quantised(Net(), lambda: X)
+    model = quantized(Net(), lambda: X)
 
     @torch.compile(backend=backend)
     def run(x: Tensor) -> Tensor:
@@ -95,9 +95,9 @@ def test_what_is_compiled_goes_on_behind_a_model_also_after_an_error() -> None:
 
 
 def test_torch_export_says_what_to_do_instead() -> None:
-    model = quantised(Net(), lambda: X)
+    model = quantized(Net(), lambda: X)
     with pytest.raises(
-        onward.QuantizationError, match="torch.export cannot look into a quantised model\n.*onward.export"
+        onward.QuantizationError, match="torch.export cannot look into a quantized model\n.*onward.export"
     ):
         torch.export.export(model, (X,))
 
@@ -125,7 +125,7 @@ def test_a_model_is_not_exported_while_it_is_calibrated() -> None:
 
 
 def test_a_part_of_another_type_is_named() -> None:
-    model = quantised(Net(), lambda: X)
+    model = quantized(Net(), lambda: X)
     model.layers[2].half()
     with pytest.raises(onward.InputError, match="^export: layers.2 has parameters of torch.float16"):
         onward.export(model, (X,))
@@ -134,7 +134,7 @@ def test_a_part_of_another_type_is_named() -> None:
 
 
 def test_a_part_that_is_in_training_mode_is_named() -> None:
-    model = quantised(nn.Sequential(nn.Linear(12, 4), nn.BatchNorm1d(4)), lambda: X)
+    model = quantized(nn.Sequential(nn.Linear(12, 4), nn.BatchNorm1d(4)), lambda: X)
     model[1].train()
     with pytest.raises(onward.QuantizationError, match=r"^1 \(batch_norm_0\) is in training mode, and .*\n.*eval\(\)"):
         model(X)
@@ -159,7 +159,7 @@ def test_a_batch_that_ends_with_a_dict_is_an_argument() -> None:
     assert torch.equal(program({"x": X}, {}), model({"x": X}))
 
 
-def test_the_part_that_is_quantised_is_named() -> None:
+def test_the_part_that_is_quantized_is_named() -> None:
     model = nn.Sequential(onward.quant.initialise(Net()))
     with pytest.raises(onward.InputError, match="its submodule 0 is\n.*give that submodule to calibration"):
         onward.calibration(model).__enter__()
@@ -195,7 +195,7 @@ class InParts(nn.Module):
 
 def gradients(form: str, run: Callable[..., Tensor], config: QuantConfig | None, whole: bool = False) -> list[Tensor]:
     torch.manual_seed(0)
-    model = quantised(InParts(form, run), lambda: X, config).train()
+    model = quantized(InParts(form, run), lambda: X, config).train()
     names = list(model.state_dict())
     (checkpoint(model, X, use_reentrant=False) if whole else model(X)).square().mean().backward()
     assert list(model.state_dict()) == names
@@ -251,7 +251,7 @@ def test_evaluation_under_autocast_is_evaluation(
 ) -> None:
     torch.manual_seed(0)
     model, x = make(), X.to(given)
-    wanted = quantised(model, lambda: X, config)(x.float())
+    wanted = quantized(model, lambda: X, config)(x.float())
     with torch.autocast("cpu", shorter):
         assert torch.equal(model(x), wanted) and torch.is_autocast_enabled("cpu")
         with pytest.raises(RuntimeError):
@@ -266,7 +266,7 @@ def test_evaluation_under_autocast_is_evaluation(
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float16])
 @pytest.mark.parametrize("config", [None, LEARNED, WEIGHT_ONLY], ids=["following", "learned", "weights"])
 def test_a_part_that_is_cast_is_named_in_training(config: QuantConfig | None, dtype: torch.dtype) -> None:
-    model = quantised(Net(), lambda: X, config)
+    model = quantized(Net(), lambda: X, config)
     model.layers[2].to(dtype)
     for run in (model, model.layers):
         with pytest.raises(QuantizationError, match=rf"^layers.2 has parameters of {dtype}.*\n  call model.float\(\)"):
@@ -275,25 +275,25 @@ def test_a_part_that_is_cast_is_named_in_training(config: QuantConfig | None, dt
 
 def test_another_error_of_a_model_is_its_own() -> None:
     with pytest.raises(RuntimeError, match="mat1 and mat2 shapes cannot be multiplied") as caught:
-        quantised(Net(), lambda: X).train()(X[:, :3])
+        quantized(Net(), lambda: X).train()(X[:, :3])
     assert not isinstance(caught.value, onward.ExportError)
 
 
 LOOKED_INTO: dict[str, tuple[Callable[[nn.Module], Any], str]] = {
-    "script": (torch.jit.script, "torch.jit.script cannot look into a quantised model\n  give the model itself to"),
+    "script": (torch.jit.script, "torch.jit.script cannot look into a quantized model\n  give the model itself to"),
     "script of a part": (lambda model: torch.jit.script(nn.Sequential(model)), "torch.jit.script cannot look into"),
-    "grad": (lambda model: torch.func.grad(lambda x: model(x).sum())(X), "torch.func cannot look into a quantised"),
+    "grad": (lambda model: torch.func.grad(lambda x: model(x).sum())(X), "torch.func cannot look into a quantized"),
     "vmap": (
         lambda model: torch.func.vmap(model)(X),
-        "torch.func cannot look into a quantised model.*\n  take gradients",
+        "torch.func cannot look into a quantized model.*\n  take gradients",
     ),
 }
 
 
 @pytest.mark.parametrize("how", LOOKED_INTO)
-def test_what_cannot_look_into_a_quantised_model(how: str) -> None:
+def test_what_cannot_look_into_a_quantized_model(how: str) -> None:
     look, said = LOOKED_INTO[how]
-    model = quantised(Net(), lambda: X).train()
+    model = quantized(Net(), lambda: X).train()
     with pytest.raises(QuantizationError, match=said):
         look(model)
     assert torch.equal(copy.deepcopy(model).eval()(X), model.eval()(X))

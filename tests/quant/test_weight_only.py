@@ -22,7 +22,7 @@ import onward
 from onward.errors import InputError
 from onward.quant import Activations, QuantConfig, Rule, Weights, initialise
 
-from .harness import left_in_float, quantised, through_onnxruntime
+from .harness import left_in_float, quantized, through_onnxruntime
 
 FOUR = QuantConfig(weights=Weights(bits=4, block_size=32), weight_only=True)
 CONFIGS = {
@@ -210,7 +210,7 @@ def test_mixed_precision(name: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
     changes, products = RULES[name]
     config = QuantConfig(rules=[Rule("second", **changes)])
-    model = quantised(Mixed(), lambda: torch.randn(64, 32), config)
+    model = quantized(Mixed(), lambda: torch.randn(64, 32), config)
     outcome = through_onnxruntime(model, torch.randn(64, 32), tmp_path, fresh=torch.randn(64, 32))
     assert outcome.close >= 0.999
     assert outcome.steps < 1.01
@@ -225,7 +225,7 @@ def test_sixteen_bits_of_activations(symmetric: bool, tmp_path: Path) -> None:
     model = Mixed()
     with torch.no_grad():
         wanted = model(x)
-    quantised(model, lambda: x, QuantConfig(activations=Activations(bits=16, symmetric=symmetric)))
+    quantized(model, lambda: x, QuantConfig(activations=Activations(bits=16, symmetric=symmetric)))
     outcome = through_onnxruntime(model, x, tmp_path)
     assert outcome.close >= 0.999
     assert outcome.steps < 2.01
@@ -236,7 +236,7 @@ def test_sixteen_bits_of_activations(symmetric: bool, tmp_path: Path) -> None:
 
 
 def test_sixteen_bits_need_opset_21(tmp_path: Path) -> None:
-    model = quantised(Mixed(), lambda: torch.randn(4, 32), QuantConfig(activations=Activations(bits=16)))
+    model = quantized(Mixed(), lambda: torch.randn(4, 32), QuantConfig(activations=Activations(bits=16)))
     with pytest.raises(onward.errors.ExportError, match="21"):
         onward.export(model, (torch.randn(4, 32),), tmp_path / "model.onnx", opset_version=17)
 

@@ -1,17 +1,16 @@
-"""Quantisation: models that are trained as before and exported to integers."""
+"""Quantization: models that are trained as before and exported to integers."""
 
-from .analyse import analyse
-from .analysis import Analysis
-from .calibrate import calibration
-from .caution import QuantizationWarning
-from .config import Activations, Clamp, QuantConfig, Resolved, Rule, Weights
-from .config_file import load_config, save_config
-from .constrain import constrain, unconstrain
-from .grid import Grid
-from .initialise import initialise, is_initialised
-from .layers import dump_layers, trace_layers
-from .quantize import quantize
-from .ranges import Observer, RangeError, register_calibrate_method, unregister_calibrate_method
+from .config.checks import QuantizationWarning
+from .config.files import load_config
+from .config.settings import Activations, Clamp, QuantConfig, Resolved, Rule, Weights
+from .grids.grid import Grid
+from .grids.ranges import Observer, RangeError, register_calibrate_method, unregister_calibrate_method
+from .setup.constrain import constrain, unconstrain
+from .setup.initialize import initialise, is_initialised, save_config
+from .tools.analyze import Analysis, analyse
+from .tools.calibrate import calibration
+from .tools.layers import dump_layers, trace_layers
+from .tools.quantize import quantize
 
 __all__ = [
     "Activations",

@@ -1,6 +1,6 @@
-/* What fake quantisation does to the values of a tensor, in as few passes over them as there can be.
+/* What fake quantization does to the values of a tensor, in as few passes over them as there can be.
  *
- * Every function here has its twin in `fake.py`, in PyTorch's own operations, which is used where this file was not
+ * Every function here has its twin in `grids/fake_quantize.py`, in PyTorch's own operations, which is used where this file was not
  * compiled, and for tensors that are not contiguous float32 on the CPU. Both give the same values to the last bit: one
  * division, one rounding, one multiplication. (Sums of gradients alone are added in another order.) For that reason no
  * two operations may be fused: compile with -ffp-contract=off, and without -ffast-math.
@@ -199,7 +199,7 @@ typedef struct {
 GRADIENTS(gradients_to_even, rintf(steps))
 GRADIENTS(gradients_halves_up, floorf(steps + 0.5f))
 
-/* What these sums mean for the ends of the range, by the chain rule and in the proportion of `learned.py`. */
+/* What these sums mean for the ends of the range, by the chain rule and in the proportion of `grids/learned.py`. */
 static void share_out(Sums sums, const float *range, float *ends, double scale, int bottom, int top, int symmetric,
                       double count)
 {
@@ -222,7 +222,7 @@ static void share_out(Sums sums, const float *range, float *ends, double scale, 
 
 #define MASK -1e30 /* as in sites.py */
 
-/* The grid of a range, as `steps.py` has it. */
+/* The grid of a range, as `grids/plain_grids.py` has it. */
 typedef struct {
     double scale, low, high; /* nothing passes outside of low and high */
     int bottom, top;         /* its ends in steps */

@@ -1,8 +1,8 @@
 """The loops of `_native.c`, for tensors that they can read, shared out among the threads that PyTorch may use.
 
 They are compiled when the package is installed, where there is a C compiler. `reads` says whether they can be used for
-a tensor; where they cannot, `fake.py` does the same with PyTorch's operations, which takes two to three times as long.
-"""
+a tensor; where they cannot, `grids/fake_quantize.py` does the same with PyTorch's operations, which takes two to three
+times as long."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ import math
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 
-if TYPE_CHECKING:
-    from .config import Activations
-    from .steps import Bounds
+from .config.settings import Activations
+
+Bounds = tuple[float | None, float | None]  # of an activation that follows, (0, None) for a ReLU
+UNBOUNDED: Bounds = (None, None)
 
 _INTERFACE = 4  # of the loops that are called here: older ones take other arguments
 
@@ -111,9 +112,9 @@ def steps_of(held: Tensor, spec: Activations, bounds: Bounds) -> Steps | None:
 
 
 def follow(x: Tensor, held: Tensor, spec: Activations, bounds: Bounds) -> tuple[float, float, float, bool] | None:
-    """The same, `scale`, `low` and `high` of it, after the range has moved towards that of a batch; and whether values
-    of the batch are clipped. None where some are not finite, for the range of a mask, and for one that is not finite.
-    """
+    """Move a range towards that of a batch, and give `scale`, `low` and `high` of its grid, and whether values of the
+    batch are clipped. None where some values are not finite, for the range of a mask, and for a range that is not
+    finite."""
     grid = held.data_ptr(), spec.bits, spec.symmetric, spec.power_of_two, *bounds, spec.averaging
     count = x.numel()
     found: tuple[float, float, float, bool] | None
@@ -137,8 +138,8 @@ def round_(x: Tensor, scale: float, half_up: bool) -> None:
 def round_limited(
     x: Tensor, scale: float, low: float, high: float, half_up: bool, inside: Tensor | None = None
 ) -> Tensor:
-    """The same in new memory, of values limited to those that pass; which they are is written to `inside`, a byte for
-    each."""
+    """Limit values to the range that passes and round them, in new memory. `inside` gets a byte for each value: whether
+    it passes."""
     out, count = torch.empty_like(x), x.numel()
     if count < 2 * _SHARE:
         place = 0 if inside is None else inside.data_ptr()

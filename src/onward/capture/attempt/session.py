@@ -66,18 +66,6 @@ def followed(tensor: torch.Tensor) -> torch.Tensor:
         return tracer.plain.lift(tensor)
 
 
-def writes_in_trace(tensor: torch.Tensor) -> int | None:
-    """How often the memory of a tensor was written to since this thread traces a model, as far as that is recorded;
-    None if it does not. Autograd's own count, `tensor._version`, stands still meanwhile."""
-    tracer: Tracer | None = current()
-    if tracer is None:
-        return None
-    if isinstance(tensor, Traced):
-        return tensor.cell.version
-    writes: int = tracer.plain.writes_to(tensor)
-    return writes
-
-
 class _Follow(TorchDispatchMode):
     """Brings every op to the tracer, also those with nothing traced among their arguments."""
 

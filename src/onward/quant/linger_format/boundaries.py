@@ -21,7 +21,7 @@ import torch
 from ...errors import LoweringError
 from ...passes.constant_tensors import add_constant, as_torch
 from ...passes.node_replacement import take_place
-from ..lowerings.core import LINGER
+from ..exact.integers import LINGER
 from .operators import ROUNDING
 
 Make = Callable[[str, list[ir.Value | None], dict[str, Any]], ir.Node]
@@ -151,7 +151,7 @@ class _Boundaries:
                 node.replace_input_with(place, self._float_constant(value, scale))
         for value in node.outputs:
             if value.dtype == kind:
-                self._quantise(node, value, scale, bits)
+                self._quantize(node, value, scale, bits)
 
     def _float_of(self, reader: ir.Node, value: ir.Value) -> ir.Value:
         if value not in self.floats:
@@ -168,7 +168,7 @@ class _Boundaries:
         assert value.const_value is not None
         return add_constant(self.graph, f"{value.name}.float", as_torch(value).float() / scale)
 
-    def _quantise(self, node: ir.Node, value: ir.Value, scale: float, bits: int) -> None:
+    def _quantize(self, node: ir.Node, value: ir.Value, scale: float, bits: int) -> None:
         """Integers of what a node computes, for those who read it; a Dequant among these is not needed any more."""
         new = self.make("Quant", [value], {"data_bits": bits, "scale_x": scale, "zero_point": 0})
         new.name = f"{node.name}.Quant"

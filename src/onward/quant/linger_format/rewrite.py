@@ -10,19 +10,23 @@ What is left of the pairs becomes linger::Quant and linger::Dequant.
 
 from __future__ import annotations
 
+import contextlib
 import warnings
+from collections.abc import Iterator
+from typing import Any
 
 import onnx_ir as ir
 import torch
 
 from ...errors import LoweringError
+from ...lower.file_formats import Format, prepared_of
 from ...passes.constant_tensors import add_constant, as_torch
 from ...passes.node_replacement import take_place
-from ..caution import QuantizationWarning
-from ..lowerings.core import LINGER
+from ..config.checks import QuantizationWarning
+from ..config.settings import QuantConfig
+from ..exact.integers import LINGER, ROUNDING_IS_TOLD
 from .boundaries import keep_boundaries
-from .operators import CONVERTERS, Chip, int_of, sorted_attributes
-from .sides import given, side_of, side_of_readers
+from .operators import CONVERTERS, HINT, Chip, given, int_of, side_of, side_of_readers, sorted_attributes
 
 
 def rewrite(model: ir.Model, *, platform: str) -> None:
@@ -214,3 +218,40 @@ def _as_relu(node: ir.Node) -> None:
     if [int(each.numpy()) for each in bounds if each is not None] == [0, 127]:
         node.op_type = "Relu"
         node.resize_inputs(1)
+
+
+# As an option of `onward.export`
+
+PLATFORM = "venusA"  # linger's own default
+
+
+@contextlib.contextmanager
+def _rounding_is_told() -> Iterator[None]:
+    token = ROUNDING_IS_TOLD.set(True)
+    try:
+        yield
+    finally:
+        ROUNDING_IS_TOLD.reset(token)
+
+
+def _finish(graph: ir.Model, model: Any) -> None:
+    config: QuantConfig | None = getattr(prepared_of(model), "config", None)
+    platform = (config.platform if config is not None else None) or PLATFORM
+    if config is not None and config.weight_only:
+        raise LoweringError(
+            "linger's chips compute in integers, and weight_only=True leaves activations in float", hint=HINT
+        )
+    if config is not None and config.rounding != "half_up":
+        raise LoweringError(
+            "linger's chips round halves up, and the model was evaluated with halves to even", hint=HINT
+        )
+    foreign = sorted({node.op_type for node in graph.graph if node.domain == "com.microsoft"})
+    if foreign:
+        raise LoweringError(
+            f"{', '.join(foreign)} runs in onnxruntime alone, and linger's chips have nothing like it",
+            hint='init with QuantConfig(lstm="float")',
+        )
+    rewrite(graph, platform=platform)
+
+
+FORMAT = Format(_rounding_is_told, _finish)

@@ -20,7 +20,7 @@ import onnx_ir as ir
 import torch
 
 from ...passes.constant_tensors import add_constant, is_weight
-from .makers import ASKS
+from ...passes.node_replacement import ASKS
 from .quantize_later import is_of_all
 
 _ALONE = (
@@ -183,7 +183,7 @@ def _rewrite(graph: ir.Graph, region: _Region) -> bool:
 
 
 def _readers(region: _Region, value: ir.Value) -> list[_Use]:
-    """Those outside, but for who asks for its size."""
+    """The readers outside, but for those that ask for its size alone."""
     known = region.nodes, region.end
     return [use for use in value.uses() if not any(use.node in each for each in known) and use.node.op_type not in ASKS]
 

@@ -14,8 +14,7 @@ import onnx_ir as ir
 import torch
 
 from ...passes.constant_tensors import add_constant, as_torch, is_weight
-from ...passes.node_replacement import take_place
-from .makers import maker_for_one
+from ...passes.node_replacement import change_nodes, maker_for_one, take_place
 
 _LAYERS = ("LSTM", "GRU", "RNN")
 _SEQUENCE, _DIRECTION, _BATCH, _HIDDEN = range(4)  # the axes of what such a layer gives
@@ -23,13 +22,10 @@ _SEQUENCE, _DIRECTION, _BATCH, _HIDDEN = range(4)  # the axes of what such a lay
 
 def last_state(model: ir.Model) -> bool:
     """Run on a model, in place; whether anything changed."""
-    changed = False
-    for node in list(model.graph):
-        changed |= node.op_type == "Gather" and node.domain == "" and _take(model, node)
-    return changed
+    return change_nodes(model, "Gather", _take)
 
 
-def _take(model: ir.Model, gather: ir.Node) -> bool:
+def _take(graph: ir.Graph, gather: ir.Node) -> bool:
     found = _origin(gather.inputs[0])
     if found is None:
         return False
@@ -39,7 +35,6 @@ def _take(model: ir.Model, gather: ir.Node) -> bool:
         return False
     if not _is_last(gather.inputs[1], layer.outputs[0]):
         return False
-    graph = model.graph
     state = _final_state(layer)
     if graph.opset_imports.get("", 0) >= 13:
         new = ir.Node("", "Squeeze", [state, add_constant(graph, f"{state.name}.axes", torch.tensor([0]))])

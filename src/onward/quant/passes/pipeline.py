@@ -1,16 +1,12 @@
-"""The passes over a finished graph of a quantised model, in order."""
+"""The passes over a finished graph of a quantized model, in order."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import onnx_ir as ir
 
-from ...lower.file_formats import finish_format
 from ...passes.drop_dead_nodes import drop_dead_nodes
 from ...passes.drop_unused_weights import drop_unused_weights
 from ...passes.pipeline import run_passes
-from ..controller import ATTRIBUTE
 from .keep_rows import keep_rows
 from .last_state import last_state
 from .own_scales import own_scales
@@ -35,14 +31,6 @@ PASSES = (
 )
 
 
-def for_onnxruntime(graph: ir.Model, model: Any) -> None:
-    """Run them in place on a quantised model, and channels are widened unless its configuration says otherwise."""
-    controller = getattr(model, "__dict__", {}).get(ATTRIBUTE)
-    if controller is None:
-        return
-    run_passes(graph, (widen_channels, *PASSES) if controller.config.widen_channels else PASSES)
-
-
-def register() -> None:
-    """Make them part of `export`."""
-    finish_format("qdq", for_onnxruntime)
+def for_onnxruntime(graph: ir.Model, *, widen: bool) -> None:
+    """Run the passes in place on the graph of a quantized model; `widen` says whether channels may be added."""
+    run_passes(graph, (widen_channels, *PASSES) if widen else PASSES)

@@ -1,9 +1,9 @@
-"""What is left of a tensor is quantised, not all of it.
+"""What is left of a tensor is quantized, not all of it.
 
     y = LSTM(x, ...); q = QuantizeLinear(y)              y = LSTM(x, ...); last = Gather(y, 19)
     last = Gather(q, 19)                         ->      last_q = QuantizeLinear(last)
 
-Every element is quantised for itself, so that the integers stay the same. Only behind operators that have no integer
+Every element is quantized for itself, so that the integers stay the same. Only behind operators that have no integer
 kernel: QuantizeLinear is part of the others, and has to stay where it is. Declines where anything else reads the
 integers.
 """
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from ...passes.node_replacement import take_place
+from ...passes.node_replacement import change_nodes, take_place
 
 IN_FLOAT = ("LSTM", "GRU", "RNN", "LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization")
 MOVES = ("Squeeze", "Unsqueeze", "Transpose", "Reshape")
@@ -20,10 +20,7 @@ MOVES = ("Squeeze", "Unsqueeze", "Transpose", "Reshape")
 
 def quantize_later(model: ir.Model) -> bool:
     """Run on a model, in place; whether anything changed."""
-    changed = False
-    for node in list(model.graph):
-        changed |= node.op_type == "QuantizeLinear" and node.domain == "" and _later(model.graph, node)
-    return changed
+    return change_nodes(model, "QuantizeLinear", _later)
 
 
 def _later(graph: ir.Graph, node: ir.Node) -> bool:
@@ -34,7 +31,7 @@ def _later(graph: ir.Graph, node: ir.Node) -> bool:
     reader = next(iter(uses)).node
     if reader.domain != "" or reader.inputs[0] is not q or not _takes_less(reader):
         return False
-    # The reader moves to where it reads floats, and its result is what is quantised.
+    # The reader moves to where it reads floats, and its result is what is quantized.
     taken = ir.Node("", reader.op_type, [x, *reader.inputs[1:]], reader.attributes.values())
     taken.name = f"{reader.name}.float"
     taken.metadata_props.update(reader.metadata_props)

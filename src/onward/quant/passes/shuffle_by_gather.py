@@ -14,18 +14,14 @@ import onnx_ir as ir
 import torch
 
 from ...passes.constant_tensors import add_constant
-from ...passes.node_replacement import take_place
-from .makers import maker_for_one
+from ...passes.node_replacement import change_nodes, maker_for_one, take_place
 
 _INTEGERS = (ir.DataType.UINT8, ir.DataType.INT8)
 
 
 def shuffle_by_gather(model: ir.Model) -> bool:
     """Run on a model, in place; whether anything changed."""
-    changed = False
-    for node in list(model.graph):
-        changed |= node.op_type == "Reshape" and node.domain == "" and _gather(model.graph, node)
-    return changed
+    return change_nodes(model, "Reshape", _gather)
 
 
 def _gather(graph: ir.Graph, last: ir.Node) -> bool:

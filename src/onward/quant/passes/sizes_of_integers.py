@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from ...passes.node_replacement import ASKS
 from ...passes.share_equal_nodes import share_equal_nodes
-from .makers import ASKS
 
 _MOVES = ("Transpose", "Reshape", "Slice", "Squeeze", "Unsqueeze", "Flatten", "Identity")
 

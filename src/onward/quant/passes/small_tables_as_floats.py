@@ -13,7 +13,7 @@ import onnx_ir as ir
 import torch
 
 from ...passes.constant_tensors import add_constant, as_torch, is_weight
-from ...passes.node_replacement import take_place
+from ...passes.node_replacement import change_nodes, take_place
 from .quantize_later import IN_FLOAT, MOVES
 
 _SMALL = 1 << 18
@@ -21,10 +21,7 @@ _SMALL = 1 << 18
 
 def small_tables_as_floats(model: ir.Model) -> bool:
     """Run on a model, in place; whether anything changed."""
-    changed = False
-    for node in list(model.graph):
-        changed |= node.op_type == "DequantizeLinear" and node.domain == "" and _turn(model.graph, node)
-    return changed
+    return change_nodes(model, "DequantizeLinear", _turn)
 
 
 def _turn(graph: ir.Graph, node: ir.Node) -> bool:

@@ -11,16 +11,13 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from .makers import maker_for_one
+from ...passes.node_replacement import change_nodes, maker_for_one
 from .quantize_later import is_of_all
 
 
 def transpose_places(model: ir.Model) -> bool:
     """Run on a model, in place; whether anything changed."""
-    changed = False
-    for node in list(model.graph):
-        changed |= node.op_type == "Transpose" and node.domain == "" and _move(model.graph, node)
-    return changed
+    return change_nodes(model, "Transpose", _move)
 
 
 def _move(graph: ir.Graph, turn: ir.Node) -> bool:

@@ -26,7 +26,7 @@ _ALONE = ("Clip", "LeakyRelu", "Sigmoid", "HardSigmoid", "Relu", "QuantizeLinear
 _WINDOWS = ("MaxPool", "AveragePool", "GlobalAveragePool")
 _PAIRS = ("Add", "Mul")
 _BLOCK, _DEPTH = 16, 4
-_MOST = 1.5  # a third of the new channels may be zeros; more costs the neighbours what it saves here
+_MOST = 1.5  # a third of the new channels may be zeros; more costs the neighbors what it saves here
 
 
 def widen_channels(model: ir.Model) -> bool:
@@ -34,14 +34,14 @@ def widen_channels(model: ir.Model) -> bool:
     graph = model.graph
     changed = False
     for node in list(graph):
-        if _is_quantised(node) and _groups(node) == _channels(node.outputs[0]) == _channels(node.inputs[0]):
+        if _is_quantized(node) and _groups(node) == _channels(node.outputs[0]) == _channels(node.inputs[0]):
             changed |= _widen(graph, node.outputs[0], _MOST)
-        elif _is_quantised(node) and _groups(node) == 1 and _BLOCK // 2 <= (_channels(node.outputs[0]) or 0) < _BLOCK:
+        elif _is_quantized(node) and _groups(node) == 1 and _BLOCK // 2 <= (_channels(node.outputs[0]) or 0) < _BLOCK:
             changed |= _widen(graph, node.outputs[0], 2)
     if graph.opset_imports.get("", 0) >= 13:
         deeper: dict[ir.Value, ir.Value] = {}
         for node in list(graph):
-            changed |= _is_quantised(node) and _groups(node) == 1 and _deepen(graph, node, deeper)
+            changed |= _is_quantized(node) and _groups(node) == 1 and _deepen(graph, node, deeper)
     return changed
 
 
@@ -60,7 +60,7 @@ def _groups(conv: ir.Node) -> int:
     return conv.attributes["group"].as_int() if "group" in conv.attributes else 1
 
 
-def _is_quantised(node: ir.Node) -> bool:
+def _is_quantized(node: ir.Node) -> bool:
     """A convolution whose weight, and bias if there is one, are stored as integers."""
     if node.op_type != "Conv" or node.domain != "" or node.inputs[0] is None:
         return False
@@ -140,7 +140,7 @@ def _neighbours(node: ir.Node, value: ir.Value, found: _Joined) -> list[ir.Value
 
 def _of_convolution(node: ir.Node, value: ir.Value, found: _Joined) -> list[ir.Value] | None:
     x, y = node.inputs[0], node.outputs[0]
-    if not _is_quantised(node) or x is None:
+    if not _is_quantized(node) or x is None:
         return None
     if _groups(node) == 1:
         if value is y:
@@ -190,7 +190,7 @@ def _deepen(graph: ir.Graph, conv: ir.Node, deeper: dict[ir.Value, ir.Value]) ->
     if back is None or made is None or made.op_type != "QuantizeLinear" or before is None:
         return False
     more = -before % _DEPTH
-    if not more or _is_quantised_operation(made.inputs[0]) or (_channels(conv.outputs[0]) or 0) < _BLOCK:
+    if not more or _is_quantized_operation(made.inputs[0]) or (_channels(conv.outputs[0]) or 0) < _BLOCK:
         return False
     integers = made.outputs[0]
     rank = len(integers.shape or ())
@@ -217,7 +217,7 @@ def _deepen(graph: ir.Graph, conv: ir.Node, deeper: dict[ir.Value, ir.Value]) ->
     return True
 
 
-def _is_quantised_operation(value: ir.Value | None) -> bool:
+def _is_quantized_operation(value: ir.Value | None) -> bool:
     """Whether a tensor is made from integers: then onnxruntime has it in a layout that a Pad would interrupt."""
     made = value.producer() if value is not None else None
     sources = [each.producer() for each in made.inputs if each is not None] if made is not None else []

@@ -1,0 +1,1 @@
+"""What happens while a quantized model runs."""

@@ -1,0 +1,1 @@
+"""What `onward.init` and `onward.constrain` change about a model."""
