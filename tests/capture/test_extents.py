@@ -112,7 +112,7 @@ def _answer(op: Any, call: Call, pair: tuple[int, int]) -> list[tuple[int, ...]]
 
 @pytest.mark.parametrize("op", [aten.chunk.default, aten.split.Tensor])
 def test_parts_that_are_missing_at_some_sizes_have_none(op: Any) -> None:
-    """How many there are is a branch of its own, which `queries.py` notes."""
+    """How many there are is a branch of its own, which `tensor_queries.py` notes."""
     shapes = _RULES[op](Extent(((6, 5, 1, 2),), torch.float32), 3 if op is aten.chunk.default else 2)
     assert shapes == [((2, 2, 1, 1 if op is aten.chunk.default else 2),), *shapes[1:]]
     assert shapes[1:] == (

@@ -16,9 +16,8 @@ from types import FrameType
 from .source import OURS, is_library
 from .source_places import Source
 
-CALLERS = tuple(
-    os.path.join(OURS, "capture", "attempt", name) for name in ("run.py", "mutable_buffers.py")
-)  # of the model
+# The files of ours that call the model.
+CALLERS = tuple(os.path.join(OURS, "capture", "attempt", name) for name in ("run.py", "mutable_buffers.py"))
 # Names of errors that catch what operators and arithmetic raise, and what a key raises that cannot be one.
 _CATCHING = frozenset({
     "Exception", "BaseException", "RuntimeError", "ValueError", "IndexError", "LookupError", "ArithmeticError",
