@@ -1,5 +1,5 @@
 # Every target prepares .venv by itself: the first run installs (minutes), later ones start at once.
-#   PYTHON=python3.12              another interpreter (3.10 or newer)
+#   PYTHON=python3.12              another interpreter (pyproject.toml says from which version on)
 #   PIP_FLAGS="..."                more options for pip, for instance an index that has CPU builds of torch
 #   PYTEST_FLAGS="-k lstm -x"      more options for pytest
 #   N=20000                        how many programs `make fuzz` makes, how many exports `make soak` does
@@ -10,6 +10,7 @@ SHELL := bash
 .DELETE_ON_ERROR:
 
 PYTHON ?= python3
+OLDEST_PYTHON := $(shell sed -nE 's/^requires-python = ">=(.*)"$$/\1/p' pyproject.toml)
 PIP_FLAGS ?=
 PYTEST_FLAGS ?=
 CONFORMANCE ?=
@@ -112,8 +113,9 @@ clean: ## remove what make made: .venv, caches, build products, out/
 # The order matters: torch by its exact version first, and the pinned setuptools, so that the package itself is built
 # with it (--no-build-isolation) and not with whatever is newest.
 $(COMMAND): pyproject.toml setup.py constraints.txt src/onward/quant/_native.c
-	@$(PYTHON) -c 'import sys; sys.exit("onward needs Python 3.10 or newer, and $(PYTHON) is " + sys.version.split()[0] \
-		+ ": try make PYTHON=python3.12") if sys.version_info < (3, 10) else None'
+	@$(PYTHON) -c 'import sys; sys.exit("onward needs Python $(OLDEST_PYTHON) or newer, and $(PYTHON) is " \
+		+ sys.version.split()[0] + ": try make PYTHON=python3.12") \
+		if sys.version_info < tuple(map(int, "$(OLDEST_PYTHON)".split("."))) else None'
 	@echo "Installing the pinned packages into $(VENV); the first time this takes some minutes."
 	@test -x $(BIN)/python || $(PYTHON) -m venv --clear $(VENV)
 	@$(INSTALL) "$$(grep '^torch==' constraints.txt)" "$$(grep '^setuptools==' constraints.txt)" $(QUIETLY)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from .blocks import ROOT
+from .blocks import PAGES as EVERY_PAGE
+from .blocks import ROOT, name_of
 
 PAGES = ("CONTRIBUTING.md", "docs/design.md", "docs/capabilities.md", "tests/contract/README.md")
 PLACES = ("", "src/onward", "src/onward/capture", "tests/contract", "tests/lower/ops")
@@ -30,3 +31,9 @@ def test_files_that_are_named_exist(page: str) -> None:
 def test_a_file_that_is_not_there_is_seen() -> None:
     assert _exists("lower/ops/") and _exists("tests/contract/test_h*.py") and _exists("options.py")
     assert not _exists("lower/ops/no_such.py") and not _exists(str(Path("no_such") / "options.py"))
+
+
+@pytest.mark.parametrize("page", EVERY_PAGE, ids=name_of)
+def test_pictures_exist_and_are_small(page: Path) -> None:
+    for picture in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", page.read_text(encoding="utf-8")):
+        assert 1000 < (page.parent / picture).stat().st_size < 300_000, f"{name_of(page)} shows {picture}"

@@ -61,3 +61,19 @@ def test_the_second_branch_is_kept(function: Callable[..., torch.Tensor], length
     for size in (1, 2, 8, 9, 12, 13, 16, 31):
         inputs = [torch.randn(3, size, 3), torch.rand(3, size)]
         torch.testing.assert_close(execute(program, inputs)[0], function(*inputs))
+
+
+def in_pairs(x: torch.Tensor) -> torch.Tensor:
+    """Each side of the branch is refused by the reshape at the sizes of the other side."""
+    if x.shape[0] % 2:
+        x = F.pad(x, (0, 0, 0, 1))
+    return x.reshape(x.shape[0] // 2, 2 * x.shape[1])
+
+
+@pytest.mark.parametrize("rows", [4, 5, 6, 11])
+def test_each_side_fails_where_the_other_one_is_taken(rows: int) -> None:
+    program = traced(in_pairs, (torch.randn(rows, 3),), {"x": {0: "rows"}})
+    assert not program.warnings and not program.limits
+    for other in (1, 2, 3, 8, 9, 30, 31):
+        x = torch.randn(other, 3)
+        torch.testing.assert_close(execute(program, (x,)), [in_pairs(x)])

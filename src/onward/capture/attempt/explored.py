@@ -35,7 +35,7 @@ from ..ground.source import Said, warn_again, warnings_held
 from ..ground.tree import flatten
 from ..program.facts import CapturedProgram, Source
 from ..record.elsewhere import ProbeRejected
-from ..sizes.probes import PROBES, Plan, congruent
+from ..sizes.probes import PROBES, Plan, beyond, congruent
 from .mutable import place_state
 from .run import Frozen, Request, Stuck, followed_model, layout_at, run, tracer_for
 
@@ -307,7 +307,7 @@ def _tested(text: str) -> str:
 def _raw(request: Request, plan: Plan, ways: Ways, sizes: Sizes, search: _Search) -> Raw:
     """One run of the model, written down."""
     call = request.call
-    start = {axis: _beyond(values, sizes.get(axis, values[0])) for axis, values in plan.sizes.items()}
+    start = {axis: beyond(values, sizes.get(axis, values[0])) for axis, values in plan.sizes.items()}
     leaders = {axis: values for axis, values in start.items() if axis not in plan.tied}
     space = request.space.tied(plan.tied)
     tracer = tracer_for(request, leaders, PROBES, space, plan.freedom)
@@ -344,11 +344,6 @@ def _raw(request: Request, plan: Plan, ways: Ways, sizes: Sizes, search: _Search
     found.counts, found.questions = tuple(recorder.counts), tuple(recorder.questions)
     found.settled, found.shapes, found.is_shaped = recorder.settled, recorder.shapes.made, ways.shapes is not None
     return found
-
-
-def _beyond(values: tuple[int, ...], size: int) -> tuple[int, ...]:
-    """The sizes of an axis at the probes with another example, which the other probes are larger than."""
-    return values if size == values[0] else (size, *(each + 2 * size for each in values[1:]))
 
 
 def _called(model: Any, args: Any, kwargs: Any) -> Any:

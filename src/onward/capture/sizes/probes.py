@@ -87,6 +87,17 @@ def congruent(example: dict[str, int], tied: dict[str, str], space: AxisSpace) -
     return _spread(example, tied, _congruent, space)
 
 
+def beyond(values: tuple[int, ...], size: int) -> tuple[int, ...]:
+    """The sizes of an axis at the probes with another example, which the other probes are larger than. Probes that
+    leave the example's rest leave that of the other example."""
+    first, *others = values
+    if size == first:
+        return values
+    if all((each - first) % _DIVISIBLE == 0 for each in others):
+        return (size, *(each - first + size for each in others))
+    return (size, *(each + 2 * size for each in others))
+
+
 def alike_in_remainders(
     start: dict[str, int], tied: dict[str, str], space: AxisSpace
 ) -> dict[str, tuple[int, ...]] | None:
