@@ -407,11 +407,11 @@ class Program(TorchNames):
         limit = None
         if captured.may_not_end and self._eager_seconds is not None:  # on other values than the example's
             limit = max(_SECONDS, 50 * self._eager_seconds)
-        started = time.monotonic()
         with in_modes(self._modes), without_compiling():
+            started = time.thread_time()  # of this thread alone: a busy machine would make the limit too long
             found = call(inputs, weights, captured.changed, seconds=limit)
         if self._eager_seconds is None:
-            self._eager_seconds = time.monotonic() - started
+            self._eager_seconds = time.thread_time() - started
         return found
 
     def __str__(self) -> str:
