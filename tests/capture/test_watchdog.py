@@ -25,3 +25,25 @@ def test_no_mode_stays_open() -> None:
             endless()
         assert torch.is_grad_enabled() and torch._C._len_torch_function_stack() == modes
     assert sys.gettrace() is before
+
+
+class Slow:
+    """Nearly all the time of a loop that makes these passes while they are thrown away."""
+
+    def __del__(self) -> None:
+        for _ in range(3000):
+            pass
+
+
+def throwing_away() -> None:
+    x = 3
+    while x > 1:
+        Slow()
+        x = x * 2 % 7 + 2
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_stop_that_a_finalizer_swallows_is_tried_again() -> None:
+    with pytest.raises(TookTooLong), at_most(0.1):
+        throwing_away()
+    assert sys.gettrace() is None and sys.getprofile() is None

@@ -24,6 +24,9 @@ from ..ground.source import OURS
 _MODES = (os.path.dirname(os.path.abspath(torch.__file__)) + os.sep, OURS, os.path.abspath(contextlib.__file__))
 
 
+_PATIENCE = 0.2  # seconds that a stopped call has to come to its end
+
+
 class TookTooLong(Exception):
     """The call was stopped."""
 
@@ -40,13 +43,30 @@ def at_most(seconds: float) -> Iterator[None]:
     A debugger, or a measurement of coverage, that watches the lines of this thread gets its place back.
     """
     until = time.monotonic() + seconds
+    home, outer, outer_profile = sys._getframe(2), sys.gettrace(), sys.getprofile()
+    stopped: float | None = None
 
     def look(frame: FrameType, event: str, argument: Any) -> Any:
+        nonlocal stopped
         if event == "line" and time.monotonic() > until and _may_stop(frame):
+            stopped = time.monotonic()
+            sys.setprofile(look_again)
             raise _Stop
         return look
 
-    outer = sys.gettrace()
+    def look_again(frame: FrameType, event: str, argument: Any) -> None:
+        """Python drops `look` with what it raises. If the call goes on all the same, the exception came in the middle
+        of a finalizer, and Python ignored it: everything begins again."""
+        nonlocal stopped
+        if stopped is not None and time.monotonic() > stopped + _PATIENCE:
+            stopped = None
+            sys.setprofile(outer_profile)
+            inside: FrameType | None = frame
+            while inside is not None and inside is not home:
+                inside.f_trace = look
+                inside = inside.f_back
+            sys.settrace(look)
+
     sys.settrace(look)
     try:
         yield
@@ -54,6 +74,7 @@ def at_most(seconds: float) -> Iterator[None]:
         raise TookTooLong(f"it did not come to an end within {seconds:.0f} s") from None
     finally:
         sys.settrace(outer)
+        sys.setprofile(outer_profile)
 
 
 def _may_stop(frame: FrameType) -> bool:
