@@ -21,7 +21,7 @@ import pytest
 import torch
 
 import onward
-from onward import steps
+from onward import export_steps
 from onward.verify import runtime
 from onward.write import files
 
@@ -266,8 +266,8 @@ def interrupting(function: Any, after: int = 0) -> Any:
 
 
 PLACES = {
-    "lowering": (steps, "lower_program", 0),
-    "passes": (steps, "tidy", 0),
+    "lowering": (export_steps, "lower_program", 0),
+    "passes": (export_steps, "tidy", 0),
     "writing": (files.Sink, "_write_through", 0),
     "writing, later": (files.Sink, "_write_through", 2),
     "closing the file": (files.Replacement, "close", 0),
@@ -335,7 +335,7 @@ def test_export_itself_needs_no_onnxruntime(target: Path, without_onnxruntime: N
 
 @pytest.mark.parametrize("external", [False, True], ids=["one file", "external data"])
 def test_a_file_that_fails_verification_never_appears(external: bool, target: Path, monkeypatch) -> None:
-    model, lower = Big(), steps.lower_program
+    model, lower = Big(), export_steps.lower_program
 
     def wrongly(*args: Any, **kwargs: Any) -> Any:
         lowered = lower(*args, **kwargs)
@@ -344,7 +344,7 @@ def test_a_file_that_fails_verification_never_appears(external: bool, target: Pa
         return lowered
 
     with unharmed(model, target.parent), monkeypatch.context() as patch:
-        patch.setattr(steps, "lower_program", wrongly)
+        patch.setattr(export_steps, "lower_program", wrongly)
         with pytest.raises(
             onward.VerifyError, match=r"disagree\n  example: output 'output' differs in 8 of 8 elements"
         ):

@@ -91,8 +91,11 @@ def test_a_step_with_a_cache(build: Any, tmp_path: Path) -> None:
     assert [value.name for value in proto.graph.input] == ["input_ids", *NAMES, "attention_mask"]
     assert [value.name for value in proto.graph.output] == ["logits", *(f"{name}_out" for name in NAMES)]
     assert shapes(proto.graph.output)["logits"] == ("batch", "new", 64)
-    # A sliding window keeps no more than fits into it.
-    assert shapes(proto.graph.output)[f"{NAMES[0]}_out"][2] == ("dim_1" if build is mistral else "past + new")
+    kept = shapes(proto.graph.output)[f"{NAMES[0]}_out"][2]
+    if build is mistral:  # a sliding window keeps no more than fits into it: an axis without a name of its own
+        assert str(kept).startswith("dim_")
+    else:
+        assert kept == "past + new"
     for sizes in ((1, 1, 9), (3, 4, 1)):
         args, kwargs = step(model, *sizes)
         cache = kwargs["past_key_values"]

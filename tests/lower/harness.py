@@ -24,7 +24,7 @@ import pytest
 import torch
 
 import onward
-from onward import api, steps
+from onward import api, export_steps
 from onward.export_steps import Taken
 from onward.lower import registry_for
 from onward.lower.registry import Registry
@@ -124,7 +124,7 @@ def _captured_once() -> Iterator[None]:
             return asked[op, of_complex]
 
         with patch.object(Registry, "has_lowering", heard):
-            taken = steps.capture(model, args, kwargs, options)
+            taken = export_steps.capture(model, args, kwargs, options)
         known.append((taken, asked))
         return taken
 
