@@ -31,7 +31,7 @@ unexport PYTHONPATH PYTHONHOME
 
 # What `make check` runs: every room, a sample of each table of cases, and the tests that find most breakage.
 CHECKED := tests/test_layout.py tests/test_names.py tests/test_program.py tests/test_usual_suspects.py tests/capture \
-	tests/lower tests/passes tests/write tests/verify tests/contract tests/reliability
+	tests/onnx_operators tests/lower tests/passes tests/write tests/verify tests/contract tests/reliability
 
 .PHONY: help install demo check test fuzz soak threads bench bench-quant conformance docs docs-serve picture web browser lint \
 	format clean
