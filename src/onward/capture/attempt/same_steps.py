@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import dis
+import functools
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -363,10 +364,10 @@ def _layouts(made: Any) -> list[Layout]:
 
 @dataclass(frozen=True)
 class _Ended:
-    """A run without data that says nothing."""
+    """A run without data that has no results to compare."""
 
     following: _Following
-    error: Exception | None  # None: it went to its end all the same
+    error: Exception | None  # None if the model caught the error and went on
 
 
 class SameSteps:
@@ -392,19 +393,22 @@ class SameSteps:
 
         False says nothing: they may give the same results in another way.
 
-        A model that looks into its data is called once more as libraries are called in a trace. The program was made
-        of what they do then.
+        If the model looks into its data, it is called a second time, and libraries hear that they are being exported.
+        They heard the same when the program was made.
         """
         if len({each.device for each in inputs}) != 1:
             return False
-        wanted = self._steps(lambda given: self._model(given, on_write=self._numbers.written.add), inputs)
+        model = functools.partial(self._model, on_write=self._numbers.written.add)
+        wanted = self._steps(model, inputs)
         if isinstance(wanted, _Ended):
             if or_refused and wanted.error and wanted.following.is_refused(wanted.error, self._known):
                 return True
             with asked_as_exported(_Sized):
-                wanted = self._steps(lambda given: self._model(given, on_write=self._numbers.written.add), inputs)
-        found = None if isinstance(wanted, _Ended) else self._steps(lambda given: execute(self._program, given), inputs)
-        if found is None or isinstance(wanted, _Ended) or isinstance(found, _Ended):
+                wanted = self._steps(model, inputs)
+            if isinstance(wanted, _Ended):
+                return False
+        found = self._steps(functools.partial(execute, self._program), inputs)
+        if isinstance(found, _Ended):
             return False
         return found == wanted and self._program.declares([shape for shape, _, _ in found])
 
